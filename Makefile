@@ -1,0 +1,81 @@
+# keepstep. `make demo` shows it; `make test` proves it. Both set up what they need, once.
+
+PYTHON ?= python3
+VENV := .venv
+PLAIN := .venv-plain
+BIN := $(VENV)/bin
+JOBS ?= 2
+# On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
+# elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+TORCH ?= torch==2.13.0
+TENSORFLOW ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),tensorflow-cpu,tensorflow)==2.21.0
+TF_KERAS ?= tf_keras==2.21.0
+JAX ?= jax
+DEBIAN := ripgrep zstd gdb
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup demo test lint unit plain lab bench docs clean
+
+help:
+	@echo 'make demo    a real two-worker training crashes on this machine; keepstep says why'
+	@echo 'make test    lint, types, import contracts, all tests; then once more without native parts and frameworks'
+	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
+	@echo 'make lab     replay the recorded real faults and score the diagnosis'
+	@echo 'make bench   measure the promises with numbers'
+	@echo 'make docs    write the pages that are made from code: docs/rules and the README picture'
+	@echo 'make clean   remove everything that was made here, the environments too'
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml
+	@./tools/debian-packages $(DEBIAN)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q '$(TORCH)'
+	$(BIN)/python -m pip install -q -e '.[dev]' '$(TENSORFLOW)' '$(JAX)'
+	@# it asks for `tensorflow`, which is here under its other name
+	$(BIN)/python -m pip install -q --no-deps '$(TF_KERAS)'
+	@touch $@
+
+# The same code where PyPI has no wheels of hyperscan and pystack, and no framework is installed.
+$(PLAIN)/.ready: pyproject.toml
+	@test -x $(PLAIN)/bin/python || $(PYTHON) -m venv $(PLAIN)
+	$(PLAIN)/bin/python -m pip install -q -e '.[test]'
+	$(PLAIN)/bin/python -m pip uninstall -q -y hyperscan pystack
+	@touch $@
+
+demo: setup
+	@$(BIN)/python -m examples.demo.run
+
+test: lint unit plain
+	@echo 'make test: all passed'
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: setup
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+plain: $(PLAIN)/.ready
+	@for name in hyperscan pystack tensorflow torch jax; do \
+	  ! $(PLAIN)/bin/python -c "import $$name" 2>/dev/null || { echo "$(PLAIN) must not have $$name"; exit 1; }; \
+	done
+	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) -m 'not frameworks'
+
+lab: setup
+	@$(BIN)/python -m lab.score
+
+bench: setup
+	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
+	$(BIN)/python -m benchmarks.logs
+
+docs: setup
+	$(BIN)/python -m tools.rule_pages
+	$(BIN)/python -m tools.terminal_picture
+
+clean:
+	rm -rf $(VENV) $(PLAIN) .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

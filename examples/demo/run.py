@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make demo``: a real two-worker TensorFlow training crashes on this machine, and keepstep says why.
+
+Nothing here is staged for keepstep: the two workers are ordinary processes, and ``keepstep why`` sees only the
+folder that they leave behind. Takes well under a minute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT / ".demo" / "run"
+WORKERS = 2
+CRASHING = 1
+STEPS = 200
+CRASH_AT = 70
+START_LIMIT_S = 60.0
+GRACE_S = 15.0
+
+
+def main() -> int:
+    shutil.rmtree(RUN, ignore_errors=True)
+    RUN.mkdir(parents=True)
+    say(f"starting {WORKERS} TensorFlow workers on this machine (MultiWorkerMirroredStrategy, {STEPS} steps)")
+    ports = free_ports(WORKERS)
+    workers = [start(index, ports) for index in range(WORKERS)]
+    try:
+        follow(workers)
+    finally:
+        end(workers)
+    for index, worker in enumerate(workers):
+        say(f"worker {index} {how_it_ended(worker.returncode)}")
+    left = sorted(path for path in RUN.iterdir() if path.is_file())
+    say(f"all that is left: {', '.join(f'{path.name} ({size(path)})' for path in left)}")
+    command = ["keepstep", "why", os.path.relpath(RUN, ROOT)]
+    say(f"asking: {' '.join(command)}")
+    print(flush=True)
+    began = time.monotonic()
+    status = subprocess.run([sys.executable, "-m", "keepstep", *command[1:]], cwd=ROOT).returncode
+    print(flush=True)
+    say(f"answered in {time.monotonic() - began:.1f} s, exit status {status} (1: problems found)")
+    return 0 if status == 1 else 1
+
+
+def start(index: int, ports: list[int]) -> subprocess.Popen[bytes]:
+    """One worker, as a launcher would start it on a machine of its own: TF_CONFIG, a log file, cores allowed."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    env = {
+        **os.environ,
+        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "examples.demo.train", f"--steps={STEPS}"]
+    if index == CRASHING:
+        command.append(f"--crash-at={CRASH_AT}")
+    with (RUN / f"worker{index}.log").open("wb") as log:
+        return subprocess.Popen(
+            command, cwd=RUN, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=allow_cores
+        )
+
+
+def allow_cores() -> None:
+    """As far as this machine allows."""
+    highest = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (highest, highest))
+
+
+def follow(workers: list[subprocess.Popen[bytes]]) -> None:
+    """Show the steps as they come, until all have ended, or a bounded time after the first has."""
+    shown: set[str] = set()
+    limit = time.monotonic() + START_LIMIT_S
+    first_end: float | None = None
+    while time.monotonic() < limit and any(worker.poll() is None for worker in workers):
+        for line in (RUN / "worker0.log").read_text(errors="replace").splitlines():
+            if line.startswith("worker 0: ") and line not in shown:
+                shown.add(line)
+                say(f"  {line}")
+        if first_end is None and any(worker.poll() is not None for worker in workers):
+            first_end = time.monotonic()
+            say(f"a worker is gone; giving the other {GRACE_S:.0f} s to notice")
+            limit = first_end + GRACE_S
+        time.sleep(0.1)
+
+
+def end(workers: list[subprocess.Popen[bytes]]) -> None:
+    """Leave nothing running."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        for worker in workers:
+            if worker.poll() is None:
+                worker.send_signal(how)
+        for worker in workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(3)
+
+
+def how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "could not be ended"
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def size(path: Path) -> str:
+    number = path.stat().st_size
+    return f"{number / 1e6:.0f} MB" if number >= 1e6 else f"{number / 1e3:.1f} kB"
+
+
+def say(text: str) -> None:
+    print(f"demo: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The lab: real faults on real, small trainings, and recordings of what they print."""

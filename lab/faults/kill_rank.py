@@ -1,0 +1,11 @@
+"""SIGKILL from outside to one rank, once it has trained a while."""
+
+import os
+import signal
+
+from lab.launch import Run
+
+
+def outside(run: Run) -> None:
+    if run.wait_for("step 40"):
+        os.kill(run.pid_of((run.scenario.strike_ranks or (1,))[0]), signal.SIGKILL)

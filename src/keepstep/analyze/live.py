@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live job on this host: its processes and their stacks, seen several times.
+
+A job that moves is left in peace: the first looks do not stop a process, and only when
+no rank has moved between them is each stopped once, for a moment, for its native stack.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
+from keepstep.core.identity import Rank
+from keepstep.core.stacks import Kind, waits_in
+from keepstep.sources import processes, stacks
+from keepstep.sources.processes import Reading, Training
+from keepstep.sources.stacks import Stacks
+
+PAUSES_S = (0.4, 1.2, 2.6)
+"""Between the looks: unequal, so that a loop with a beat of its own is not met at the same place."""
+
+
+@dataclass
+class _Watched:
+    training: Training
+    readings: list[Reading] = field(default_factory=list)
+    places: list[tuple[Frame, ...] | None] = field(default_factory=list)
+    stacks: Stacks = field(default_factory=Stacks)
+
+    @property
+    def still(self) -> bool | None:
+        """Whether the main thread was at the same Python place each time; None: not known."""
+        if len(self.readings) > 1 and all(r.state in "Tt" for r in self.readings):
+            return True
+        if len(self.places) < 2 or None in self.places:
+            return None
+        return len(set(self.places)) == 1
+
+    @property
+    def moves(self) -> bool:
+        """Whether it surely makes progress: it was elsewhere, or it woke up often and worked each time."""
+        return self.still is False or self._wakes_and_works
+
+    @property
+    def _wakes_and_works(self) -> bool:
+        if len(self.readings) < 2:
+            return False
+        first, last = self.readings[0], self.readings[-1]
+        if first.switches is None or last.switches is None or last.at <= first.at:
+            return False
+        passed = last.at - first.at
+        return (last.switches - first.switches) / passed > 5 and (last.cpu_s - first.cpu_s) / passed > 0.05
+
+    @property
+    def frozen(self) -> bool:
+        return bool(self.readings) and self.readings[-1].state in "DTtZ"
+
+
+def look_at_live(pids: list[int] | None = None, *, sleep: Callable[[float], None] = time.sleep) -> EvidenceSet:
+    """The evidence of the job that runs here now, or of the given processes."""
+    found, coverage = processes.find(pids)
+    if not found:
+        if pids is None and not any(c.state is CoverageState.UNAVAILABLE for c in coverage):
+            why = "no Python process of this host has TensorFlow, PyTorch or JAX loaded"
+            coverage = [Coverage(what="training processes of this host", state=CoverageState.UNAVAILABLE, why=why)]
+        return EvidenceSet(items=(), coverage=tuple(coverage))
+    watched = [_Watched(training) for training in found]
+    _look(watched)
+    for pause in PAUSES_S:
+        sleep(pause)
+        _look(watched)
+        if any(each.moves for each in watched) and not any(each.frozen for each in watched):
+            break
+    watched = _without_launchers([each for each in watched if each.readings])
+    if not any(each.moves for each in watched):
+        _look_closely(watched)
+    coverage += stacks.coverage_of({each.training.pid: each.stacks for each in watched})
+    if stacks.have_pystack() and watched and all(each.still is None for each in watched):
+        coverage.append(Coverage(what="whether the job moves", state=CoverageState.NOT_CHECKED, why="no stacks could be compared"))
+    return EvidenceSet(items=tuple(e for each in watched for e in _evidence(each)), coverage=tuple(coverage))
+
+
+def _look(watched: list[_Watched]) -> None:
+    for each in watched:
+        reading = processes.read(each.training.pid)
+        if reading is not None:
+            each.readings.append(reading)
+    seen = stacks.look_at_all([each.training.pid for each in watched], native=False, stop=False)
+    for each in watched:
+        each.stacks = seen[each.training.pid]
+        each.places.append(_python_place(each.stacks.main))
+
+
+def _look_closely(watched: list[_Watched]) -> None:
+    """Native stacks, of those that can be stopped: a process in D or T is only read."""
+    able = [each for each in watched if not each.frozen]
+    seen = stacks.look_at_all([each.training.pid for each in able], native=True)
+    for each in able:
+        closer = seen[each.training.pid]
+        if closer.threads:
+            each.stacks = closer
+            each.places.append(_python_place(closer.main))
+    for each in able:
+        if each.still and _hides_threads(each.stacks.main):
+            closer = stacks.look(each.training.pid, native=True, every=True)
+            if closer.native:
+                each.stacks = closer
+            break
+
+
+def _hides_threads(main: StackDump | None) -> bool:
+    """Whether the main thread only waits for others of its threads, which then tell what for."""
+    wait = waits_in(main.frames) if main is not None else None
+    return wait is not None and (wait.kind is Kind.DEVICE or wait.vague)
+
+
+def _without_launchers(watched: list[_Watched]) -> list[_Watched]:
+    """Without processes that only wait for other processes of the list."""
+    parents = {each.training.parent for each in watched}
+
+    def launches(each: _Watched) -> bool:
+        main = each.stacks.main
+        wait = waits_in(main.frames) if main is not None else None
+        return each.training.pid in parents and wait is not None and wait.kind is Kind.CHILDREN
+
+    return [each for each in watched if not launches(each)]
+
+
+def _python_place(main: StackDump | None) -> tuple[Frame, ...] | None:
+    if main is None or not main.frames:
+        return None
+    return tuple(frame for frame in main.frames if not frame.is_native)
+
+
+def _evidence(each: _Watched) -> list[Evidence[Fact]]:
+    training, first, last = each.training, each.readings[0], each.readings[-1]
+    source = f"pid {training.pid}"
+    who = training.member
+    rank = Rank(index=who.rank, local=who.local, role=who.role) if who else None
+    states = {r.state for r in each.readings}
+    seen = ProcessSeen(
+        pid=training.pid,
+        command=training.command,
+        state=last.state if len(states) == 1 or last.state in "TtZ" else "S",
+        waits_in=last.waits_in,
+        age_s=max(0.0, last.at - training.started),
+        watched_s=last.at - first.at,
+        cpu_s=last.cpu_s - first.cpu_s,
+        switches=last.switches - first.switches if last.switches is not None and first.switches is not None else None,
+        still=each.still,
+        job=training.job,
+    )
+    origin = Origin(source=source)
+    items: list[Evidence[Fact]] = [Evidence(fact=seen, origin=origin, rank=rank, at=last.at, quote=_words(seen))]
+    if who is not None and who.world is not None:
+        world = WorldSeen(size=who.world, index=who.rank, role=who.role)
+        items.append(Evidence(fact=world, origin=origin, rank=rank, at=last.at, quote=f"{who.by}: rank {who.rank} of {who.world}"))
+    items.extend(stacks.as_evidence(each.stacks, source, rank, at=last.at))
+    return items
+
+
+_STATES = {"R": "running", "S": "sleeping", "D": "in uninterruptible I/O", "T": "stopped", "t": "stopped by a tracer", "Z": "a zombie"}
+
+
+def _words(seen: ProcessSeen) -> str:
+    state = _STATES.get(seen.state or "", f"in state {seen.state}")
+    used = f", {seen.cpu_s:.2f} s of CPU in {seen.watched_s:.1f} s" if seen.cpu_s is not None and seen.watched_s else ""
+    where = f", in the kernel's {seen.waits_in}" if seen.waits_in else ""
+    return f"{seen.command} (pid {seen.pid}) is {state}{where}{used}"

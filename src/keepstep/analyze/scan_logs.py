@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scan many logs, on all cores when there is enough to read."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+
+from keepstep.analyze.attribution import Scanned
+from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.parse.knowledge import Knowledge, builtin
+from keepstep.parse.logscan import LogScan, Sighting
+from keepstep.sources.files import Chunks, Left
+
+WORTH_A_PROCESS = 48 << 20
+PART = 128 << 20
+
+Tell = Callable[[int], None]
+"""Called with how many more bytes were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    index: int
+    left: Left
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    index: int
+    begin: int
+    sightings: tuple[Sighting, ...]
+    lines: int
+    size: int
+    problem: str | None
+
+
+_knowledge: Knowledge | None = None
+
+
+def scan_logs(files: list[Left], knowledge: Knowledge | None = None, tell: Tell = lambda n: None) -> tuple[list[Scanned], list[Coverage]]:
+    """Every log's sightings, in the order of the files, and what went wrong in reading."""
+    global _knowledge
+    _knowledge = knowledge or builtin()
+    parts = [part for index, left in enumerate(files) for part in _split(index, left)]
+    done = sorted(_run(parts, tell), key=lambda d: (d.index, d.begin))
+    results: list[Scanned] = []
+    coverage: list[Coverage] = []
+    for index, left in enumerate(files):
+        mine = [d for d in done if d.index == index]
+        results.append(Scanned(left.name, tuple(_joined(mine))))
+        for problem in {d.problem for d in mine if d.problem}:
+            coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=problem))
+    return results, coverage
+
+
+def _joined(parts: list[_Done]) -> Iterator[Sighting]:
+    above = 0
+    for part in parts:
+        for sighting in part.sightings:
+            yield replace(sighting, line=sighting.line + above) if above else sighting
+        above += part.lines
+
+
+def _run(parts: list[_Part], tell: Tell) -> Iterator[_Done]:
+    total = sum((p.end or p.left.size) - p.begin for p in parts)
+    cores = os.cpu_count() or 1
+    if total < WORTH_A_PROCESS or cores < 2 or len(parts) < 2:
+        for part in parts:
+            result = _scan(part)
+            tell(result.size)
+            yield result
+        return
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
+    groups = _grouped(parts)
+    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method)) as pool:
+        for future in as_completed([pool.submit(_scan_group, group) for group in groups]):
+            for result in future.result():
+                tell(result.size)
+                yield result
+
+
+def _grouped(parts: list[_Part]) -> list[list[_Part]]:
+    """Small files together, so that the work is handed over in pieces of some megabytes."""
+    groups: list[list[_Part]] = [[]]
+    size = 0
+    for part in parts:
+        if size > 16 << 20:
+            groups.append([])
+            size = 0
+        groups[-1].append(part)
+        size += (part.end or part.left.size) - part.begin
+    return groups
+
+
+def _scan_group(parts: list[_Part]) -> list[_Done]:
+    return [_scan(part) for part in parts]
+
+
+def _scan(part: _Part) -> _Done:
+    when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
+    scan = LogScan(_knowledge or builtin(), year=when.tm_year, day=(when.tm_mon, when.tm_mday))
+    chunks = Chunks(part.left, part.begin, part.end)
+    sightings = tuple(scan.scan(chunks))
+    return _Done(part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem)
+
+
+def _split(index: int, left: Left) -> list[_Part]:
+    """A large plain file in parts at line ends; all else whole."""
+    whole = [_Part(index, left, 0, None)]
+    if left.path is None or left.size < 2 * PART:
+        return whole
+    cuts = [0]
+    try:
+        with left.path.open("rb") as stream:
+            if stream.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7"):
+                return whole
+            for place in range(PART, left.size - PART // 2, PART):
+                stream.seek(place)
+                stream.readline(16 << 20)
+                if stream.tell() < left.size:
+                    cuts.append(stream.tell())
+    except OSError:
+        return whole
+    ends = [*cuts[1:], left.size]
+    return [_Part(index, left, begin, end) for begin, end in zip(cuts, ends, strict=True)]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verb's work: what a dead run left, or a stuck one does, to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import keepstep.rules
+from keepstep.analyze.attribution import attribute, in_time_order
+from keepstep.analyze.kernel_window import kernel_evidence
+from keepstep.analyze.scan_logs import scan_logs
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report
+from keepstep.core.rule import Rule, rules_in
+from keepstep.core.wording import count, size
+from keepstep.errors import UserError
+from keepstep.parse.anchors import accelerated
+from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.prefix import identify
+from keepstep.sources.files import Found, Kind, Left, find_files
+
+Progress = Callable[[int, int], None]
+"""Called with bytes read and bytes in all."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A report with what it was made from, for bundles and pages."""
+
+    report: Report
+    seen: EvidenceSet
+    files: tuple[Left, ...] = ()
+
+
+@dataclass
+class _Gathered:
+    evidence: list[Evidence[Fact]] = field(default_factory=list)
+    coverage: list[Coverage] = field(default_factory=list)
+
+
+def explain_paths(
+    paths: Sequence[Path],
+    *,
+    more: Sequence[Left] = (),
+    evidence: Sequence[Evidence[Fact]] = (),
+    coverage: Sequence[Coverage] = (),
+    knowledge: Knowledge | None = None,
+    rules: Sequence[Rule] = (),
+    kernel_log: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Explained:
+    """Read everything under the paths (and ``more`` that was read already) and diagnose it.
+
+    ``rules`` are asked besides the built-in ones. ``kernel_log``: also this host's, for the minutes in question.
+    """
+    found = find_files(list(paths))
+    files = [*more, *found.files]
+    if found.missing and not files:
+        raise UserError(
+            f"no such file or folder: {found.missing[0]}",
+            hint="give the folder or files that the run wrote, e.g. `keepstep why logs/`",
+        )
+    gathered = _Gathered()
+    _read_logs([left for left in files if left.kind is Kind.LOG], gathered, knowledge, progress)
+    _read_dumps([left for left in files if left.kind is not Kind.LOG], gathered)
+    gathered.evidence += evidence
+    if kernel_log:
+        kernel, looked = kernel_evidence(gathered.evidence)
+        gathered.evidence += kernel
+        gathered.coverage += looked
+    gathered.coverage += [*coverage, *_blind_spots(found)]
+    seen = EvidenceSet(items=tuple(in_time_order(gathered.evidence)), coverage=tuple(gathered.coverage))
+    return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen, tuple(files))
+
+
+def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
+    """Look at the running processes of this host and diagnose them."""
+    from keepstep.analyze.live import look_at_live
+
+    seen = look_at_live(pids)
+    return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
+
+
+def builtin_rules() -> tuple[Rule, ...]:
+    """The rules that come with keepstep."""
+    return rules_in(keepstep.rules)
+
+
+def _read_logs(logs: list[Left], gathered: _Gathered, knowledge: Knowledge | None, progress: Progress) -> None:
+    total = sum(left.size for left in logs)
+    read = 0
+
+    def tell(more: int) -> None:
+        nonlocal read
+        read += more
+        progress(read, total)
+
+    scanned, problems = scan_logs(logs, knowledge, tell)
+    gathered.evidence += attribute(scanned)
+    if logs:
+        state = CoverageState.CHECKED if read else CoverageState.UNAVAILABLE
+        what = f"{count(len(logs), 'log')} ({size(read)})"
+        gathered.coverage.append(Coverage(what=what, state=state, why="" if read else "empty"))
+    gathered.coverage += problems
+
+
+def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
+    """Core files and flight-recorder dumps."""
+    for left in dumps:
+        if left.path is None:
+            continue
+        named = identify(left.name.lower())
+        rank = Rank(index=named.rank, role=named.role) if named.rank is not None else None
+        if left.kind is Kind.CORE:
+            from keepstep.sources.cores import read_core
+
+            found, looked = read_core(left.path, left.name, rank)
+        else:
+            from keepstep.sources.dumps import read_flight_recorder
+
+            found, looked = read_flight_recorder(left.path, left.name, rank)
+        gathered.evidence += found
+        gathered.coverage += looked
+
+
+def _blind_spots(found: Found) -> list[Coverage]:
+    spots = list(found.coverage)
+    for path in found.missing:
+        spots.append(Coverage(what=path, state=CoverageState.UNAVAILABLE, why="no such file or folder"))
+    if not accelerated():
+        why = "package hyperscan is not installed; the same answers, slower"
+        spots.append(Coverage(what="fast log search", state=CoverageState.UNAVAILABLE, why=why))
+    return spots

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports and evidence as plain dictionaries, ready for JSON, and evidence back again.
+
+:func:`report_to_dict` is the public document ``keepstep.report/1``; keys may be added, never
+changed. :func:`to_dict` and :func:`from_dict` carry evidence without loss, by the fact's class name
+and fields. Nothing is redacted here: see :func:`keepstep.core.redact.redacted`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import pkgutil
+import types
+import typing
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import keepstep.core.facts
+from keepstep.core.evidence import Coverage, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.finding import Finding, Fix
+from keepstep.core.identity import Rank
+from keepstep.core.report import SCHEMA, Report
+
+MOST_EVIDENCE = 20
+LONGEST_QUOTE = 4000
+
+
+def report_to_dict(report: Report) -> dict[str, Any]:
+    """The public document of a report."""
+    return {
+        "schema": SCHEMA,
+        "verdict": report.verdict.value,
+        "findings": [_finding(finding) for finding in report.findings],
+        "coverage": [_coverage(each) for each in report.coverage],
+        "skipped": [{"rule": crash.rule, "error": crash.error} for crash in report.crashed],
+        "ranks": list(report.ranks),
+        "world_size": report.world_size,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause.value,
+        "role": finding.role.value,
+        "confidence": finding.confidence.value,
+        "severity": finding.severity.value,
+        "ranks": list(finding.ranks),
+        "title": finding.title,
+        "because": finding.because,
+        "evidence": [_shown(each) for each in representative(finding.evidence)],
+        "evidence_total": len(finding.evidence),
+        "fixes": [_fix(fix) for fix in finding.fixes],
+    }
+
+
+def _shown(evidence: Evidence[Fact]) -> dict[str, Any]:
+    return {
+        "source": evidence.origin.source,
+        "line": evidence.origin.line,
+        "quote": evidence.quote[:LONGEST_QUOTE],
+        "rank": evidence.who,
+        "at": moment(evidence.at),
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {"do": fix.do, "command": fix.command, "safety": fix.safety.value}
+
+
+def _coverage(each: Coverage) -> dict[str, Any]:
+    return {"what": each.what, "state": each.state.value, "why": each.why}
+
+
+def representative(evidence: Iterable[Evidence[Fact]], most: int = MOST_EVIDENCE) -> list[Evidence[Fact]]:
+    """The first piece of each rank and kind of fact, in order, bounded. Never empty if there is any."""
+    known: set[tuple[int | None, str, type[Fact]]] = set()
+    chosen: list[Evidence[Fact]] = []
+    for each in evidence:
+        writer = "" if each.who is not None else f"{each.origin.source}\n{each.origin.stream}"
+        key = (each.who, writer, type(each.fact))
+        if key not in known:
+            known.add(key)
+            chosen.append(each)
+            if len(chosen) == most:
+                break
+    return chosen
+
+
+def moment(at: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601 in UTC; None for what is no time."""
+    if at is None or not math.isfinite(at):
+        return None
+    try:
+        when = datetime.fromtimestamp(at, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        return None
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_dict(evidence: Evidence[Fact]) -> dict[str, Any]:
+    """Evidence as a dictionary that :func:`from_dict` understands. Defaults are left out."""
+    found: dict[str, Any] = {
+        "fact": type(evidence.fact).__name__,
+        "fields": _fields(evidence.fact),
+        "origin": _fields(evidence.origin),
+    }
+    if evidence.rank is not None:
+        found["rank"] = _fields(evidence.rank)
+    if evidence.at is not None:
+        found["at"] = _plain(evidence.at)
+    if evidence.quote:
+        found["quote"] = evidence.quote
+    return found
+
+
+def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
+    """Evidence from its dictionary. Raises ``ValueError`` for what is not such a dictionary.
+
+    Fields that this version does not know are passed over, so that older readers go on.
+    """
+    try:
+        kind = fact_types()[found["fact"]]
+        return Evidence(
+            fact=_build(kind, found["fields"]),
+            origin=_build(Origin, found["origin"]),
+            rank=_build(Rank, found["rank"]) if found.get("rank") is not None else None,
+            at=_typed(found.get("at"), float | None),
+            quote=_typed(found.get("quote", ""), str),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not evidence: {type(error).__name__}: {error}") from error
+
+
+@cache
+def fact_types() -> dict[str, type[Fact]]:
+    """Every kind of fact by its name, found by walking the package."""
+    package = keepstep.core.facts
+    modules = [importlib.import_module(i.name) for i in pkgutil.iter_modules(package.__path__, package.__name__ + ".")]
+    return {
+        name: kind
+        for module in modules
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, Fact) and kind.__module__ == module.__name__
+    }
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    found = {}
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        if field.default is dataclasses.MISSING or value != field.default:
+            found[field.name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no NaN
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if dataclasses.is_dataclass(value):
+        return _fields(value)
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _build(kind: Any, found: dict[str, Any]) -> Any:
+    hints = _hints(kind)
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: _typed(value, hints[name]) for name, value in found.items() if name in known})
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        return _typed(value, next(h for h in typing.get_args(hint) if h is not type(None)))
+    if origin is tuple:
+        inner = typing.get_args(hint)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_typed(each, inner[0]) for each in value)
+        return tuple(_typed(each, one) for each, one in zip(value, inner, strict=True))
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r} is not {getattr(hint, '__name__', hint)}")
+    return value

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence: a fact, where it was seen, by whom, when; and the set of it that rules look at."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.identity import Rank
+
+F = TypeVar("F", bound=Fact)
+G = TypeVar("G", bound=Fact)
+F_co = TypeVar("F_co", bound=Fact, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where something was seen. ``stream`` tells apart the writers of one interleaved file."""
+
+    source: str
+    line: int | None = None
+    stream: str = ""
+
+    def __str__(self) -> str:
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(Generic[F_co]):
+    """One fact with its place. ``at`` is seconds since the epoch by the writer's own clock."""
+
+    fact: F_co
+    origin: Origin
+    rank: Rank | None = None
+    at: float | None = None
+    quote: str = ""
+
+    @property
+    def who(self) -> int | None:
+        """The rank concerned: the one the text names, else the one that printed it."""
+        if self.fact.rank is not None:
+            return self.fact.rank
+        return self.rank.index if self.rank is not None else None
+
+
+class CoverageState(Enum):
+    CHECKED = "checked"
+    UNAVAILABLE = "unavailable"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What was, or could not be, looked at."""
+
+    what: str
+    state: CoverageState
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class EvidenceSet:
+    """All evidence of one run, in order, with the questions that rules ask of it.
+
+    Within one source the order is the source's own; sources follow each other as given.
+    """
+
+    items: tuple[Evidence[Fact], ...]
+    coverage: tuple[Coverage, ...] = ()
+    _by_type: dict[type[Fact], tuple[Evidence[Fact], ...]] = field(default_factory=dict, repr=False)
+
+    def all(self, kind: type[F]) -> tuple[Evidence[F], ...]:
+        """Every piece of evidence of one kind of fact."""
+        if kind not in self._by_type:
+            self._by_type[kind] = tuple(e for e in self.items if isinstance(e.fact, kind))
+        return self._by_type[kind]  # type: ignore[return-value]
+
+    def groups(self, kind: type[F], by: Callable[[F], object] = lambda fact: None) -> list[tuple[Evidence[F], ...]]:
+        """Evidence of one kind grouped by a key, each group in order, groups by their first."""
+        found: dict[object, list[Evidence[F]]] = defaultdict(list)
+        for evidence in self.all(kind):
+            found[by(evidence.fact)].append(evidence)
+        return [tuple(group) for group in found.values()]
+
+    def near(self, place: Evidence[Fact], kind: type[G], *, before: int = 0, after: int = 0) -> tuple[Evidence[G], ...]:
+        """Evidence of ``kind`` in the same stream within so many lines."""
+        if place.origin.line is None:
+            return ()
+        key = (place.origin.source, place.origin.stream)
+        lines, there = self._by_stream.get(key, ((), ()))
+        low = bisect_left(lines, place.origin.line - before)
+        high = bisect_right(lines, place.origin.line + after)
+        return tuple(e for e in there[low:high] if isinstance(e.fact, kind))  # type: ignore[misc]
+
+    @cached_property
+    def _by_stream(self) -> dict[tuple[str, str], tuple[list[int], list[Evidence[Fact]]]]:
+        streams: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
+        for evidence in self.items:
+            if evidence.origin.line is not None:
+                streams[evidence.origin.source, evidence.origin.stream].append(evidence)
+        result = {}
+        for key, there in streams.items():
+            there.sort(key=lambda e: e.origin.line or 0)
+            result[key] = ([e.origin.line or 0 for e in there], there)
+        return result
+
+    @cached_property
+    def position(self) -> dict[int, int]:
+        """The place of each item in the whole, by ``id``."""
+        return {id(e): n for n, e in enumerate(self.items)}
+
+    @cached_property
+    def ranks(self) -> frozenset[int]:
+        """Every rank that printed something or was spoken of."""
+        return frozenset(who for e in self.items if (who := e.who) is not None)
+
+    @cached_property
+    def world_size(self) -> int | None:
+        """The size of the world as most processes saw it."""
+        sizes = [e.fact.size for e in self.all(WorldSeen) if e.fact.size]
+        return max(set(sizes), key=sizes.count) if sizes else None
+
+    def survived(self, evidence: Evidence[Fact]) -> bool:
+        """Whether the same stream went on with ordinary training after this."""
+        if evidence.origin.line is None:
+            return False
+        ahead = 10**9
+        steps = self.near(evidence, StepSeen, after=ahead)
+        ends = [e for e in self.near(evidence, PhaseSeen, after=ahead) if e.fact.phase is Phase.FINISHED]
+        after: list[Evidence[Fact]] = [*steps, *ends]
+        return any((e.origin.line or 0) > evidence.origin.line for e in after)
+
+    @cached_property
+    def broken(self) -> bool:
+        """Whether anything here shows a process that ended badly."""
+        return (
+            any(not self.survived(e) for e in self.all(ExceptionRaised) if not e.fact.logged)
+            or bool(self.all(FatalSignal))
+            or bool(self.all(NativeAbort))
+            or any(e.fact.code or e.fact.signal for e in self.all(ProcessExited))
+        )
+
+
+def gather(parts: Iterable[Iterable[Evidence[Fact]]], coverage: Iterable[Coverage] = ()) -> EvidenceSet:
+    """One set from many sources, in the order given."""
+    return EvidenceSet(items=tuple(e for part in parts for e in part), coverage=tuple(coverage))

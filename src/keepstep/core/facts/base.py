@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something observed. Subclasses add what was read; absent parts are ``None``."""
+
+    rank: int | None = None

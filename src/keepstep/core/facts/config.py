@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launcher and the environment said about the run's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankVariableMissing(Fact):
+    """An environment variable (or argument) that says who this process is was absent."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSizeConflict(Fact):
+    """Two places disagree on how many ranks or devices there are."""
+
+    seen: str | None = None
+    expected: str | None = None
+    what: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpecInvalid(Fact):
+    """A cluster description could not be understood or contradicts itself."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceShared(Fact):
+    """Two ranks were put on one device, or a device index does not exist."""
+
+    ranks: tuple[int, ...] = ()
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateMember(Fact):
+    """Two processes announced themselves as the same rank or task."""
+
+    member: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressIsLocal(Fact):
+    """A loopback or wildcard address was given out for others to reach."""
+
+    address: str | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSeen(Fact):
+    """A process says how large the world is that it formed or joined, and who it is in it."""
+
+    size: int | None = None
+    index: int | None = None
+    role: str | None = None

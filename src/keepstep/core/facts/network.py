@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened between processes on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from keepstep.core.facts.base import Fact
+
+
+class Why(Enum):
+    """How a connection attempt failed."""
+
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    TIMED_OUT = "timed out"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectFailed(Fact):
+    """An attempt to reach a peer failed. ``final``: the one who tried gave up."""
+
+    why: Why
+    peer: str | None = None
+    peer_rank: int | None = None
+    final: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerLost(Fact):
+    """A connection that stood was broken, or heartbeats of a peer stopped coming."""
+
+    how: str
+    peer: str | None = None
+    peer_rank: int | None = None
+    final: bool = True
+    """False where a healthy end of a run prints the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerAwaited(Fact):
+    """A process says that it is still waiting for another one to come."""
+
+    peer: str | None = None
+    peer_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousTimeout(Fact):
+    """The members did not all arrive in time. ``joined`` of ``expected``, where said."""
+
+    joined: int | None = None
+    expected: int | None = None
+    where: str | None = None
+    missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousClosed(Fact):
+    """An agent found the rendezvous closed, or of another round."""
+
+    how: str = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortTaken(Fact):
+    """Binding to an address failed because somebody listens there."""
+
+    port: int | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameUnresolved(Fact):
+    """A host name could not be resolved."""
+
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceMissing(Fact):
+    """A library found no (usable) network interface, or not the one it was told to use."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceUsed(Fact):
+    """A library says which interface and address it will use."""
+
+    name: str
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressMap(Fact):
+    """A process says where a job's tasks are: ``job worker -> {0 -> a:1, 1 -> b:2}``."""
+
+    job: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindFailed(Fact):
+    """Binding failed because the address is not one of this host's (EADDRNOTAVAIL)."""
+
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaTrouble(Fact):
+    """InfiniBand, RoCE, EFA or verbs said that something failed. ``fatal``: the transport gave up."""
+
+    what: str
+    device: str | None = None
+    peer: str | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MtuTrouble(Fact):
+    """Packets of full size do not pass."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyInTheWay(Fact):
+    """A proxy answered or swallowed traffic between ranks."""
+
+    proxy: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommunicationFailed(Fact):
+    """A communication library gave up with a code of its own and no reason in this line (``ncclSystemError``)."""
+
+    code: str

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How processes ended, or were told to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One line of a stack. Native frames have a ``library`` (its base name), and its path as ``file``."""
+
+    function: str
+    file: str | None = None
+    line: int | None = None
+    library: str | None = None
+
+    @property
+    def is_native(self) -> bool:
+        return self.library is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExited(Fact):
+    """A launcher, shell or scheduler reported that a process ended (``rank``: whose, if said)."""
+
+    reporter: str
+    code: int | None = None
+    signal: str | None = None
+    pid: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    first: bool = False
+    """The reporter says that this one was the first to fail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FatalSignal(Fact):
+    """A process was struck by a signal: its own handler, faulthandler, MPI or the kernel said so."""
+
+    signal: str
+    pid: int | None = None
+    library: str | None = None
+    frames: tuple[Frame, ...] = ()
+    extensions: tuple[str, ...] = ()
+    """Extension modules that were loaded, where the report lists them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeAbort(Fact):
+    """Native code gave up by itself: a failed CHECK, ``std::terminate``, a glibc or LLVM abort."""
+
+    what: str
+    where: str | None = None
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminationRequested(Fact):
+    """Somebody told a process or job to end. ``by``: agent, scheduler, user, or None."""
+
+    signal: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceptionRaised(Fact):
+    """A Python exception with its traceback, as printed. ``lines``: how many lines it took."""
+
+    type: str
+    message: str
+    frames: tuple[Frame, ...] = ()
+    lines: int = 1
+    chained: bool = False
+    """Another exception followed it (``The above exception...``/``During handling...``)."""
+    place: str | None = None
+    """thread, loader worker, remote task... where the text says so; None for the main program."""
+    logged: bool = False
+    """Printed by a logger (or "Exception ignored in"), so that the program may have gone on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackDump(Fact):
+    """The stack of one thread of a process that was alive or that left a core. Innermost first."""
+
+    frames: tuple[Frame, ...]
+    thread: str | None = None
+    pid: int | None = None
+    holds_gil: bool | None = None
+    current: bool = False
+    """The thread that was struck or that was doing the work (main thread)."""
+    living: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreDump(Fact):
+    """A core file and what its notes say."""
+
+    path: str
+    signal: str | None = None
+    pid: int | None = None
+    executable: str | None = None
+    machine: str | None = None
+    address: int | None = None
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSeen(Fact):
+    """A process of a live job. ``state`` is the kernel's letter."""
+
+    pid: int
+    command: str
+    state: str | None = None
+    waits_in: str | None = None
+    age_s: float | None = None
+    watched_s: float | None = None
+    """How long it was watched; the next two tell what it did in that time."""
+    cpu_s: float | None = None
+    switches: int | None = None
+    """How often its main thread went to sleep again; 0 is a thread that never woke up."""
+    still: bool | None = None
+    """Its main thread was in the same place each time."""
+    job: str | None = None
+    """What the processes of one job have in common (its address, cluster or session)."""

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory, disks, limits: what ran out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemoryExhausted(Fact):
+    """An accelerator's memory ran out. ``kind``: gpu or tpu. Sizes as printed."""
+
+    kind: str = "gpu"
+    device: str | None = None
+    requested: str | None = None
+    capacity: str | None = None
+    fatal: bool = True
+    """False where the framework may go on with less, or where the words only usually mean this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomKilled(Fact):
+    """The kernel, a cgroup, Slurm, Kubernetes or Ray killed a process for host memory."""
+
+    by: str
+    pid: int | None = None
+    process: str | None = None
+    limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAllocationFailed(Fact):
+    """An allocation of host memory failed (``bad_alloc``, ``MemoryError``, ``Cannot allocate memory``)."""
+
+    requested: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemoryExhausted(Fact):
+    """Shared memory (``/dev/shm``) could not be had."""
+
+    size: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFull(Fact):
+    """A write failed for lack of space, quota or inodes."""
+
+    path: str | None = None
+    quota: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(Fact):
+    """A limit on files, processes, threads or locked memory was reached."""
+
+    limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderWorkerDied(Fact):
+    """A data loader's worker process ended unexpectedly. ``signal`` where said."""
+
+    pid: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGrew(Fact):
+    """Memory use rose steadily, as reported by the run itself or by readings."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention(Fact):
+    """Another job or process held what this one needed (CPU, GPU, lock)."""
+
+    what: str

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives, barriers, replicas: where ranks have to agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveTimeout(Fact):
+    """A rank waited for a collective until its time limit."""
+
+    op: str | None = None
+    seq: int | None = None
+    numel_in: int | None = None
+    numel_out: int | None = None
+    timeout_ms: int | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveProgress(Fact):
+    """How far a rank got: last collective enqueued and completed."""
+
+    last_enqueued: int | None = None
+    last_completed: int | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutHeardOf(Fact):
+    """A rank did not time out itself but heard of another rank's time-out (``of``, where said)."""
+
+    of: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveMismatch(Fact):
+    """Ranks ran different collectives at the same place; both sides where said."""
+
+    what: str | None = None
+    left: str | None = None
+    right: str | None = None
+    other_rank: int | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCollective(Fact):
+    """An entry of a flight-recorder dump: one collective of one rank."""
+
+    group: str
+    seq: int
+    op: str
+    state: str
+    sizes: str | None = None
+    dtype: str | None = None
+    frame: Frame | None = None
+    world: int | None = None
+    members: tuple[int, ...] = ()
+    """The ranks of the group, where the dump lists them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksMissing(Fact):
+    """A rank says which others did not arrive (monitored barrier, stall inspector, coordination)."""
+
+    missing: tuple[int, ...]
+    waited_s: float | None = None
+    what: str | None = None
+    final: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShutDown(Fact):
+    """A collective was refused because some rank had left the group (Horovod, XLA, TF executor)."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusedParameters(Fact):
+    """Parameters got no gradient under a data-parallel wrapper."""
+
+    names: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedReadyTwice(Fact):
+    """A gradient was reduced twice in one step (shared or re-entrant checkpointed parameter)."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsDiffer(Fact):
+    """Ranks built models whose parameters differ in number or shape."""
+
+    detail: str | None = None
+    other_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideScope(Fact):
+    """A variable, optimizer or model was made or used outside of its strategy's scope."""
+
+    what: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOrThread(Fact):
+    """A library complained of fork after start, or of use from several threads. ``fatal``: it refused."""
+
+    what: str
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasDiffer(Fact):
+    """Values that must be equal on all ranks were found to differ."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedStateRace(Fact):
+    """Several processes changed one file, folder, cache or variable at the same time."""
+
+    what: str
+    path: str | None = None
+
+

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training itself: progress, phases, numbers, checkpoints, programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from keepstep.core.facts.base import Fact
+
+
+class Phase(Enum):
+    """What a rank was doing."""
+
+    LOADING = "loading data or model"
+    COMPILING = "compiling"
+    EVALUATING = "evaluating"
+    SAVING = "saving a checkpoint"
+    RESTORING = "restoring a checkpoint"
+    STOPPING_EARLY = "stopping early"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen(Fact):
+    """A rank printed progress: a step, batch or progress bar."""
+
+    step: int | None = None
+    of: int | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSeen(Fact):
+    """A rank said what it was doing."""
+
+    phase: Phase
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEnded(Fact):
+    """The last words of one stream of output, and its size."""
+
+    last: str
+    lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFinite(Fact):
+    """A loss, gradient or tensor was NaN or infinite. ``fatal``: training stopped for it."""
+
+    what: str | None = None
+    step: int | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plateau(Fact):
+    """A metric stopped moving where the run expected it to."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointUnreadable(Fact):
+    """A checkpoint is missing, truncated or not what it says."""
+
+    path: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMismatch(Fact):
+    """A checkpoint holds other names, shapes or objects than the model."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowStorage(Fact):
+    """A read or write took so long that somebody said so."""
+
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTooLarge(Fact):
+    """A graph, message or attribute is larger than its encoding allows."""
+
+    size: str | None = None
+    what: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramTooLarge(Fact):
+    """A compiler refused a program for a limit of its own (instructions, arguments, registers, time)."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompiling(Fact):
+    """A function is traced or compiled again and again."""
+
+    function: str | None = None
+    count: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness(Fact):
+    """The run says that something is slow. ``what``: straggler, input or network."""
+
+    what: str
+    detail: str | None = None

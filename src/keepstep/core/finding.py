@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Findings: what a rule concludes, how surely, on what evidence, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
+
+
+class Severity(Enum):
+    FATAL = "fatal"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Confidence(Enum):
+    ESTABLISHED = "established"
+    SUPPORTED = "supported"
+    HYPOTHESIS = "hypothesis"
+
+
+class Role(Enum):
+    INITIATING = "initiating"
+    CASCADE = "cascade"
+    TEARDOWN = "teardown"
+    CONTRIBUTING = "contributing"
+
+
+class Standing(Enum):
+    """How much a rule's cause can explain: the order in which causality asks.
+
+    A MECHANISM (a taken port, a full disk) explains what follows it. An EXCEPTION is the
+    user's program failing for a reason of its own. A SYMPTOM (lost peer, time-out) is
+    a cause only when nothing else is seen. A GUESS is the fall-back.
+    """
+
+    MECHANISM = 0
+    EXCEPTION = 1
+    SYMPTOM = 2
+    GUESS = 3
+
+
+class Safety(Enum):
+    SAFE = "safe"
+    CHANGES_RESULTS = "changes_results"
+    NEEDS_OWNER = "needs_owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """One thing to do. ``command`` can be pasted; ``safety`` says what it may change."""
+
+    do: str
+    command: str | None = None
+    safety: Safety = Safety.SAFE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a rule yields; the engine adds which rule it was.
+
+    ``ranks`` is whom it concerns or blames, when that is not simply who printed the evidence.
+    ``confidence``, ``severity`` and ``standing`` override the rule's own.
+    """
+
+    title: str
+    because: str
+    evidence: tuple[Evidence[Fact], ...]
+    fixes: tuple[Fix, ...] = ()
+    ranks: tuple[int, ...] | None = None
+    confidence: Confidence | None = None
+    severity: Severity | None = None
+    standing: Standing | None = None
+
+    def __post_init__(self) -> None:
+        if not self.evidence:
+            raise ValueError("a finding needs at least one piece of evidence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A conclusion of the report."""
+
+    rule: str
+    cause: Cause
+    title: str
+    because: str
+    evidence: tuple[Evidence[Fact], ...]
+    ranks: tuple[int, ...]
+    confidence: Confidence
+    severity: Severity
+    standing: Standing
+    fixes: tuple[Fix, ...] = ()
+    role: Role = Role.INITIATING
+    explains: tuple[Cause, ...] = ()
+
+
+def ranks_of(evidence: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:
+    """The ranks concerned, in order of first mention, each once."""
+    return tuple(dict.fromkeys(who for e in evidence if (who := e.who) is not None))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: what the engine concludes about a run, and what it could not look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from keepstep.core.evidence import Coverage
+from keepstep.core.finding import Finding, Role
+
+SCHEMA = "keepstep.report/1"
+
+
+class Verdict(Enum):
+    HEALTHY = "healthy"
+    FAILED = "failed"
+    HUNG = "hung"
+    DEGRADED = "degraded"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCrash:
+    """A rule that raised: reported, and the others go on."""
+
+    rule: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    crashed: tuple[RuleCrash, ...] = ()
+    ranks: tuple[int, ...] = ()
+    world_size: int | None = None
+
+    @property
+    def root(self) -> Finding | None:
+        """The finding that began it, if any."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def fallout(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings[1:] if f.role in (Role.CASCADE, Role.TEARDOWN))
+
+    @property
+    def exit_status(self) -> int:
+        """0 nothing wrong, 1 problems found, 3 could not look."""
+        if self.verdict is Verdict.HEALTHY:
+            return 0
+        return 3 if self.verdict is Verdict.UNKNOWN and not self.findings else 1

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules: one pure function over the evidence, with its identity and its documentation."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.finding import Confidence, Found, Severity, Standing
+
+Find = Callable[[EvidenceSet], Iterator[Found]]
+
+HEADINGS = ("What it looks like", "Why it happens", "How we know", "What to do", "When this is wrong")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One diagnosis. ``needs``: without any of these facts the rule is not asked."""
+
+    id: str
+    name: str
+    cause: Cause
+    needs: tuple[type[Fact], ...]
+    find: Find
+    doc: str
+    severity: Severity = Severity.FATAL
+    confidence: Confidence = Confidence.ESTABLISHED
+    standing: Standing = Standing.MECHANISM
+    explains: tuple[Cause, ...] = ()
+    since: str = "0.1"
+
+    @property
+    def summary(self) -> str:
+        return self.doc.strip().splitlines()[0] if self.doc.strip() else self.name
+
+
+def rule(
+    *,
+    id: str,
+    cause: Cause,
+    needs: tuple[type[Fact], ...],
+    severity: Severity = Severity.FATAL,
+    confidence: Confidence = Confidence.ESTABLISHED,
+    standing: Standing = Standing.MECHANISM,
+    explains: tuple[Cause, ...] = (),
+    since: str = "0.1",
+) -> Callable[[Find], Rule]:
+    """Turn a function into a :class:`Rule`; name and documentation are the function's own."""
+
+    def make(find: Find) -> Rule:
+        return Rule(
+            id=id,
+            name=getattr(find, "__name__", id).replace("_", "-"),
+            cause=cause,
+            needs=needs,
+            find=find,
+            doc=find.__doc__ or "",
+            severity=severity,
+            confidence=confidence,
+            standing=standing,
+            explains=explains,
+            since=since,
+        )
+
+    return make
+
+
+def rules_in(package: ModuleType) -> tuple[Rule, ...]:
+    """Every rule of a package, found by walking it: nothing to register."""
+    modules = [package]
+    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        modules.append(importlib.import_module(info.name))
+    found = {r.id: r for m in modules for r in vars(m).values() if isinstance(r, Rule)}
+    return tuple(found[key] for key in sorted(found))

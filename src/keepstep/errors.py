@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors that keepstep raises, each with a hint of what to do.
+
+KeepstepError
+├── UserError       the call cannot be served as it is: a wrong path, option or file (exit status 2)
+└── Unavailable     something could not be looked at: a missing client, right or file (exit status 3)
+"""
+
+from __future__ import annotations
+
+
+class KeepstepError(Exception):
+    """Base of all. ``hint`` says what to try next."""
+
+    exit_status = 3
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UserError(KeepstepError):
+    """A mistake in the call; never shown with a traceback."""
+
+    exit_status = 2
+
+
+class Unavailable(KeepstepError):
+    """Could not look."""
+
+    exit_status = 3

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures written as TOML, each with the rule that it makes. Pure: a parsed document in, rules out.
+
+[[signature]]
+name = "quota-refused"
+pattern = 'quota service: job (?P<job>\\S+) refused'
+cause = "resource.contention"
+title = "the quota service refused job {job}"
+because = "the group's GPU quota is used up"
+fix = "wait, or ask for more quota"
+command = "quota show --job {job}"
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import SignatureMatched
+from keepstep.core.finding import Fix, Found, Safety, Severity
+from keepstep.core.rule import Rule
+from keepstep.parse.signature import Signature, signature
+
+MOST_FOUND = 20
+LONGEST_GROUP = 200
+
+_NEEDED = ("name", "pattern", "cause", "title")
+_KNOWN = (*_NEEDED, "because", "fix", "command", "severity", "safety", "id", "anchors")
+_HOLE = re.compile(r"\{(\w+)\}")
+_ID = re.compile(r"[A-Z]{3}\d{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSignature:
+    signature: Signature
+    rule: Rule
+
+
+class _Wrong(Exception):
+    """Why an entry cannot be used."""
+
+
+def read_signatures(document: dict[str, Any], taken: Collection[str]) -> Iterator[OwnSignature | str]:
+    """Each entry as a signature with its rule, or as a sentence that says what is wrong with it."""
+    unknown = set(document) - {"signature"}
+    if unknown:
+        yield f"unknown table {_nearest(min(unknown), ['signature'])}"
+    entries = document.get("signature", [])
+    if not isinstance(entries, list):
+        yield "write [[signature]], with two brackets"
+        return
+    for number, entry in enumerate(entries, 1):
+        called = entry.get("name") if isinstance(entry, dict) else None
+        try:
+            yield _read(entry, taken)
+        except _Wrong as wrong:
+            yield f"signature {number}{f' ({called})' if called else ''}: {wrong}"
+
+
+def _read(entry: Any, taken: Collection[str]) -> OwnSignature:
+    if not isinstance(entry, dict):
+        raise _Wrong("not a table")
+    for key, value in entry.items():
+        if key not in _KNOWN:
+            raise _Wrong(f"unknown key {_nearest(key, _KNOWN)}")
+        if key == "anchors":
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise _Wrong("anchors has to be a list of texts")
+        elif not isinstance(value, str):
+            raise _Wrong(f"{key} has to be a text in quotes")
+    missing = [key for key in _NEEDED if not entry.get(key)]
+    if missing:
+        raise _Wrong(f"lacks {', '.join(missing)}")
+    sign = _signature(entry)
+    _check_holes(entry, sign)
+    return OwnSignature(sign, _rule(entry, taken))
+
+
+def _signature(entry: dict[str, Any]) -> Signature:
+    name = entry["name"]
+
+    def make(match: re.Match[str]) -> SignatureMatched:
+        groups = tuple((key, value[:LONGEST_GROUP]) for key, value in match.groupdict().items() if value is not None)
+        rank = match.groupdict().get("rank")
+        return SignatureMatched(name=name, groups=groups, rank=int(rank) if rank and rank.isdecimal() else None)
+
+    try:
+        return signature(entry["pattern"], make, anchors=entry.get("anchors", ()))
+    except re.error as error:
+        raise _Wrong(f"pattern is no regular expression: {error}") from error
+    except ValueError as error:
+        why = 'pattern has no fixed text of 4 or more characters; lengthen it, or give anchors = ["..."]'
+        raise _Wrong(why) from error
+
+
+def _check_holes(entry: dict[str, Any], sign: Signature) -> None:
+    for key in ("title", "because", "fix", "command"):
+        for hole in _HOLE.findall(entry.get(key, "")):
+            if hole not in sign.pattern.groupindex:
+                raise _Wrong(f"{key} names {{{hole}}}, but pattern has no (?P<{hole}>...)")
+
+
+def _rule(entry: dict[str, Any], taken: Collection[str]) -> Rule:
+    name = entry["name"]
+    causes = {cause.value: cause for cause in Cause}
+    if entry["cause"] not in causes:
+        raise _Wrong(f"unknown cause {_nearest(entry['cause'], list(causes))}")
+    severity = _choice(entry, "severity", Severity, Severity.FATAL)
+    safety = _choice(entry, "safety", Safety, Safety.SAFE)
+    because = entry.get("because") or f"the text matches the signature {name}"
+
+    def find(seen: EvidenceSet) -> Iterator[Found]:
+        groups = seen.groups(SignatureMatched, by=lambda fact: (fact.name, _fill(entry["title"], fact.groups)))
+        mine = [group for group in groups if group[0].fact.name == name]
+        for group in mine[:MOST_FOUND]:
+            kept = tuple(e for e in group if severity is not Severity.FATAL or not seen.survived(e))
+            if not kept:
+                continue
+            said = kept[0].fact.groups
+            fixes: tuple[Fix, ...] = ()
+            if entry.get("fix") or entry.get("command"):
+                command = _fill(entry["command"], said, quote=True) if entry.get("command") else None
+                fixes = (Fix(do=_fill(entry.get("fix") or "run", said), command=command, safety=safety),)
+            yield Found(title=_fill(entry["title"], said), because=_fill(because, said), evidence=kept, fixes=fixes)
+
+    return Rule(
+        id=_id(entry, taken),
+        name=name,
+        cause=causes[entry["cause"]],
+        needs=(SignatureMatched,),
+        find=find,
+        doc=f"{entry['title']}\n\nA signature of your own: `{entry['pattern']}`. {because}.",
+        severity=severity,
+    )
+
+
+def _id(entry: dict[str, Any], taken: Collection[str]) -> str:
+    given = entry.get("id")
+    if given is None:
+        return next(free for n in range(1, 1000) if (free := f"OWN{n:03}") not in taken)
+    if not _ID.fullmatch(given):
+        raise _Wrong(f"id {given!r} is not three capital letters and three digits")
+    return str(given)
+
+
+def _choice(entry: dict[str, Any], key: str, kind: Any, otherwise: Any) -> Any:
+    options = [each.value for each in kind]
+    if key not in entry:
+        return otherwise
+    if entry[key] not in options:
+        raise _Wrong(f"{key} is one of {', '.join(options)}")
+    return kind(entry[key])
+
+
+def _fill(text: str, groups: tuple[tuple[str, str], ...], *, quote: bool = False) -> str:
+    """The text with ``{name}`` replaced. What goes into a command came from a log, so it is quoted."""
+    said = dict(groups)
+
+    def put(hole: re.Match[str]) -> str:
+        value = said.get(hole[1], "?")
+        return shlex.quote(value) if quote else value
+
+    return _HOLE.sub(put, text)
+
+
+def _nearest(word: str, options: Collection[str]) -> str:
+    near = get_close_matches(word, options, n=1, cutoff=0.5)
+    return f"{word!r}; did you mean {near[0]!r}?" if near else f"{word!r}; known are {', '.join(options)}"

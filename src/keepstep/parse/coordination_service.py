@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordination service that TensorFlow and JAX share: heartbeats, incarnations, barriers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
+from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.sync import GroupShutDown, RanksMissing
+from keepstep.parse.block import block
+from keepstep.parse.signature import signature
+
+_TASK = re.compile(r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)")
+_AT_START = re.compile(r"(?i)connect|wait_for_all_tasks|\[?init|register|global_topology|exchange")
+_AT_END = re.compile(r"(?i)shutdown")
+
+
+def _member(text: str) -> tuple[str | None, int | None]:
+    match = _TASK.search(text)
+    if match is None:
+        return None, None
+    return match[0], int(match["index"]) if match["job"] in ("worker", "jax_worker", "tpu_worker") else None
+
+
+def _restarted(match: re.Match[str]) -> Fact:
+    member, rank = _member(match.string[max(0, match.start() - 120) : match.end()])
+    return MemberRestarted(member=member, rank=rank)
+
+
+def _silent(match: re.Match[str]) -> Fact:
+    member, rank = _member(match["task"])
+    return PeerLost(how="heartbeats stopped", peer=member, peer_rank=rank)
+
+
+def _late(match: re.Match[str]) -> Fact | None:
+    """A barrier that timed out: at the start a rendezvous, later a missing rank."""
+    groups = match.groupdict()
+    name = groups.get("id") or ""
+    reached, total = groups.get("reached"), groups.get("total")
+    ranks = tuple(int(m["index"]) for m in _TASK.finditer(groups.get("tasks") or ""))
+    if _AT_START.search(name) and not _AT_END.search(name):
+        return RendezvousTimeout(
+            joined=int(reached) if reached else None,
+            expected=int(total) if total else None,
+            where=name or None,
+            missing=ranks,
+        )
+    return RanksMissing(missing=ranks, what=f"barrier {name}".strip()) if ranks else None
+
+
+def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    text = match.string
+    for number, line in enumerate(lines):
+        if number > 40 or not (_TASK.search(line) or "barrier" in line or not line.strip()):
+            break
+        text += "\n" + line
+    name = re.search(r"(?:Barrier_id|Id): (?P<id>[^\s,]+?)\.?(?:[\s,]|$)", text)
+    count = re.search(r"reached the barrier: (\d+)/(\d+)", text)
+    late = text[m.end() :] if (m := re.search(r"[Tt]imed out task names", text)) else ""
+    ranks = tuple(dict.fromkeys(int(m["index"]) for m in _TASK.finditer(late)))
+    what = name["id"] if name else ""
+    if _AT_START.search(what) and not _AT_END.search(what):
+        yield RendezvousTimeout(
+            joined=int(count[1]) if count else None,
+            expected=int(count[2]) if count else None,
+            where=what,
+            missing=ranks,
+        )
+    elif ranks:
+        yield RanksMissing(missing=ranks, what=f"barrier {what}".strip())
+
+
+def _unhealthy_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    found = list(_TASK.finditer(match.string))
+    for number, line in enumerate(lines):
+        if number > 200 or not _TASK.search(line):
+            break
+        found.extend(_TASK.finditer(line))
+    for task in found:
+        member, rank = _member(task[0])
+        yield PeerLost(how="heartbeats stopped", peer=member, peer_rank=rank)
+
+
+SIGNATURES = (
+    signature(r"unexpectedly tried to connect with a different incarnation", _restarted),
+    signature(r"Leader incarnation ID mismatch", MemberRestarted, member="the coordination leader", rank=0),
+    signature(r"Heartbeat: Incarnation ID mismatch", _restarted),
+    signature(r"must be registered before sending heartbeat messages", MemberRestarted,
+              member="the coordination leader"),
+    signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
+    signature(r"This is likely due to a restart in the task or service", MemberRestarted),
+    signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
+    signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent,
+              anchors=("stopped sending heartbeats",)),
+    signature(
+        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000})",
+        _late,
+        anchors=("imed out task names",),
+    ),
+    signature(
+        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|topology)[^\s,]*?)\.?"
+        r"(?=[\s,])[^\n]{0,400}?(?:reached the barrier: (?P<reached>\d+)/(?P<total>\d+)|\n|$)",
+        _late,
+        anchors=("Barrier timed out",),
+    ),
+    signature(r"Stopping coordination service as cluster registration failed", RendezvousTimeout,
+              where="coordination service"),
+    signature(r"RPC: /[\w.]*CoordinationService/RegisterTask", ConnectFailed, why=Why.TIMED_OUT,
+              peer="the coordination service"),
+    signature(r"Failed to send RPC to coordination service", PeerLost, how="the coordination leader does not answer",
+              peer_rank=0),
+    signature(r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator "
+              r"detected missing heartbeats)", GroupShutDown),
+    signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
+    signature(r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)", GroupShutDown,
+              anchors=("Shutdown barrier",)),
+)
+
+BLOCKS = (
+    block(r"Barrier timed out\.", _late_block),
+    block(r"tasks are unhealthy \(stopped sending heartbeats\)", _unhealthy_block),
+)

@@ -1,0 +1,571 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA, cuDNN and cuBLAS errors, as the runtime, the driver, PyTorch, TensorFlow, JAX and NCCL word them."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import LabelOutOfRange
+from keepstep.core.facts.environment import CudaMismatch, VersionSeen
+from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
+from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted, HostAllocationFailed
+from keepstep.parse.signature import signature
+
+_SIZE = r"[\d.,]+ ?(?:[KMGT]i?B?|[kmgt]?[Bb]ytes|B)\b"
+
+
+def _tensor_oom(match: re.Match[str]) -> Fact:
+    """TensorFlow's line names the allocator: a CPU one is the host's memory, not the device's."""
+    place = match["place"] or ""
+    what = f"tensor {match['shape']}" if match["shape"] else None
+    if re.search(r"device:CPU|by allocator (?:mkl)?cpu", place):
+        return HostAllocationFailed(requested=what)
+    if "TPU" in place:
+        return DeviceMemoryExhausted(kind="tpu", requested=what)
+    device = re.search(r"(GPU:\d+|GPU_\d+)", place)
+    return DeviceMemoryExhausted(requested=what, device=device[1] if device else None)
+
+
+def _bfc(match: re.Match[str]) -> Fact | None:
+    """TensorFlow's allocator also says this where it then goes on with less."""
+    if "not a failure" in match.string:
+        return None
+    if not match["allocator"].lower().startswith("gpu"):
+        return HostAllocationFailed(requested=match["requested"])
+    return DeviceMemoryExhausted(device=match["allocator"], requested=match["requested"], fatal=False)
+
+
+def _assert(match: re.Match[str]) -> Fact:
+    """A device-side assertion; the index checks of losses and embeddings mean a bad label or token."""
+    text = match["text"]
+    if _INDEX_CHECK.search(text):
+        return LabelOutOfRange(certain=False)
+    return DeviceFault(what=f"a device-side assertion failed: {text}", hardware=False)
+
+
+_INDEX_CHECK = re.compile(
+    r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b|self_dim_size"
+    r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
+    r"|index out of bounds"
+)
+
+_OOM = (
+    # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
+    signature(
+        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B))?"
+        r"(?: \(GPU (?P<device>\d+);|[^\n]{0,20}?GPU (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+ ?[KMGT]i?B) total capacity)?",
+        lambda m: DeviceMemoryExhausted(
+            requested=m["requested"],
+            device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
+            capacity=m["capacity"],
+        ),
+        anchors=("out of memory. ", "out of memory."),
+    ),
+    signature(r"torch\.(?:cuda\.)?OutOfMemoryError", DeviceMemoryExhausted),
+    signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
+    signature(r"CUDA error: out of memory", DeviceMemoryExhausted),
+    signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
+    signature(
+        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
+        DeviceMemoryExhausted,
+        anchors=("'out of memory'", "cudaErrorMemoryAllocation"),
+    ),
+    signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
+    signature(
+        r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
+        DeviceMemoryExhausted,
+        anchors=("failed: out of memory", "failed out of memory", "out of memory"),
+    ),
+    signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
+    signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(r"CudaCheck(?:Error)?\(\) failed[^\n]{0,60}out of memory", DeviceMemoryExhausted),
+    signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
+    signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
+    signature(
+        r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})",
+        _tensor_oom,
+    ),
+    signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
+    signature(
+        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B)",
+        _bfc,
+    ),
+    signature(
+        r"RESOURCE_EXHAUSTED:[^\n]{0,40}?Out of memory (?:while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))|allocating)",
+        DeviceMemoryExhausted,
+        anchors=("Out of memory while trying to allocate", "Out of memory allocating"),
+    ),
+    signature(
+        r"Resource exhausted: Out of memory while trying to allocate (?P<requested>\d+ bytes)",
+        DeviceMemoryExhausted,
+    ),
+    signature(
+        r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA|HIP)_ERROR_OUT_OF_MEMORY",
+        lambda m: DeviceMemoryExhausted(requested=m["requested"], fatal=False),
+    ),
+    signature(
+        r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
+        DeviceMemoryExhausted,
+    ),
+    # handles that cannot be made: the workspace did not fit any more
+    signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(r"CUDNN_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR when calling `?cusolverDnCreate)",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"Unable to find a valid cuDNN algorithm to run convolution",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"Failed to get convolution algorithm\. This is probably because cuDNN failed to initialize",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
+        DeviceMemoryExhausted,
+        anchors=("Failed to CUDA ",),
+    ),
+)
+
+_MISMATCH = (
+    signature(
+        r"CUDA driver version is insufficient for CUDA runtime version",
+        CudaMismatch,
+        what="the driver is older than the CUDA runtime needs",
+    ),
+    signature(
+        r"The NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)",
+        lambda m: CudaMismatch(
+            what=f"the driver (CUDA version {m['found']}) is older than this PyTorch needs",
+            fatal="UserWarning" not in m.string,
+        ),
+    ),
+    signature(
+        r"cudaErrorInsufficientDriver|CUDA_ERROR_INSUFFICIENT_DRIVER",
+        CudaMismatch,
+        what="the driver is older than the CUDA runtime needs",
+    ),
+    signature(
+        r"no kernel image is available for execution on the device",
+        CudaMismatch,
+        what="the build holds no kernels for this GPU's compute capability",
+    ),
+    signature(
+        r"CUDA_ERROR_NO_BINARY_FOR_GPU|cudaErrorNoKernelImageForDevice",
+        CudaMismatch,
+        what="the build holds no kernels for this GPU's compute capability",
+    ),
+    signature(
+        r"(?P<gpu>[\w ()\-]{3,60}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current PyTorch",
+        lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
+        anchors=("is not compatible with the current PyTorch",),
+    ),
+    signature(
+        r"CUDA capability sm_\w+\)? (?:and|is) not (?:compatible|supported)",
+        CudaMismatch,
+        fatal=False,
+        what="this build holds no kernels for this GPU",
+    ),
+    signature(
+        r"PyTorch no longer supports this GPU because it is too old",
+        CudaMismatch,
+        fatal=False,
+        what="this PyTorch no longer supports a GPU this old",
+    ),
+    signature(
+        r"Torch not compiled with CUDA enabled", CudaMismatch, what="this PyTorch was built without CUDA"
+    ),
+    signature(
+        r"PyTorch (?:was|is) not (?:compiled|linked) with (?:support for )?cuda",
+        CudaMismatch,
+        what="this PyTorch was built without CUDA",
+        anchors=("PyTorch was not", "PyTorch is not"),
+    ),
+    signature(
+        r"is not compiled with (?:GPU|CUDA) support", CudaMismatch, what="an extension was built without CUDA"
+    ),
+    signature(
+        r"[Nn]ot compiled with (?:GPU|CUDA|NCCL|nccl|cuda|gpu) support",
+        CudaMismatch,
+        what="an extension was built without CUDA",
+    ),
+    signature(
+        r"CUDA error: (?:device kernel image is invalid|PTX JIT compiler library not found)",
+        CudaMismatch,
+        what="the build's kernels do not fit this driver or GPU",
+    ),
+    signature(
+        r"the provided PTX was compiled with an unsupported toolchain",
+        CudaMismatch,
+        what="the kernels were compiled with a newer CUDA than the driver knows",
+    ),
+    signature(
+        r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION|cudaErrorUnsupportedPtxVersion",
+        CudaMismatch,
+        what="the kernels were compiled with a newer CUDA than the driver knows",
+    ),
+    signature(
+        r"ptxas (?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
+        CudaMismatch,
+        what="ptxas does not know the code or the GPU: it is older than the compiler",
+        anchors=("Unsupported .version", "is not defined for option 'gpu-name'"),
+    ),
+    signature(
+        r"nvcc fatal ?: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"
+    ),
+    signature(
+        r"[Ee]rror 80[34]: (?:forward compatibility|system has unsupported display driver)",
+        CudaMismatch,
+        what="the CUDA user libraries do not fit the driver (forward compatibility)",
+        anchors=("forward compatibility", "unsupported display driver"),
+    ),
+    signature(
+        r"(?:CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"
+        r"|cudaErrorCompatNotSupportedOnDevice)",
+        CudaMismatch,
+        what="the CUDA user libraries do not fit the driver",
+    ),
+    signature(
+        r"forward compatibility was attempted on non supported HW",
+        CudaMismatch,
+        what="CUDA's compatibility libraries were used on a GPU that they do not support",
+    ),
+    signature(
+        r"[Dd]river/library version mismatch",
+        CudaMismatch,
+        what="the driver's kernel module and its user libraries differ in version",
+    ),
+    signature(
+        r"kernel version [\d.]+ does not match DSO version [\d.]+",
+        CudaMismatch,
+        what="the driver's kernel module and its user libraries differ in version",
+    ),
+    signature(
+        r"NVIDIA kernel module, version [\d.]+, does not|API mismatch: the client has the version [\d.]+",
+        CudaMismatch,
+        what="the driver's kernel module and its user libraries differ in version",
+        anchors=("API mismatch: the client has the version", "NVIDIA kernel module, version"),
+    ),
+    signature(
+        r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|[Cc]uda failure 802 '|error=802 ?: )system not yet initialized",
+        CudaMismatch,
+        what="the GPUs' fabric manager does not run or does not fit the driver",
+    ),
+    signature(
+        r"CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady",
+        CudaMismatch,
+        what="the GPUs' fabric manager does not run or does not fit the driver",
+    ),
+    signature(
+        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled with:? (?P<there>[\d.]+)",
+        lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
+        anchors=("but source was compiled with",),
+    ),
+    signature(
+        r"cuDNN version incompatibility: PyTorch was compiled\s+against \((?P<there>[^)]{1,20})\) but (?:linked against|found runtime version) \((?P<here>[^)]{1,20})\)",
+        lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
+        anchors=("cuDNN version incompatibility",),
+    ),
+    signature(
+        r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH|CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
+        CudaMismatch,
+        what="cuDNN's parts are of different versions",
+    ),
+    signature(
+        r"CUDNN_STATUS_ARCH_MISMATCH|CUBLAS_STATUS_ARCH_MISMATCH",
+        CudaMismatch,
+        what="the library holds no kernels for this GPU",
+    ),
+    signature(
+        r"The detected CUDA version \((?P<here>[\d.]+)\) mismatches the version that was used to compile",
+        lambda m: CudaMismatch(what=f"CUDA {m['here']} is installed but PyTorch was compiled with another"),
+        anchors=("mismatches the version that was used to compile",),
+    ),
+    signature(
+        r"Detected that PyTorch and \w+ were compiled with different CUDA versions",
+        CudaMismatch,
+        what="PyTorch and an extension were compiled with different CUDA versions",
+    ),
+    signature(
+        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with (?P<there>[\d.]+)",
+        lambda m: CudaMismatch(
+            what=f"CUDA {m['here']} is installed but PyTorch was compiled with {m['there']}",
+            fatal="Exception" in m.string or "Error" in m.string,
+        ),
+    ),
+    signature(
+        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is False",
+        CudaMismatch,
+        what="PyTorch sees no usable GPU on this host",
+        anchors=("torch.cuda.is_available() is False",),
+    ),
+    signature(
+        r"Found no NVIDIA driver on your system",
+        lambda m: CudaMismatch(
+            what="there is no NVIDIA driver on this host", fatal="Warning" not in m.string
+        ),
+    ),
+    signature(r"No CUDA GPUs are available", CudaMismatch, what="no GPU is visible to this process"),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no CUDA-capable device is detected",
+        CudaMismatch,
+        what="no GPU is visible to this process",
+        anchors=("no CUDA-capable device is detected",),
+    ),
+    signature(
+        r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
+        CudaMismatch,
+        what="no GPU is visible to this process",
+    ),
+    signature(
+        r"failed call to cuInit: (?P<what>CUDA_ERROR_\w+)",
+        lambda m: CudaMismatch(what=f"the driver could not be initialised: {m['what']}", fatal=False),
+    ),
+    signature(
+        r"CUDA initialization: (?P<what>(?:Unexpected error|CUDA (?:driver|unknown error))[^\n]{0,80})",
+        lambda m: CudaMismatch(
+            what=f"CUDA could not be initialised: {m['what']}", fatal="Warning" not in m.string
+        ),
+    ),
+    signature(
+        r"Distributed package doesn't have NCCL built in",
+        CudaMismatch,
+        what="this PyTorch was built without NCCL",
+    ),
+    signature(
+        r"(?:Unsupported NCCL version|NCCL version .{1,12} is (?:too old|incompatible))",
+        CudaMismatch,
+        what="NCCL does not fit the framework",
+        anchors=("Unsupported NCCL version", "is too old", "is incompatible"),
+    ),
+    signature(
+        r"NCCL WARN Cuda failure '?(?:named symbol not found|invalid device function|unknown symbol)",
+        CudaMismatch,
+        what="NCCL's kernels do not fit this GPU or driver",
+    ),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not found"
+        r"|device function is not found|unrecognized error code)",
+        CudaMismatch,
+        what="the build's kernels do not fit this GPU or driver",
+        anchors=("invalid device function", "named symbol not found", "unrecognized error code"),
+    ),
+    signature(
+        r"CUDA error: (?:API call is not supported in the installed CUDA driver|operation not supported\b)",
+        CudaMismatch,
+        what="the installed driver does not support what the CUDA library asked for",
+    ),
+    signature(
+        r"torch\.cuda\.is_bf16_supported\(\)[^\n]{0,40}False|requires Ampere(?: or newer)? GPU",
+        CudaMismatch,
+        what="the GPU is older than the code needs",
+        anchors=("requires Ampere", "is_bf16_supported()"),
+    ),
+    signature(
+        r"FlashAttention only supports Ampere GPUs or newer",
+        CudaMismatch,
+        what="the GPU is older than the code needs",
+    ),
+    signature(
+        r"Bfloat16 is only supported on GPUs with compute capability of at least",
+        CudaMismatch,
+        what="the GPU is older than the code needs",
+    ),
+    signature(
+        r"jaxlib version [\d.]+ (?:is newer than and )?(?:is )?(?:in)?compatible with jax",
+        CudaMismatch,
+        what="jax and jaxlib do not fit each other",
+        anchors=("compatible with jax",),
+    ),
+    signature(
+        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against version \d+",
+        CudaMismatch,
+        what="JAX was built against a newer CUDA library than is installed",
+        anchors=("but JAX was built against version",),
+    ),
+)
+
+_BUSY = (
+    signature(
+        r"(?:all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable",
+        Contention,
+        what="the GPU was held by another process or is in exclusive mode",
+    ),
+    signature(
+        r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE",
+        Contention,
+        what="the GPU was held by another process or is in exclusive mode",
+    ),
+)
+
+_FAULT = (
+    signature(r"uncorrectable ECC error encountered", DeviceFault, what="uncorrectable ECC error"),
+    signature(
+        r"cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE", DeviceFault, what="uncorrectable ECC error"
+    ),
+    signature(
+        r"Invalid access of peer GPU memory over nvlink",
+        DeviceFault,
+        what="a peer GPU's memory could not be reached over NVLink",
+    ),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure|cudaError)[^\n]{0,80}an? (?P<what>illegal memory access was encountered)",
+        DeviceFault,
+        hardware=False,
+        anchors=("illegal memory access was encountered",),
+    ),
+    signature(
+        r"CUDA_ERROR_ILLEGAL_ADDRESS|cudaErrorIllegalAddress",
+        DeviceFault,
+        what="illegal memory access",
+        hardware=False,
+    ),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error)[^\n]{0,80}(?P<what>misaligned address|an illegal instruction was encountered"
+        r"|invalid program counter|operation not supported on global/shared address space)",
+        DeviceFault,
+        hardware=False,
+        anchors=(
+            "misaligned address",
+            "illegal instruction was encountered",
+            "invalid program counter",
+            "operation not supported on global/shared",
+        ),
+    ),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}(?P<what>unspecified launch failure)",
+        DeviceFault,
+        hardware=False,
+    ),
+    signature(
+        r"CUDA_ERROR_LAUNCH_FAILED|cudaErrorLaunchFailure",
+        DeviceFault,
+        what="unspecified launch failure",
+        hardware=False,
+    ),
+    signature(
+        r"CUDA error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown error",
+        DeviceFault,
+        what="unknown CUDA error",
+        hardware=False,
+    ),
+    signature(
+        r"CUDA error: the launch timed out and was terminated",
+        DeviceFault,
+        what="a kernel ran too long for the display's watchdog",
+        hardware=False,
+    ),
+    signature(
+        r"(?P<what>hardware stack error|Hardware stack error)",
+        DeviceFault,
+        hardware=False,
+        anchors=("ardware stack error",),
+    ),
+    signature(
+        r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR|CUBLAS_STATUS_INTERNAL_ERROR)",
+        DeviceFault,
+        what="a CUDA library's kernel failed",
+        hardware=False,
+    ),
+    signature(
+        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
+        _assert,
+        anchors=("ssertion `", "ssertion '"),
+    ),
+    signature(
+        r"\.cuh?:\d+:[^\n`]{0,200}: [Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
+        _assert,
+        anchors=("ssertion `", "ssertion '"),
+    ),
+    signature(r"device-side assert triggered", LabelOutOfRange, certain=False),
+    signature(r"CUDA_ERROR_ASSERT|cudaErrorAssert\b", LabelOutOfRange, certain=False),
+    signature(r"NVML_ERROR_GPU_IS_LOST|GPU is lost\.", DeviceFault, what="the GPU is lost"),
+    signature(
+        r"Unable to determine the device handle for GPU ?(?P<device>[\w:.]+)",
+        DeviceFault,
+        what="the GPU does not answer any more",
+    ),
+    signature(
+        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained (?:memory )?error",
+        DeviceFault,
+        what="the GPU reported a memory error",
+        anchors=(
+            "CUDA_ERROR_CONTAINED",
+            "cudaErrorContained",
+            "Invalid access of peer GPU memory",
+            "ncontained",
+        ),
+    ),
+)
+
+_PEER = (
+    signature(
+        r"peer access is not supported between these two devices",
+        PeerAccessFault,
+        what="peer access is not supported",
+    ),
+    signature(
+        r"(?:CUDA error|[Cc]uda failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has not been enabled|is already enabled))",
+        PeerAccessFault,
+        what="peer access could not be set up",
+        anchors=("peer mapping resources", "peer access "),
+    ),
+    signature(
+        r"NCCL WARN[^\n]{0,80}(?:failed to (?:peer with device|open CUDA IPC handle)|Cuda(?:Ipc|IPC))",
+        PeerAccessFault,
+        what="NCCL could not set up peer access",
+        anchors=("failed to peer with device", "failed to open CUDA IPC handle", "CudaIpc"),
+    ),
+    signature(
+        r"(?:cudaIpc(?:Open|Get)MemHandle|Could not map peer memory)[^\n]{0,60}(?:fail|error|invalid)",
+        PeerAccessFault,
+        what="device memory could not be shared between processes",
+        anchors=("cudaIpc", "Could not map peer memory"),
+    ),
+    signature(
+        r"CUDA_ERROR_NVLINK_UNCORRECTABLE|cudaErrorNvlinkUncorrectable|uncorrectable NVLink error detected",
+        PeerAccessFault,
+        what="uncorrectable NVLink error",
+    ),
+    signature(
+        r"failed to enable peer access from",
+        PeerAccessFault,
+        what="peer access could not be enabled",
+        fatal=False,
+    ),
+    signature(
+        r"NCCL WARN[^\n]{0,60}NVLS? [^\n]{0,60}(?:fail|error)|Failed to bind NVLink SHARP",
+        PeerAccessFault,
+        what="NVLink SHARP could not be set up",
+        anchors=("NVLink SHARP",),
+    ),
+    signature(
+        r"[Ff]abric ?[Mm]anager[^\n]{0,80}(?:not running|failed|error|mismatch)",
+        PeerAccessFault,
+        what="the fabric manager of the NVSwitches does not work",
+        anchors=("abric Manager", "abric manager", "abricmanager"),
+    ),
+)
+
+_VERSIONS = (
+    signature(
+        r"NVIDIA-SMI [\d.]+ +Driver Version: (?P<version>[\d.]+)", VersionSeen, component="NVIDIA driver"
+    ),
+)
+
+SIGNATURES = _OOM + _MISMATCH + _BUSY + _FAULT + _PEER + _VERSIONS

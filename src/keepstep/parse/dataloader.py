@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deaths of data-loading worker processes, as PyTorch's DataLoader and Python's own pools word them."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.resource import LoaderWorkerDied
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)(?:\s*\(core dumped\))?\s*(?:\.|$)",
+        LoaderWorkerDied,
+        anchors=(") is killed by signal",),
+    ),
+    signature(
+        r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
+        LoaderWorkerDied,
+        anchors=(") exited unexpectedly",),
+    ),
+    signature(
+        r"DataLoader worker \(pid (?P<pid>\d+)\) exited unexpectedly with exit code",
+        LoaderWorkerDied,
+        anchors=("exited unexpectedly with exit code",),
+    ),
+    signature(r"A process in the process pool was terminated abruptly", LoaderWorkerDied),
+    signature(r"joblib\.externals\.loky\.process_executor\.TerminatedWorkerError", LoaderWorkerDied),
+    signature(r"A worker process managed by the executor was unexpectedly terminated", LoaderWorkerDied),
+    signature(r"One of the subprocesses has abruptly died during map operation", LoaderWorkerDied),
+)

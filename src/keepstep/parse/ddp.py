@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's DistributedDataParallel (and its wrappers): unused and twice-used parameters, models that differ."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, UnusedParameters
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    # reducer.cpp, all versions
+    signature(
+        r"Expected to have finished reduction in the prior iteration before starting a new one",
+        UnusedParameters,
+    ),
+    signature(
+        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,300})",
+        UnusedParameters,
+        anchors=("which did not receive grad for rank",),
+    ),
+    signature(r"Your training graph has changed in this iteration", UnusedParameters),
+    signature(r"has parameters that were not used in producing (?:the )?loss", UnusedParameters),
+    # Horovod; DeepSpeed ZeRO
+    signature(r"Gradients? (?:was|were) computed more than backward_passes_per_step times", MarkedReadyTwice),
+    signature(r"[Tt]he parameter (?P<name>\S+) has already been reduced", MarkedReadyTwice),
+    signature(r"Expected to mark a variable ready only once", MarkedReadyTwice),
+    signature(
+        r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice",
+        MarkedReadyTwice,
+        anchors=("has been marked as ready twice",),
+    ),
+    # comm.cpp / reducer.cpp
+    signature(
+        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, while rank (?:\d+) has [^\n]{0,40}params)",
+        ModelsDiffer,
+        anchors=("DDP expects same model across all ranks",),
+    ),
+    signature(
+        r"(?P<detail>params\[\d+\] in this process with sizes [^\n]{0,60} appears not to match sizes? of the same param in process \d+)",
+        ModelsDiffer,
+        anchors=(" appears not to match size",),
+    ),
+    signature(
+        r"(?P<detail>\[\d+\]: params\[\d+\] in this process with sizes [^\n]{0,80} appears not to match strides of the same param in process \d+)",
+        ModelsDiffer,
+        anchors=(" appears not to match strides of",),
+    ),
+)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepSpeed: its launcher, its configuration checks, its loss scaler, its op builder."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionSeen
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.training import CheckpointMismatch, NonFinite
+from keepstep.parse.signature import signature
+
+
+def _ended(match: re.Match[str]) -> ProcessExited | None:
+    """The command in this line is always that of the last local rank, so it names nobody."""
+    code = int(match["code"])
+    if code == 0:
+        return None
+    try:
+        name = signal.Signals(-code).name if code < 0 else None
+    except ValueError:
+        name = None
+    return ProcessExited(reporter="DeepSpeed's launcher", code=code, signal=name)
+
+
+SIGNATURES = (
+    # launcher
+    signature(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
+    signature(r"^Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
+    signature(r"exits with return code = (?P<code>-?\d+)", _ended),
+    signature(r"(?P<detail>No slot '\w+' specified on host '\S+')", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
+        ClusterSpecInvalid,
+        anchors=("Hostfile",),
+    ),
+    signature(r"(?P<detail>Hostfile contains (?:a bad entry|duplicate hosts)[^\n]{0,60})", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>num_(?:gpus|nodes) [^\n]{0,40}(?:exceeds|is greater than)[^\n]{0,60}hostfile[^\n]{0,40})",
+        ClusterSpecInvalid,
+        anchors=("hostfile",),
+    ),
+    # sizes
+    signature(
+        r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size (?P<expected>\d+) ?!= ?(?P<seen>[\d *]+)",
+        WorldSizeConflict,
+        what="train_batch_size",
+    ),
+    signature(
+        r"Check batch related parameters\. train_batch_size is not equal", WorldSizeConflict, what="train_batch_size"
+    ),
+    signature(
+        r"World size \((?P<seen>\d+)\) is not valid with the current list of valid GPU counts", WorldSizeConflict
+    ),
+    signature(
+        r"(?:pipeline|pipe)[^\n]{0,40}world[ _]size[^\n]{0,40}not divisible",
+        WorldSizeConflict,
+        anchors=("not divisible",),
+    ),
+    signature(
+        r"The checkpoint being loaded used a DP world size of (?P<detail>\d+ but the current world size is \d+)",
+        CheckpointMismatch,
+    ),
+    # numbers
+    signature(
+        r"Current loss scale already at minimum", NonFinite, what="gradients overflow at the smallest loss scale"
+    ),
+    signature(r"OVERFLOW! Rank (?P<rank>\d+) Skipping step", NonFinite, what="gradients", fatal=False),
+    # versions and builds
+    signature(
+        r"(?P<what>Installed CUDA version \S+ does not match the version torch was compiled with[^\n]{0,60})",
+        CudaMismatch,
+    ),
+    signature(r"(?P<what>DeepSpeed Op Builder: Installed CUDA version[^\n]{0,120})", CudaMismatch),
+    signature(r"(?P<what>CUDA_HOME does not exist, unable to compile CUDA op\(s\))", CudaMismatch),
+    signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
+    signature(
+        r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("is not supported with", "is not compatible with"),
+    ),
+    signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
+)

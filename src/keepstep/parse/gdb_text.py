@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What gdb prints of a crash: in a log where somebody ran under it, or of a core when we ask it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import FatalSignal, Frame
+from keepstep.parse.block import block
+
+MOST_FRAMES = 120
+MOST_LINES = 400
+
+_FRAME = re.compile(
+    r"^\s*#\d+\s+(?:(?P<address>0x[\da-f]+) in )?(?P<function>.+?) ?\((?P<arguments>.*?)\)?(?: at (?P<source>[^\s:]+):(?P<line>\d+))?"
+    r"(?: from (?P<library>\S+))?\s*$"
+)
+_STARTS = re.compile(r"^\s*#\d+\s+")
+_FIRST = re.compile(r"^\s*#0\s")
+_NOISE = re.compile(r"^(?:\[|warning:|Missing separate|\(gdb\)|\s|$|Thread \d+ \(|Download|Using host libthread_db|Reading symbols)")
+
+
+def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambda address: None) -> tuple[Frame, ...]:
+    """The frames of the longest backtrace, innermost first. ``library_at`` knows the library of an address."""
+    best: list[Frame] = []
+    found: list[Frame] = []
+    other = 0
+    for _, line in zip(range(MOST_LINES), lines, strict=False):
+        if _STARTS.match(line):
+            if _FIRST.match(line):
+                found = []
+            frame = _frame(line, library_at)
+            if frame is not None and len(found) < MOST_FRAMES:
+                found.append(frame)
+            if len(found) > len(best):
+                best = found
+        elif not _NOISE.match(line):
+            other += 1
+            if len(best) > 1 or other > 12:
+                break
+    return tuple(best)
+
+
+def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
+    match = _FRAME.match(line[:2000])
+    if match is None:
+        return None
+    address = int(match["address"], 16) if match["address"] else None
+    library = match["library"] or (library_at(address) if address is not None else None)
+    if library:
+        return Frame(function=match["function"], file=library, library=library.rpartition("/")[2])
+    number = int(match["line"]) if match["line"] else None
+    return Frame(function=match["function"], file=match["source"], line=number, library="[unknown]")
+
+
+def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    yield FatalSignal(signal=match["signal"], frames=frames(lines))
+
+
+BLOCKS = (
+    block(
+        r"(?:Program|Thread \d+ [^\n]{0,80}) (?:received|terminated with) signal (?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL))\b",
+        _read,
+        anchors=("received signal SIG", "terminated with signal SIG"),
+    ),
+)

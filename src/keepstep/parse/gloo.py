@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gloo: the CPU collectives of PyTorch, Horovod and JAX. Its errors carry ``[.../gloo/transport/tcp/pair.cc:598]``."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import AddressIsLocal
+from keepstep.core.facts.network import BindFailed, ConnectFailed, InterfaceMissing, PeerLost
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.parse.signature import signature
+from keepstep.parse.sockets import why
+
+_PEER = r"\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
+
+
+def _mesh(match: re.Match[str]) -> Fact:
+    text = match["text"]
+    remote = re.search(r"remote=(?P<peer>\[?[\w.:%]+\]?(?::\d+)?)", text)
+    return ConnectFailed(why=why(text), peer=remote["peer"] if remote else None)
+
+
+def _peer(match: re.Match[str]) -> Fact:
+    return PeerLost(how=match["how"].lower(), peer=match["peer"])
+
+
+SIGNATURES = (
+    signature(
+        r"(?P<how>Connection closed by peer|Socket unexpectedly closed|Socket closed) " + _PEER,
+        _peer,
+        anchors=("Connection closed by peer", "Socket unexpectedly closed", "Socket closed ["),
+    ),
+    signature(
+        r"(?:Read|Write) error " + _PEER + r": (?P<how>[A-Z][\w ]+)",
+        _peer,
+        anchors=("Read error [", "Write error ["),
+    ),
+    signature(
+        r"(?:Read|Write|Connect) timeout " + _PEER,
+        lambda m: PeerLost(how="timed out", peer=m["peer"]),
+        anchors=("Read timeout ", "Write timeout ", "Connect timeout "),
+    ),
+    signature(
+        r"gloo/transport/[^\n]{0,80}\] (?P<how>writev?|readv?|send|recv) (?:"
+        + _PEER
+        + r": )?(?P<text>Connection reset by peer|Broken pipe|Connection timed out)",
+        lambda m: PeerLost(how=m["text"].lower(), peer=m["peer"]),
+        anchors=("gloo/transport/",),
+    ),
+    signature(
+        r"Timed out waiting (?P<timeout_ms>\d+)ms for (?P<op>recv|send) operation to complete",
+        CollectiveTimeout,
+    ),
+    signature(
+        r"Application timeout caused pair closure",
+        PeerLost,
+        how="closed after a time-out of its own",
+        final=False,
+    ),
+    signature(r"Gloo connectFullMesh failed with (?P<text>[^\n]{0,400})", _mesh),
+    signature(
+        r"gloo[^\n]{0,120}(?P<text>timed out connecting: [^\n]{0,200}|Connect timeout [^\n]{0,100})",
+        _mesh,
+        anchors=("timed out connecting: ", "Connect timeout "),
+    ),
+    signature(
+        r"gloo[^\n]{0,120}connect[^\n]{0,60}: (?P<text>(?:Connection refused|No route to host|Network is unreachable)[^\n]{0,80})",
+        _mesh,
+        anchors=("gloo/transport/", "gloo::"),
+    ),
+    signature(
+        r"op\.preamble\.length <= op\.nbytes(?:\. (?P<left>\d+) vs (?P<right>\d+))?",
+        CollectiveMismatch,
+        what="size of a message",
+        anchors=("op.preamble.length <= op.nbytes",),
+    ),
+    signature(
+        r"op\.preamble\.roffset \+ op\.preamble\.length <= op\.buf->size_",
+        CollectiveMismatch,
+        what="size of a message",
+        anchors=("op.preamble.length <= op.buf",),
+    ),
+    signature(
+        r"Received data size doesn't match expected size\. Is there a distributed collective mismatch",
+        CollectiveMismatch,
+        what="size of a message",
+    ),
+    signature(
+        r"Unable to find (?:address|interface) for:? (?P<name>[\w.:\-]+)",
+        InterfaceMissing,
+        anchors=("Unable to find address for", "Unable to find interface for"),
+    ),
+    signature(r"Unable to resolve hostname to a \(local\) address", AddressIsLocal, certain=False),
+    signature(
+        r"gloo[^\n]{0,160}bind(?:\(2\))?[^\n]{0,60}Cannot assign requested address",
+        BindFailed,
+        anchors=("Cannot assign requested address",),
+    ),
+)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gRPC's own words, under TensorFlow, JAX, Ray and others: channels, names, ports, lost peers."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import (
+    BindFailed,
+    ConnectFailed,
+    NameUnresolved,
+    PeerLost,
+    PortTaken,
+    ProxyInTheWay,
+    Why,
+)
+from keepstep.parse.signature import signature
+
+_ADDRESS = re.compile(r"ipv[46]:(?:%5B)?(?P<peer>[\w.:\[\]%\-]+?\d)(?=[\"',:; }]|$)")
+_LOGGED = re.compile(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
+
+
+def _connect(match: re.Match[str]) -> Fact:
+    text = match.string[match.start() : match.start() + 1500]
+    if "refused" in text:
+        why = Why.REFUSED
+    elif "No route to host" in text or "unreachable" in text.lower():
+        why = Why.UNREACHABLE
+    elif re.search(r"(?i)timed? ?out|timeout occurred|deadline", text):
+        why = Why.TIMED_OUT
+    else:
+        why = Why.FAILED
+    peer = _ADDRESS.search(text)
+    return ConnectFailed(why=why, peer=peer["peer"] if peer else None, final=not _LOGGED.match(match.string))
+
+
+def _listen(match: re.Match[str]) -> Fact:
+    address = match.groupdict().get("address")
+    if "Cannot assign requested address" in match.string or re.search(r"errno\"?:\s?99\b", match.string):
+        return BindFailed(address=address)
+    port = re.search(r":(\d{2,5})$", address or "")
+    return PortTaken(address=address, port=int(port[1]) if port else None)
+
+
+def _lost(match: re.Match[str]) -> Fact:
+    peer = _ADDRESS.search(match.string)
+    return PeerLost(how=match["how"], peer=peer["peer"] if peer else None)
+
+
+SIGNATURES = (
+    signature(r"failed to connect to all (?:addresses|subchannels)", _connect),
+    signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
+    signature(r"\"description\":\"Connect Failed\"", _connect, anchors=("Connect Failed",)),
+    signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),
+    signature(r"Could not start gRPC server", _listen),
+    signature(r"Failed to (?:bind to|add(?: a)?(?: secure| insecure)? port) (?:address )?(?P<address>[\w.\[\]:*]+:\d+)"
+              r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)", _listen, anchors=("Failed to bind to", "Failed to add")),
+    signature(r"DNS resolution failed(?: for (?:service: |name )?(?P<host>[\w.\-]+))?", NameUnresolved),
+    signature(r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)"
+              r"(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?", NameUnresolved),
+    signature(r"(?P<how>Socket closed)(?![\w ]* by user)", _lost),
+    signature(r"(?P<how>Endpoint read failed)", _lost),
+    signature(r"\b(?P<how>Stream removed)\b", _lost),
+    signature(r"(?P<how>recvmsg:\s?Connection reset by peer)", _lost),
+    signature(r"(?P<how>keepalive watchdog timeout|keepalive ping timeout)", _lost),
+    signature(r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)"
+              r"[^\n]{0,200}", ProxyInTheWay, anchors=("Received http2 header with status", "http1.x")),
+)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face Trainer, Transformers and the Hub: models that are not there, numbers, phases."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, Phase, PhaseSeen
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"Can't find a valid checkpoint at (?P<path>\S+)", CheckpointUnreadable, why="no valid checkpoint is there"
+    ),
+    signature(
+        r"No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
+        CheckpointUnreadable,
+        why="no valid checkpoint is there",
+    ),
+    signature(
+        r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'",
+        CheckpointUnreadable,
+        anchors=("Unable to load weights from",),
+    ),
+    signature(
+        r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)",
+        CheckpointUnreadable,
+        why="no weights are there",
+    ),
+    signature(
+        r"(?P<path>\S{1,200}) does not appear to have a file named (?:pytorch_model|model|tf_model|flax_model)[\w.\-]+",
+        CheckpointUnreadable,
+        why="no weights are there",
+    ),
+    signature(
+        r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'",
+        CheckpointUnreadable,
+        anchors=("Can't load weights for", "Can't load the model for", "Can't load model for"),
+    ),
+    signature(r"You set `ignore_mismatched_sizes` to `False`, thus raising an error", CheckpointMismatch),
+    signature(r"We couldn't connect to 'https://(?P<peer>[\w.\-]+)'", ConnectFailed, why=Why.FAILED),
+    signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
+    signature(
+        r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING, anchors=("***** Running ",)
+    ),
+    signature(r"Saving model checkpoint to (?P<detail>\S+)", PhaseSeen, phase=Phase.SAVING),
+    signature(r"Training completed\. Do not forget to share your model", PhaseSeen, phase=Phase.FINISHED),
+    signature(r"'train_runtime': ", PhaseSeen, phase=Phase.FINISHED),
+    signature(
+        r"Loading model from (?P<detail>\S+checkpoint-\d+\S*)",
+        PhaseSeen,
+        phase=Phase.RESTORING,
+        anchors=("Loading model from",),
+    ),
+)

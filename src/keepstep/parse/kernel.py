@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Linux kernel's log (dmesg, journal, syslog) and systemd-oomd: kills, crashes, faults of the machine."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.platform import MachineFault, NicFault, PeerAccessFault
+from keepstep.core.facts.process import FatalSignal
+from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.parse.signature import signature
+
+_TRAPS = {
+    "invalid opcode": "SIGILL",
+    "divide error": "SIGFPE",
+    "int3": "SIGTRAP",
+    "general protection": "SIGSEGV",
+    "general protection fault": "SIGSEGV",
+    "stack segment": "SIGBUS",
+}
+
+
+def _killed(match: re.Match[str]) -> Fact:
+    by = "the kernel (memory cgroup)" if match["group"] else "the kernel"
+    return OomKilled(by=by, pid=int(match["pid"]), process=match["process"])
+
+
+def _trap(match: re.Match[str]) -> Fact:
+    return FatalSignal(
+        signal=_TRAPS.get(match["trap"], "SIGSEGV"),
+        pid=int(match["pid"]),
+        library=match["library"],
+    )
+
+
+SIGNATURES = (
+    signature(
+        r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process (?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
+        _killed,
+        anchors=("ut of memory: Kill", "): Kill"),
+    ),
+    signature(
+        r"Memory cgroup out of memory: OOM victim (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)",
+        OomKilled,
+        by="the kernel (memory cgroup)",
+    ),
+    signature(
+        r"oom-kill:constraint=(?P<by>\w+)[^\n]{0,1000}?task=(?P<process>[^,\n]{1,40}),pid=(?P<pid>\d+)",
+        lambda m: OomKilled(
+            by="the kernel (memory cgroup)" if "MEMCG" in m["by"] else "the kernel",
+            pid=int(m["pid"]),
+            process=m["process"],
+        ),
+    ),
+    signature(
+        r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)", OomKilled, by="the kernel"
+    ),
+    signature(
+        r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to",
+        OomKilled,
+        by="systemd-oomd",
+        anchors=("systemd-oomd",),
+    ),
+    signature(r"(?:Failed with result|result) 'oom-kill'", OomKilled, by="systemd"),
+    signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
+    # crashes of a process, told by the kernel
+    signature(
+        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in (?P<library>[^\[\s]+)\[)?",
+        FatalSignal,
+        signal="SIGSEGV",
+    ),
+    signature(
+        r"traps: [^\n\[]{1,40}\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general protection(?: fault)?"
+        r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
+        _trap,
+        anchors=("traps: ",),
+    ),
+    # the machine
+    signature(
+        r"EDAC [^\n]{0,60}\b\d+ UE\b",
+        MachineFault,
+        what="uncorrectable memory error (EDAC)",
+        anchors=("EDAC ",),
+    ),
+    signature(
+        r"\[Hardware Error\]: [^\n]{0,100}(?:Uncorrected|[Ff]atal|uncorrectable)",
+        MachineFault,
+        what="uncorrected hardware error (MCE)",
+    ),
+    signature(
+        r"Machine [Cc]heck(?: Exception)?: [^\n]{0,60}(?:Fatal|fatal|Processor context corrupt)",
+        MachineFault,
+        what="fatal machine check",
+        anchors=("Machine check", "Machine Check"),
+    ),
+    signature(
+        r"Kernel panic - not syncing(?:: (?P<what>[^\n]{1,80}))?",
+        lambda m: MachineFault(what=f"kernel panic: {m['what']}" if m["what"] else "kernel panic"),
+    ),
+    signature(
+        r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for [^\n]{0,60}: (?:Failed|Ignored))",
+        lambda m: MachineFault(what="a page of memory is broken (hardware memory error)"),
+        anchors=("MCE: 0x", "Memory failure: 0x"),
+    ),
+    signature(
+        r"watchdog: BUG: soft lockup - CPU#\d+ stuck for (?P<what>\d+s)",
+        lambda m: MachineFault(what=f"a CPU was stuck for {m['what']}"),
+    ),
+    signature(
+        r"AER: (?:[^\n]{0,40})?(?:Uncorrect(?:ed|able)) \((?:Fatal|Non-Fatal)\) error",
+        PeerAccessFault,
+        what="uncorrected PCIe error",
+        anchors=("Uncorrected (", "Uncorrectable ("),
+    ),
+    signature(
+        r"pcieport [^\n]{0,80}(?:DPC: containment event|Data Link Layer Link (?:Down|Active changed))",
+        PeerAccessFault,
+        what="a PCIe link went down",
+        anchors=("DPC: containment event", "Link Active changed", "Link Layer Link Down"),
+    ),
+    # network cards
+    signature(
+        r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own",
+        NicFault,
+        what="link down",
+        anchors=("ink down", "ink Down"),
+    ),
+    signature(
+        r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<device>\w+)[^\n]{0,60}transmit queue \d+ timed out",
+        NicFault,
+        what="the card's transmit queue timed out",
+    ),
+    signature(
+        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc)\b[^\n]{0,60}? (?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
+        NicFault,
+        what="link down",
+        anchors=("ink is Down", "ink is down", "ink Down", "ink down"),
+    ),
+    signature(
+        r"(?:mlx[45]_core|mlx4_en)[^\n]{0,80}(?P<what>health (?:compromised|poll)[^\n]{0,60}|device's health compromised|Fatal error [^\n]{0,60}detected"
+        r"|firmware (?:fatal|internal) error)",
+        NicFault,
+        anchors=("health compromised", "health poll", "Fatal error ", "firmware fatal", "firmware internal"),
+    ),
+    signature(
+        r"(?:infiniband|mlx5_\d+)[^\n]{0,60}(?P<what>[Pp]ort (?:is )?(?:down|DOWN|went down))",
+        NicFault,
+        anchors=("ort down", "ort is down", "ort went down", "ort is DOWN", "ort DOWN"),
+    ),
+    signature(
+        r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : (?P<event>port error|device fatal[^\n]{0,40})",
+        lambda m: NicFault(what=(m["what"] or m["event"] or "port error").replace("_", " ").lower()),
+        anchors=(
+            "_EVENT_PORT_ERR",
+            "_EVENT_DEVICE_FATAL",
+            "Got async event : port error",
+            "Got async event : device fatal",
+        ),
+    ),
+    # disks
+    signature(
+        r"EXT4-fs (?:error|warning)[^\n]{0,120}(?:No space|no space|ENOSPC)", DiskFull, anchors=("EXT4-fs ",)
+    ),
+    signature(
+        r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? (?P<what>\w+)",
+        lambda m: MachineFault(what=f"I/O errors on disk {m['what']}"),
+    ),
+    signature(
+        r"nvme (?P<what>nvme\d+): (?:controller is down|I/O \d+ QID \d+ timeout, (?:disable|reset) controller)",
+        lambda m: MachineFault(what=f"disk {m['what']} does not answer"),
+    ),
+)

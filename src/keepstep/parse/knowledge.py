@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All tables of this package (and of the user's own) as one: which words to look for."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import keepstep.parse as package
+from keepstep.parse.anchors import Anchor, Finder, finder
+from keepstep.parse.block import Block
+from keepstep.parse.signature import Signature
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Signatures and blocks, indexed by the anchors that betray them."""
+
+    finder: Finder
+    signatures: tuple[tuple[Signature, ...], ...]
+    """By anchor index: what to try on a line with that anchor."""
+    blocks: tuple[tuple[Block, ...], ...]
+    progress: tuple[Signature, ...]
+    size: int
+
+
+def build(signatures: Iterable[Signature], blocks: Iterable[Block], progress: Iterable[Signature] = ()) -> Knowledge:
+    """Index the tables."""
+    by_anchor: dict[Anchor, tuple[list[Signature], list[Block]]] = {}
+    total = 0
+    for each in signatures:
+        total += 1
+        for anchor in _anchors_of(each):
+            by_anchor.setdefault(anchor, ([], []))[0].append(each)
+    for one in blocks:
+        total += 1
+        for anchor in _anchors_of(one.begin):
+            by_anchor.setdefault(anchor, ([], []))[1].append(one)
+    anchors = list(by_anchor)
+    return Knowledge(
+        finder=finder(anchors),
+        signatures=tuple(tuple(by_anchor[a][0]) for a in anchors),
+        blocks=tuple(tuple(by_anchor[a][1]) for a in anchors),
+        progress=tuple(progress),
+        size=total,
+    )
+
+
+def _anchors_of(each: Signature) -> list[Anchor]:
+    return [(literal, each.folds_case) for literal in each.anchors]
+
+
+@cache
+def builtin() -> Knowledge:
+    """The knowledge that comes with keepstep."""
+    signatures, blocks, progress = tables()
+    return build(signatures, blocks, progress)
+
+
+def with_own(own_signatures: Iterable[Signature], own_blocks: Iterable[Block]) -> Knowledge:
+    """The knowledge that comes with keepstep, and the user's own."""
+    signatures, blocks, progress = tables()
+    return build((*signatures, *own_signatures), (*blocks, *own_blocks), progress)
+
+
+def tables() -> tuple[tuple[Signature, ...], tuple[Block, ...], tuple[Signature, ...]]:
+    """``SIGNATURES``, ``BLOCKS`` and ``PROGRESS`` of every module of this package."""
+    signatures: list[Signature] = []
+    blocks: list[Block] = []
+    progress: list[Signature] = []
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        module = importlib.import_module(info.name)
+        signatures.extend(getattr(module, "SIGNATURES", ()))
+        blocks.extend(getattr(module, "BLOCKS", ()))
+        progress.extend(getattr(module, "PROGRESS", ()))
+    return tuple(signatures), tuple(blocks), tuple(progress)

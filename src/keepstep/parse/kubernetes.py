@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes and Docker: kubectl describe/get, events, operators' conditions, exit codes of containers."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.platform import MachineFault, Preempted
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.parse.signature import signature
+
+
+def _evicted(match: re.Match[str]) -> Fact:
+    what = match["what"]
+    if "memory" in what:
+        return OomKilled(by="Kubernetes (evicted: the node was low on memory)")
+    if "storage" in what or "inodes" in what or "disk" in what or "nodefs" in what:
+        return DiskFull(path=what)
+    return Preempted(by="Kubernetes", reason=f"evicted: the node was low on {what}")
+
+
+SIGNATURES = (
+    signature(r"\bOOMKilled\b", OomKilled, by="Kubernetes"),
+    signature(
+        r"Container \S+ (?:was|is) (?:using|OOM)[^\n]{0,80}which exceeds its (?:request|limit)",
+        OomKilled,
+        by="Kubernetes",
+        anchors=("which exceeds its",),
+    ),
+    signature(r"\"?OOMKilled\"?: ?true", OomKilled, by="Docker"),
+    signature(r"The node was low on resource: \[?(?P<what>[\w.\-]+)", _evicted),
+    signature(
+        r"The node had condition: \[(?P<what>DiskPressure|MemoryPressure|PIDPressure)\]",
+        lambda m: (
+            DiskFull(path="the node's disk")
+            if "Disk" in m["what"]
+            else OomKilled(by="Kubernetes (evicted: the node was low on memory)")
+            if "Memory" in m["what"]
+            else Preempted(by="Kubernetes", reason="evicted: the node had too many processes")
+        ),
+    ),
+    signature(
+        r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ]storage usage exceeds the total limit|exceeds the limit \"[\w.]+\")",
+        DiskFull,
+        anchors=("local ephemeral storage limit", "usage exceeds the total limit", 'exceeds the limit "'),
+    ),
+    signature(r"Usage of EmptyDir volume \"(?P<path>[^\"\n]+)\" exceeds the limit", DiskFull),
+    signature(
+        r"\b(?:NodeNotReady|NodeLost|Node is not ready|node\.kubernetes\.io/(?:unreachable|not-ready))",
+        MachineFault,
+        what="the node was not ready",
+        anchors=(
+            "NodeNotReady",
+            "NodeLost",
+            "Node is not ready",
+            "node.kubernetes.io/unreachable",
+            "node.kubernetes.io/not-ready",
+        ),
+    ),
+    signature(
+        r"Node (?P<node>\S+) (?:status is now: NodeNotReady|(?:is|became) NotReady)",
+        MachineFault,
+        what="the node was not ready",
+        anchors=("NotReady",),
+    ),
+    signature(
+        r"Preempted by (?:pod |a pod |\S+/)?(?P<reason>[\w\-/]*)|Preempted in order to admit critical pod",
+        lambda m: Preempted(by="Kubernetes", reason="a pod of higher priority"),
+        anchors=("Preempted by", "Preempted in order to"),
+    ),
+    signature(
+        r"reason: (?P<reason>Preempting|PreemptionByScheduler|PreemptionByKubeScheduler|TerminationByKubelet|DeletionByTaintManager"
+        r"|EvictionByEvictionAPI|Shutdown|NodeShutdown|Terminated)\b",
+        Preempted,
+        by="Kubernetes",
+        anchors=(
+            "Preempting",
+            "PreemptionBy",
+            "TerminationByKubelet",
+            "DeletionByTaintManager",
+            "EvictionByEvictionAPI",
+            "reason: Shutdown",
+            "NodeShutdown",
+            "reason: Terminated",
+        ),
+    ),
+    signature(
+        r"Pod was (?:terminated in response to imminent node shutdown|rejected as the node is shutting down)",
+        Preempted,
+        by="Kubernetes",
+        reason="the node was shut down",
+    ),
+    signature(
+        r"DeadlineExceeded[^\n]{0,80}(?:Job|Pod) was active (?:on the node )?longer than (?:the )?specified deadline|was active longer than specified deadline",
+        Preempted,
+        by="Kubernetes",
+        reason="time limit",
+        anchors=("longer than specified deadline", "longer than the specified deadline"),
+    ),
+    signature(
+        r"TaintManagerEviction|Marking for deletion Pod",
+        Preempted,
+        by="Kubernetes",
+        reason="evicted by a taint of the node",
+    ),
+    signature(r"Stopping container \S+ due to preemption", Preempted, by="Kubernetes", reason="preemption"),
+    signature(
+        r"[Cc]ontainer(?: \S{1,80})? exited with (?:exit )?code:? (?P<code>1[23]\d|[1-9]\d?)\b",
+        ProcessExited,
+        reporter="container",
+        anchors=("xited with code", "xited with exit code"),
+    ),
+    signature(
+        r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$",
+        ProcessExited,
+        reporter="Kubernetes",
+        anchors=("Exit Code: ",),
+    ),
+    signature(r"exitCode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="Kubernetes"),
+)

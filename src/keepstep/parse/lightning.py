@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch Lightning: its launchers, its configuration errors, its deadlock detection."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="Lightning",
+        first=True,
+    ),
+    signature(r"(?P<what>DeadlockDetectedException|DeadLock detected from rank: \d+)", RanksMissing, missing=()),
+    signature(r"Initializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", WorldSeen),
+    signature(
+        r"(?P<detail>You requested gpu: \[[^\]\n]{0,80}\]\s*But your machine only has: \[[^\]\n]{0,80}\])",
+        ClusterSpecInvalid,
+        anchors=("You requested gpu:",),
+    ),
+    signature(
+        r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})",
+        ClusterSpecInvalid,
+        anchors=("You selected",),
+    ),
+    signature(
+        r"You set `(?:--ntasks|devices|num_nodes)=(?P<seen>\d+)`[^\n]{0,80}but[^\n]{0,60}=(?P<expected>\d+)",
+        WorldSizeConflict,
+        anchors=("You set `",),
+    ),
+    signature(
+        r"You set `(?:num_nodes|devices)=(?P<seen>\d+)` in Lightning, but the number of (?:nodes|tasks per node) configured in SLURM `[^`]{1,40}=(?P<expected>\d+)` does not match",
+        WorldSizeConflict,
+    ),
+    signature(
+        r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b",
+        NonFinite,
+        anchors=("The loss returned in", "returned loss"),
+    ),
+    signature(r"Detected nan and/or inf values in `(?P<what>[\w.]+)`", NonFinite),
+    signature(r"Monitored metric (?P<what>\w+) = nan is not finite", NonFinite),
+    signature(
+        r"`Trainer\.fit` stopped: `max_(?:epochs|steps|time)=[^`]{1,40}` reached", PhaseSeen, phase=Phase.FINISHED
+    ),
+    signature(r"Handling (?:auto-requeue )?signal: (?P<reason>SIG\w+|\d+)", Preempted, by="Slurm"),
+    signature(r"handling auto-requeue signal", Preempted, by="Slurm"),
+)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dynamic loader's words: libraries not found, symbols and versions that do not fit."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.parse.signature import signature
+
+_LIBRARY = r"(?P<name>[\w.+\-/]*?lib[\w.+\-]+?\.so(?:\.[\w.]+)?|[\w.+\-/]+\.so(?:\.[\w.]+)?)"
+
+
+def _missing(match: re.Match[str]) -> Fact:
+    """A loader that is asked for an optional library says the same words and the program goes on."""
+    line = match.string
+    optional = re.search(
+        r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to (?:open|load) lib|"
+        r"NCCL INFO|\bI tensorflow|dso_loader|dlerror|Failed to (?:open|find)|plugin|Skipping|Ignore",
+        line,
+    )
+    return LibraryMissing(name=match["name"].rpartition("/")[2], fatal=optional is None)
+
+
+SIGNATURES = (
+    signature(r"error while loading shared libraries: (?P<name>[^\s:]+):", LibraryMissing),
+    signature(r"Could not load dynamic library '(?P<name>[^'\n]+)'", LibraryMissing, fatal=False),
+    signature(
+        _LIBRARY + r": cannot open shared object file",
+        _missing,
+        anchors=("cannot open shared object file",),
+    ),
+    signature(
+        _LIBRARY
+        + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class|file too short"
+        r"|cannot allocate memory in static TLS block)",
+        lambda m: (
+            LibraryMissing(name=m["name"].rpartition("/")[2])
+            if "ELF" not in m[0] and "TLS" not in m[0]
+            else SymbolMissing(library=m["name"].rpartition("/")[2], symbol=None)
+        ),
+        anchors=(
+            "failed to map segment",
+            "invalid ELF header",
+            "wrong ELF class",
+            "file too short",
+            "in static TLS block",
+        ),
+    ),
+    signature(r"Could not load library (?P<name>lib\S+?)\.? Error:", LibraryMissing),
+    signature(r"Unable to load any of \{(?P<name>lib[^,}\s]+)", LibraryMissing),
+    signature(r"Unable to locate (?P<name>lib\S+\.so\S*)", LibraryMissing, fatal=False),
+    signature(
+        r"(?:DLL load failed|Library not loaded: (?P<name>\S+)|image not found)",
+        LibraryMissing,
+        anchors=("DLL load failed", "Library not loaded:", "image not found"),
+    ),
+    signature(
+        r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)",
+        lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
+        anchors=("undefined symbol: ",),
+    ),
+    signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),
+    signature(
+        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)\w*[\d.]+)' not found"
+        r"(?: \(required by (?P<library>[^)\n]+)\))?",
+        lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
+    ),
+    signature(
+        r"version `(?P<symbol>[\w.]+)' not found \(required by (?P<library>[^)\n]+)\)",
+        lambda m: SymbolMissing(symbol=m["symbol"], library=m["library"].rpartition("/")[2]),
+        anchors=("' not found (required by",),
+    ),
+    signature(r"Symbol not found: (?P<symbol>_\w+)", SymbolMissing),
+    signature(r"cannot locate symbol \"(?P<symbol>\w+)\"", SymbolMissing),
+    signature(r"Inconsistency detected by ld\.so", SymbolMissing),
+)

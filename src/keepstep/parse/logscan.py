@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One log, whatever its size, to sightings: facts with their line, writer and time.
+
+Pure: chunks of bytes in, sightings out. Memory is bounded by the chunk size. The fast
+pass finds anchors in whole chunks; only lines that hold one are decoded and read exactly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import StreamEnded
+from keepstep.parse.clock import Clock
+from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.prefix import NOBODY, Prefixes, Writer, heading, spawned
+from keepstep.parse.signature import Signature
+from keepstep.parse.wrapping import Unwrapped
+
+PIECE = 256 << 10
+"""Searched at once: small enough for the processor's cache."""
+AHEAD = 256 << 10
+"""Blocks may reach this far; a hit waits until so much more has been read."""
+BEHIND = 48 << 10
+LONGEST_ANCHOR = 512
+LONGEST_LINE = 64 << 10
+LARGE = 32 << 20
+MOST_PER_STREAM = 40
+"""Equal messages of one writer kept; the rest only repeat it."""
+MOST_PER_ANCHOR = 5_000
+"""Lines with one anchor that are read in a log; then only its last part is looked at again."""
+LAST_PART = 256 << 10
+WRAPPED = PIECE
+"""Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
+WHOLE = 128 << 10
+TAIL = 32 << 10
+QUOTE = 400
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_LOGGER = re.compile(r"Exception ignored in|(?<![A-Za-z])(?:ERROR|WARNING|WARN|CRITICAL|INFO)(?![A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A fact and where it stood. ``line`` counts from 1."""
+
+    fact: Fact
+    line: int
+    writer: Writer
+    at: float | None
+    quote: str
+
+
+def clean(raw: bytes) -> str:
+    """A line as text: colours and box drawing gone, junk replaced."""
+    text = raw.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    if text[:1] == "│":
+        text = text.strip("│").rstrip()
+    return text
+
+
+class LogScan:
+    """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
+
+    def __init__(self, knowledge: Knowledge, *, year: int = 1970, day: tuple[int, int] | None = None) -> None:
+        self._know = knowledge
+        self._clock = Clock(year, day)
+        self._prefixes = Prefixes(())
+        self._seen: Counter[tuple[int, str]] = Counter()
+        self._flood: Counter[int] = Counter()
+        self._consumed: dict[str, int] = {}
+        self._headings: list[tuple[int, Writer]] = []
+        self._unwrapped: Unwrapped | None = None
+        self.lines = 0
+        self.bytes = 0
+
+    def scan(self, chunks: Iterable[bytes]) -> Iterator[Sighting]:
+        """All sightings, in order."""
+        buffer = b""
+        base = 0
+        line = 1
+        searched = 0
+        waiting: list[tuple[int, int]] = []
+        for piece, last in _with_last(_pieces(chunks)):
+            if self.bytes == 0:
+                piece = self._begin(piece, last)
+            self.bytes += len(piece)
+            buffer += piece
+            waiting += self._find(buffer, base, searched)
+            searched = base + len(buffer)
+            ready = [hit for hit in waiting if last or hit[1] <= searched - AHEAD]
+            waiting = waiting[len(ready) :]
+            if last and base > 0:
+                early = [hit for hit in ready if hit[1] < searched - LAST_PART]
+                yield from self._hits(early, buffer, base, line)
+                self._seen.clear()
+                self._flood.clear()
+                ready = ready[len(early) :]
+            yield from self._hits(ready, buffer, base, line)
+            if last:
+                break
+            keep = (waiting[0][1] if waiting else searched) - base - BEHIND
+            cut = buffer.rfind(b"\n", 0, max(0, keep)) + 1
+            if cut == 0 and len(buffer) > LONGEST_LINE + AHEAD + PIECE:
+                cut = max(0, keep)
+            line += self._newlines(buffer, 0, cut)
+            base += cut
+            buffer = buffer[cut:]
+        self.lines = line - 1 + buffer.count(b"\n") + (1 if buffer and not buffer.endswith(b"\n") else 0)
+        yield from self._tail(buffer, line, base == 0)
+
+    def _begin(self, piece: bytes, last: bool) -> bytes:
+        """Learn from the first piece who writes here; a small pasted log is unwrapped."""
+        if last and len(piece) <= WRAPPED:
+            self._unwrapped = Unwrapped(piece)
+            piece = self._unwrapped.text
+            self._headings = list(_find_headings(piece))
+        self._prefixes = Prefixes(_sample(piece))
+        return piece
+
+    def _find(self, buffer: bytes, base: int, searched: int) -> list[tuple[int, int]]:
+        """New hits as (anchor, absolute end)."""
+        start = max(0, searched - base - LONGEST_ANCHOR)
+        part = buffer[start:] if start else buffer
+        if self._unwrapped:
+            part = part.replace(b"\n", b" ")
+        shift = base + start
+        return [(anchor, shift + end) for anchor, end in self._know.finder.find(part) if shift + end > searched]
+
+    def _newlines(self, buffer: bytes, start: int, stop: int) -> int:
+        if self.bytes > LARGE and stop - start > 4096 and (numpy := _numpy()) is not None:
+            return int(numpy.count_nonzero(numpy.frombuffer(buffer, numpy.uint8, stop - start, start) == 10))
+        return buffer.count(b"\n", start, stop)
+
+    def _hits(self, hits: list[tuple[int, int]], buffer: bytes, base: int, line: int) -> Iterator[Sighting]:
+        counted_to, number = 0, line
+        for anchor, absolute in hits:
+            self._flood[anchor] += 1
+            if self._flood[anchor] > MOST_PER_ANCHOR:
+                continue
+            end = absolute - base
+            start, stop = _bounds(buffer, end)
+            if start > counted_to:
+                number += self._newlines(buffer, counted_to, start)
+                counted_to = start
+            writer, text = self._line(buffer, start, stop, end)
+            shift = self._unwrapped.line_shift(start) if self._unwrapped else 0
+            yield from self._read(anchor, buffer, base, start, stop, number + shift, writer, text)
+
+    def _line(self, buffer: bytes, start: int, stop: int, hit: int | None = None) -> tuple[Writer, str]:
+        raw = buffer[start:stop]
+        text = clean(raw)
+        upto = len(clean(buffer[start:hit])) if hit is not None and hit > start else None
+        writer, text = self._prefixes.split(text, upto)
+        if writer is NOBODY:
+            writer = self._heading_at(start) if self._headings else spawned(buffer, start) or NOBODY
+        return writer, text
+
+    def _heading_at(self, offset: int) -> Writer:
+        found = NOBODY
+        for place, writer in self._headings:
+            if place > offset:
+                break
+            found = writer
+        return found
+
+    def _read(
+        self, anchor: int, buffer: bytes, base: int, start: int, stop: int, number: int, writer: Writer, text: str
+    ) -> Iterator[Sighting]:
+        at: float | None = None
+        timed = False
+        for order, each in enumerate(self._know.signatures[anchor]):
+            key = (anchor << 16 | order, writer.key)
+            if self._seen[key] >= MOST_PER_STREAM:
+                continue
+            fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
+            if fact is None:
+                continue
+            self._seen[key] += 1
+            if not timed:
+                at, timed = self._time(buffer, start, stop), True
+            yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+        if base + start < self._consumed.get(writer.key, -1):
+            return
+        for order, one in enumerate(self._know.blocks[anchor]):
+            key = (anchor << 16 | 0x8000 | order, writer.key)
+            match = one.begin.pattern.search(text)
+            if match is None or self._seen[key] >= MOST_PER_STREAM:
+                continue
+            self._seen[key] += 1
+            if not timed:
+                at, timed = self._time(buffer, start, stop), True
+            following = _Lines(self, buffer, stop, writer)
+            logged = bool(_LOGGER.search(self._before(buffer, start, text, match.start())))
+            for fact in one.read(match, iter(following)):
+                if isinstance(fact, ExceptionRaised):
+                    fact = replace(fact, logged=logged)
+                    self._consumed[writer.key] = base + following.consumed
+                    quote = f"{fact.type}: {fact.message}".split("\n")[0][:QUOTE] if fact.message else fact.type
+                    yield Sighting(fact, number, writer, at, quote)
+                else:
+                    yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+
+    def _before(self, buffer: bytes, start: int, text: str, column: int) -> str:
+        """The words just before a block: same line, else the line above."""
+        if column > 0 and text[:column].strip():
+            return text[:column]
+        above_start, above_stop = _bounds(buffer, start - 1) if start > 1 else (0, 0)
+        return clean(buffer[above_start:above_stop])
+
+    def _wrapped(
+        self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str
+    ) -> Fact | None:
+        """The same signature over a line break: with the line above, then with the one below."""
+        if self._unwrapped is None:
+            return None
+        if start > 1:
+            above = self._line(buffer, *_bounds(buffer, start - 1))
+            if above[0].key in (writer.key, ""):
+                fact = each.read(above[1] + "\n" + text)
+                if fact is not None:
+                    return fact
+        if stop + 1 < len(buffer):
+            below = self._line(buffer, *_bounds(buffer, stop + 1, ends=False))
+            if below[0].key in (writer.key, ""):
+                return each.read(text + "\n" + below[1])
+        return None
+
+    def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
+        """The time of a line, or of the nearest line above that has one."""
+        at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
+        tries = 0
+        while at is None and start > 1 and tries < 60:
+            start, stop = _bounds(buffer, start - 1)
+            at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
+            tries += 1
+        return at
+
+    def _tail(self, buffer: bytes, line: int, whole: bool) -> Iterator[Sighting]:
+        """Progress and last words: of a small log all of it, of a large one its end."""
+        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - TAIL)
+        if begin:
+            begin = buffer.find(b"\n", begin) + 1
+        number = line + buffer.count(b"\n", 0, begin)
+        last: dict[str, Sighting] = {}
+        position = begin
+        while position < len(buffer):
+            stop = buffer.find(b"\n", position)
+            stop = len(buffer) if stop < 0 else stop
+            piece = buffer[position:stop].rstrip(b"\r").rsplit(b"\r", 1)[-1][:LONGEST_LINE]
+            if piece.strip():
+                text = clean(piece)
+                writer, text = self._prefixes.split(text)
+                if writer is NOBODY and self._headings:
+                    writer = self._heading_at(position)
+                if text.strip():
+                    shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
+                    for each in self._know.progress:
+                        fact = each.read(text)
+                        if fact is not None:
+                            yield Sighting(fact, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
+                            break
+                    words = text.strip()[:QUOTE]
+                    last[writer.key] = Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
+            position = stop + 1
+            number += 1
+        yield from last.values()
+
+
+class _Lines:
+    """The lines of one writer after a place, skipping what others wrote between them."""
+
+    def __init__(self, scan: LogScan, buffer: bytes, position: int, writer: Writer) -> None:
+        self._scan = scan
+        self._buffer = buffer
+        self._writer = writer
+        self._position = position
+        self.consumed = position
+        """Up to where the reader got; the line that told it to stop is not part of the block."""
+
+    def __iter__(self) -> Iterator[str]:
+        adjacent = True
+        read = 0
+        position = self._position
+        while position + 1 < len(self._buffer) and read < AHEAD:
+            start, stop = _bounds(self._buffer, position + 1, ends=False)
+            writer, text = self._scan._line(self._buffer, start, stop)
+            read += stop - start + 1
+            position = stop
+            if writer.key == self._writer.key:
+                adjacent = True
+            elif writer.key or not adjacent:
+                adjacent = False
+                continue
+            self.consumed = start
+            yield text
+        self.consumed = position
+
+
+def _bounds(buffer: bytes, place: int, ends: bool = True) -> tuple[int, int]:
+    """The line around a place, as (start, stop); ``ends``: the place is the end of a hit."""
+    inside = place - 1 if ends else place
+    start = max(buffer.rfind(b"\n", 0, inside), buffer.rfind(b"\r", max(0, inside - LONGEST_LINE), inside)) + 1
+    stop = buffer.find(b"\n", inside)
+    stop = len(buffer) if stop < 0 else stop
+    turn = buffer.find(b"\r", inside, stop)
+    if turn >= 0:
+        stop = turn
+    half = LONGEST_LINE // 2
+    return max(start, inside - half), min(stop, inside + half)
+
+
+@cache
+def _numpy() -> Any:
+    """numpy where it is installed: it counts lines four times as fast. Only large logs ask for it."""
+    try:
+        return importlib.import_module("numpy")
+    except ImportError:
+        return None
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for start in range(0, len(chunk), PIECE):
+            yield chunk[start : start + PIECE]
+
+
+def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    previous: bytes | None = None
+    for chunk in chunks:
+        if previous is not None:
+            yield previous, False
+        previous = chunk
+    yield previous or b"", True
+
+
+def _sample(buffer: bytes) -> list[str]:
+    """Some lines from the beginning, middle and end."""
+    size = 32 << 10
+    middle = len(buffer) // 2
+    parts = (buffer[:size], buffer[middle : middle + size], buffer[-size:]) if len(buffer) > 3 * size else (buffer,)
+    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n")[:300]]
+
+
+def _find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:
+    position = 0
+    for raw in buffer.split(b"\n"):
+        if len(raw) < 200:
+            writer = heading(clean(raw))
+            if writer is not None:
+                yield position, writer
+        position += len(raw) + 1

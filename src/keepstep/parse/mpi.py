@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open MPI, PRRTE, MPICH and Intel MPI: launchers' reports on processes and daemons that ended, crash reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TerminationRequested
+from keepstep.parse.block import block
+from keepstep.parse.signature import signature
+
+_SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
+
+
+def _noticed(match: re.Match[str]) -> Fact:
+    return ProcessExited(
+        reporter="mpirun",
+        rank=int(match["rank"]),
+        node=match["node"],
+        signal=_SIGNALS.get(int(match["signal"]), f"signal {match['signal']}"),
+        pid=int(match["pid"]) or None,
+        first=True,
+    )
+
+
+def _named(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``Process name: [[31877,1],3]`` and the ``Exit code`` line after it."""
+    code: int | None = None
+    for _, line in zip(range(4), lines, strict=False):
+        found = re.search(r"Exit code: +(\d+)", line)
+        if found:
+            code = int(found[1])
+            break
+    yield ProcessExited(reporter="mpirun", rank=int(match["rank"]), code=code, first=True)
+
+
+_FRAME = re.compile(
+    r"\[ ?\d+\] (?P<library>[^\s(\[]+)(?:\((?P<function>[^)+\[]*)?(?:\+0x[\da-f]+)?\))?(?:\[0x[\da-f]+\])?"
+)
+_SIGNAL_LINE = re.compile(r"Signal: [A-Za-z ]+\((?P<number>\d+)\)")
+
+
+def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """Open MPI's crash report: ``*** Process received signal ***`` ... ``*** End of error message ***``."""
+    number: int | None = None
+    frames: list[Frame] = []
+    for _, line in zip(range(120), lines, strict=False):
+        if "End of error message" in line:
+            break
+        signal = _SIGNAL_LINE.search(line)
+        if signal:
+            number = int(signal["number"])
+            continue
+        frame = _FRAME.search(line)
+        if frame and ("/" in frame["library"] or ".so" in frame["library"]):
+            frames.append(
+                Frame(
+                    function=frame["function"] or "",
+                    library=frame["library"].rpartition("/")[2],
+                    file=frame["library"],
+                )
+            )
+    if number is not None:
+        top = next(
+            (f.library for f in frames if f.library and not re.match(r"lib(?:c|pthread)[.\-]", f.library)),
+            None,
+        )
+        yield FatalSignal(
+            signal=_SIGNALS.get(number, f"signal {number}"),
+            pid=int(match["pid"]) if match["pid"] else None,
+            library=top,
+            frames=tuple(frames),
+        )
+
+
+def _bad_termination(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """MPICH and Intel MPI: ``BAD TERMINATION`` with rank or PID, node and exit code."""
+    code: int | None = None
+    rank: int | None = None
+    pid: int | None = None
+    node: str | None = None
+    signal: str | None = None
+    for _, line in zip(range(14), lines, strict=False):
+        if found := re.search(r"EXIT CODE: +(\d+)", line):
+            code = int(found[1])
+        if found := re.search(r"RANK (\d+) PID (\d+) RUNNING AT (\S+)", line):
+            rank, pid, node = int(found[1]), int(found[2]), found[3]
+        elif found := re.search(r"PID (\d+) RUNNING AT (\S+)", line):
+            pid, node = int(found[1]), found[2]
+        if found := re.search(
+            r"KILLED BY SIGNAL: +(\d+)|terminated with the exit string: [\w ]+\(signal (\d+)\)", line
+        ):
+            signal = _SIGNALS.get(int(found[1] or found[2]))
+            break
+    if code is not None and signal is None:
+        signal = _SIGNALS.get(code) if code in (4, 6, 7, 8, 9, 11, 15) else _SIGNALS.get(code - 128)
+    if code is not None or signal is not None:
+        yield ProcessExited(
+            reporter="mpiexec",
+            rank=rank,
+            pid=pid,
+            node=node,
+            code=None if signal else code,
+            signal=signal,
+            first=True,
+        )
+
+
+SIGNATURES = (
+    signature(
+        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)",
+        _noticed,
+        anchors=("noticed that process rank",),
+    ),
+    signature(
+        r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node (?P<node>\S+))?",
+        lambda m: ProcessExited(reporter="mpirun", rank=int(m["rank"]), node=m["node"], first=True),
+        anchors=("has exited due to process rank",),
+    ),
+    signature(
+        r"MPI_ABORT was invoked on rank (?P<rank>\d+)[^\n]{0,80}(?: with errorcode (?P<code>-?\d+))?",
+        ProcessExited,
+        reporter="MPI_Abort",
+        first=True,
+    ),
+    signature(
+        r"application called MPI_Abort\([^,\n]{1,40}, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
+        ProcessExited,
+        reporter="MPI_Abort",
+        first=True,
+    ),
+    signature(
+        r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)", ProcessExited, reporter="horovodrun"
+    ),
+    signature(
+        r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a remote daemon",
+        TerminationRequested,
+        by="mpirun",
+        reason="a launcher daemon on another node went away",
+    ),
+    signature(
+        r"ORTE was unable to reliably start one or more daemons|PRTE was unable to reliably start one or more daemons",
+        ConnectFailed,
+        why=Why.FAILED,
+        final=False,
+    ),
+    signature(
+        r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
+    ),
+    signature(
+        r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already in progress)",
+        lambda m: TerminationRequested(
+            signal=_SIGNALS.get(int(m["signal"])) if m["signal"] else "SIGINT",
+            by=None,
+            reason="mpirun was told to end the job",
+        ),
+        anchors=("Forwarding signal", ": killing job...", "abort is already in progress"),
+    ),
+)
+
+BLOCKS = (
+    block(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]", _named),
+    block(
+        r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
+        _report,
+        anchors=("*** Process received signal ***",),
+    ),
+    block(r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", _bad_termination),
+)

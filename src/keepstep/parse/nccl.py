@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NCCL (and RCCL): ``host:pid:tid [dev] file:line NCCL WARN ...`` of versions 2.4 to 2.30, and the errors it returns.
+
+PyTorch and JAX print the last warning again under ``Last error:``; that gives the same facts.
+InfiniBand and EFA wordings are in ``rdma``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import DeviceShared, DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch, VersionConflict
+from keepstep.core.facts.network import (
+    CommunicationFailed,
+    ConnectFailed,
+    InterfaceMissing,
+    InterfaceUsed,
+    NameUnresolved,
+    PeerLost,
+)
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
+from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.parse.signature import signature
+from keepstep.parse.sockets import why
+
+_ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
+_INTERFACE = re.compile(
+    r"(?:\[\d+\])?(?P<name>[a-zA-Z][\w.@\-]*):(?P<address>\d+(?:\.\d+){3}|[0-9a-fA-F:]*::?[0-9a-fA-F:]+)(?:%[\w.@\-]+)?<\d+>"
+)
+
+
+def _retry(match: re.Match[str]) -> Fact:
+    """NCCL tries again; the last try it counts is where it gives up."""
+    tried, of = match["tried"], match["of"]
+    return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=bool(tried and tried == of))
+
+
+def _connect(match: re.Match[str]) -> Fact:
+    return ConnectFailed(why=why(match["text"]), peer=match["peer"])
+
+
+def _interfaces(match: re.Match[str]) -> Fact | None:
+    found = list(_INTERFACE.finditer(match["list"]))
+    if not found:
+        return None
+    return InterfaceUsed(
+        name=",".join(f["name"] for f in found), address=",".join(f["address"] for f in found)
+    )
+
+
+def _version(code: str) -> str:
+    """22003 -> 2.20.3, 2708 -> 2.7.8."""
+    if not code.isdigit():
+        return code
+    number = int(code)
+    return (
+        f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+        if number >= 10000
+        else f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+    )
+
+
+def _versions(match: re.Match[str]) -> Fact:
+    return VersionConflict(
+        component="NCCL",
+        here=_version(match["here"]),
+        there=_version(match["there"]),
+        rank=int(match["rank"]),
+    )
+
+
+def _shm(match: re.Match[str]) -> Fact | None:
+    found = match.groupdict()
+    if "Too many open files" in match.string:
+        return LimitReached(limit="open files")
+    return SharedMemoryExhausted(path=found.get("path"), size=found.get("size"))
+
+
+def _nvls(match: re.Match[str]) -> Fact:
+    return PeerAccessFault(
+        what="NVLink SHARP (NVLS) multicast memory could not be bound",
+        fatal="Proceeding without" not in match.string,
+    )
+
+
+def _peer_access(match: re.Match[str]) -> Fact:
+    return PeerAccessFault(what=match["what"].strip(), fatal="NCCL INFO" not in match.string)
+
+
+SIGNATURES = (
+    # interfaces
+    signature(r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)),
+    signature(r"connecting to address +\S* ?with family \d+ is neither AF_INET", InterfaceMissing),
+    signature(
+        r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|No usable listening interface found)|NET/IB ?: No IP interface found",
+        InterfaceMissing,
+    ),
+    signature(
+        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify NCCL_OOB_NET_IFNAME",
+        InterfaceMissing,
+    ),
+    signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
+    signature(
+        r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})",
+        _interfaces,
+        anchors=("Bootstrap : Using", "Bootstrap: Using", "NET/Socket : Using", "NET/Socket: Using"),
+    ),
+    signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
+    # connections
+    signature(
+        r"(?:connect|Connect)(?: to "
+        + _ADDR
+        + r")? returned (?P<text>[A-Z][\w ]+?), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?",
+        _retry,
+        anchors=("connect returned ", "onnect to "),
+    ),
+    signature(
+        r"(?:(?:NCCL WARN|Net ?:|[sS]ocket\w*:) |^\s*|Poll|Start)[Cc]onnect to "
+        + _ADDR
+        + r" (?:failed ?: |failed with error |returned -?\d+ ?\([^)]*\) errno \d+ ?\()(?P<text>[A-Z][\w ]+)",
+        _connect,
+        anchors=("onnect to ",),
+    ),
+    signature(
+        r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]+?), exceeded error retry count",
+        _connect,
+        anchors=("exceeded error retry count",),
+    ),
+    signature(
+        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|error retry count) \(\d+\))",
+        lambda m: ConnectFailed(why=why(m["text"])),
+    ),
+    signature(
+        r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
+        _connect,
+        anchors=("Call to connect ",),
+    ),
+    signature(r"Net ?: error encountered when getting address info", NameUnresolved),
+    signature(
+        r"Connection closed by remote peer(?: (?P<peer>\S+))?",
+        PeerLost,
+        how="connection closed",
+        anchors=("Connection closed by remote peer",),
+    ),
+    signature(
+        r"Call to (?:recv from|send to|recv|send|read|write)(?: "
+        + _ADDR
+        + r")? failed ?: (?P<how>[A-Z][\w ]+)",
+        lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
+        anchors=("Call to recv", "Call to send", "Call to read", "Call to write"),
+    ),
+    signature(
+        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|Error encountered progressing)[^\n]{0,60}",
+        PeerLost,
+        how="proxy connection lost",
+        final=False,
+        anchors=(
+            "Could not receive type from localRank",
+            "[Service thread] Accept failed",
+            "Error encountered progressing operation",
+        ),
+    ),
+    # ranks that do not fit each other
+    signature(
+        r"Bootstrap Root ?: mismatch in (?:rank count from procs (?P<seen>\d+) : (?P<expected>\d+)|info from procs, nranks (?P<seen2>\d+) vs (?P<expected2>\d+))",
+        lambda m: WorldSizeConflict(
+            seen=m["seen"] or m["seen2"], expected=m["expected"] or m["expected2"], what="NCCL ranks"
+        ),
+        anchors=("Bootstrap Root : mismatch in",),
+    ),
+    signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
+    signature(
+        r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"
+    ),
+    signature(
+        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|ROCm)? ?device (?P<device>\w+)",
+        DeviceShared,
+    ),
+    signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
+    signature(
+        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version (?P<there>\d+)",
+        _versions,
+    ),
+    signature(
+        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote (?P<there>[\w.+]+)\)",
+        lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
+    ),
+    signature(
+        r"NCCL library is (?:too old|not backwards compatible)\. This application was compiled with",
+        CudaMismatch,
+        what="NCCL library and application differ",
+        fatal=False,
+    ),
+    signature(
+        r"Mismatched collective detected, please check your collective calls at and around rank (?P<other_rank>\d+)",
+        CollectiveMismatch,
+        what="NCCL",
+    ),
+    signature(
+        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of (?P<right>\d+)",
+        CollectiveMismatch,
+        what="size of a message",
+    ),
+    signature(
+        r"Message truncated ?: received (?P<left>\d+) bytes instead of (?P<right>\d+)",
+        CollectiveMismatch,
+        what="size of a bootstrap message",
+    ),
+    # resources
+    signature(
+        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+) to (?P<size>\d+) bytes",
+        _shm,
+    ),
+    signature(
+        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) \(size (?P<size>\d+)\)",
+        _shm,
+    ),
+    signature(r"failed to create shared memory file (?P<path>\S+)", _shm),
+    signature(
+        r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
+        _shm,
+        anchors=("Call to posix_fallocate", "Call to shm_open", "Call to ftruncate"),
+    ),
+    signature(
+        r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted
+    ),
+    # devices among themselves
+    signature(
+        r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|failed to get CUDA IPC handle to device[^\n]{0,60}|"
+        r"peer access is not supported between these two devices|peer mapping resources exhausted|P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
+        _peer_access,
+    ),
+    signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
+    signature(
+        r"transport/nvls\.cc:\d+ (?:\([^)]*\) )?NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
+        lambda m: PeerAccessFault(what=f"NVLS: CUDA failure {m['what'].strip()}"),
+    ),
+    signature(
+        r"transport/p2p\.cc:\d+ NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
+        lambda m: PeerAccessFault(what=f"peer to peer: CUDA failure {m['what'].strip()}"),
+    ),
+    # what it returns
+    signature(
+        r"ncclRemoteError|remote process exited or there was a network error",
+        PeerLost,
+        how="NCCL: remote process exited or network error",
+    ),
+    signature(
+        r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled cuda error|ncclInvalidArgument)",
+        CommunicationFailed,
+        anchors=(
+            "ncclSystemError",
+            "unhandled system error",
+            "ncclInternalError",
+            "ncclInvalidUsage",
+            "ncclUnhandledCudaError",
+            "unhandled cuda error",
+            "ncclInvalidArgument",
+            "internal error - please report",
+        ),
+    ),
+    signature(
+        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|invalid argument)",
+        CommunicationFailed,
+        anchors=("NCCL error in", "NCCL Error "),
+    ),
+)

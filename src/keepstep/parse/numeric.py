@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that went wrong, in the words of TensorFlow, torch, JAX, apex and many training scripts."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.training import NonFinite
+from keepstep.parse.signature import signature
+
+_NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)"
+_LOSS_ANCHORS = tuple(
+    f"{name}{glue}{value}"
+    for name in ("oss", "OSS")
+    for glue in (": ", "=", " = ", " ", ":", "': ", '": ', '": "')
+    for value in ("nan", "NaN")
+)
+
+
+def _printed(match: re.Match[str]) -> NonFinite | None:
+    step = re.search(r"(?i)\b(?:step|iter(?:ation)?|global_step|it)\b[ =:#]*(\d+)", match.string)
+    return NonFinite(what="loss", step=int(step[1]) if step else None, fatal=False)
+
+
+SIGNATURES = (
+    # stopped for it
+    signature(r"Model diverged with loss = NaN", NonFinite, what="loss"),
+    signature(r"NaN loss during training", NonFinite, what="loss"),
+    signature(r"NanLossDuringTrainingError", NonFinite, what="loss"),
+    signature(rf"[Ll]oss is (?P<what>{_NAN}),? *(?:stopping|aborting|exiting|terminating|quitting)", NonFinite),
+    signature(
+        rf"[Ll]oss (?:is|was|became|went) (?:{_NAN}|infinite|not finite|non-?finite)[^\n]{{0,60}}(?:stop|abort|exit|terminat|giving up|quit)",
+        NonFinite,
+        what="loss",
+        anchors=("oss is", "oss was", "oss became", "oss went"),
+    ),
+    signature(r"FloatingPointError: (?P<what>[^\n]{0,160})", NonFinite),
+    signature(
+        r"FloatingPointError: Minimum loss scale reached",
+        NonFinite,
+        what="gradients overflow at the smallest loss scale",
+    ),
+    signature(r"Minimum loss scale reached \([\d.e-]+\)\. Your loss is probably exploding", NonFinite, what="loss"),
+    signature(
+        r"FloatingPointError: (?:invalid value \(nan\)|invalid value \(inf\)|Loss became infinite or NaN)",
+        NonFinite,
+        what="nan",
+    ),
+    signature(r"Loss became infinite or NaN at iteration ?=? ?(?P<step>\d+)", NonFinite, what="loss"),
+    signature(
+        r"[Ii]nvalid value \((?:nan|inf)\) encountered in (?P<what>[^\n]{1,80})",
+        NonFinite,
+        anchors=("nvalid value (nan)", "nvalid value (inf)"),
+    ),
+    signature(r"Function '(?P<what>\w+)' returned nan values in its \d+th output", NonFinite),
+    signature(
+        r"(?:Error|Exception|assert\w*)[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w*)[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
+        NonFinite,
+        what="loss or gradient",
+        anchors=tuple(
+            f"{verb} {value}"
+            for verb in ("is", "was", "are", "were", "became", "contains", "contain", "has", "have", "not")
+            for value in ("NaN", "nan", "inf", "Nan/Inf", "finite")
+        ),
+    ),
+    signature(
+        r"(?:ERROR|Error|Exception)[^\n]{0,60}(?P<what>[Nn]a[Nn] (?:detected|encountered|found|loss|gradient|values?)[^\n]{0,60})",
+        NonFinite,
+        anchors=(
+            "aN detected",
+            "an detected",
+            "aN encountered",
+            "an encountered",
+            "aN found",
+            "an found",
+            "aN loss",
+            "an loss",
+            "aN gradient",
+            "an gradient",
+            "aN value",
+            "an value",
+        ),
+    ),
+    signature(r"Tensor had (?P<what>NaN|Inf) values", NonFinite),
+    signature(r"Tensor had (?P<what>Inf and NaN|NaN and Inf|-Inf and NaN|Inf) values", NonFinite),
+    signature(r"Detected Infinity or NaN in output \d+ of (?:eagerly-executed|graph) op \"?(?P<what>\w+)", NonFinite),
+    signature(r"Found (?:Inf or NaN|NaN or Inf) (?:global norm|in (?P<what>[\w ]{1,40}))", NonFinite),
+    signature(
+        r"The total norm of order [\d.]+ for gradients from `parameters` is non-finite", NonFinite, what="gradient norm"
+    ),
+    signature(r"Batch \d+: Invalid loss, terminating training", NonFinite, what="loss"),
+    signature(
+        r"Gradient overflow\.? +Skipping step[^\n]{0,60}reducing loss scale to (?:0(?:\.0)?|\d\.\d+e-(?:[4-9]\d|\d{3}))\b",
+        NonFinite,
+        what="gradients overflow although the loss scale is 0",
+        anchors=("Gradient overflow",),
+    ),
+    signature(
+        r"ZeroDivisionError: float division by zero[^\n]{0,20}loss.?scale",
+        NonFinite,
+        what="loss scale",
+        anchors=("float division by zero",),
+    ),
+    signature(r"probability tensor contains either `inf`, `nan` or element < 0", NonFinite, what="probabilities"),
+    signature(
+        r"Expected parameter \w+ \(Tensor of shape [^\n]{0,60}\) of distribution [^\n]{0,120}but found invalid values",
+        NonFinite,
+        what="distribution parameter",
+        anchors=("but found invalid values",),
+    ),
+    signature(
+        r"[Tt]raining (?:has )?diverged|[Ll]oss (?:has )?(?:diverged|exploded)\b",
+        NonFinite,
+        what="loss",
+        anchors=(
+            "raining diverged",
+            "raining has diverged",
+            "oss diverged",
+            "oss has diverged",
+            "oss exploded",
+            "oss has exploded",
+        ),
+    ),
+    # printed, and training may go on
+    signature(r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)", NonFinite, fatal=False),
+    signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=_LOSS_ANCHORS),
+    signature(r"NaN or Inf found in input tensor", NonFinite, what="a summary", fatal=False),
+    signature(
+        r"(?P<what>grad_?norm)[\"']?(?: ?[:=])? ?[\"']?(?:nan|NaN)\b",
+        NonFinite,
+        fatal=False,
+        anchors=tuple(f"norm{g}{v}" for g in (": ", "=", "': ", " ", '": ') for v in ("nan", "NaN")),
+    ),
+    signature(r"number of nan iterations: +(?!0\b)(?P<what>\d+)", NonFinite, fatal=False),
+)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says that it is doing: loading, evaluating, saving, restoring, stopping, finished."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.parse.signature import Signature, signature
+
+
+def _saying(phase: Phase, *patterns: str, anchors: tuple[str, ...] = ()) -> tuple[Signature, ...]:
+    return tuple(signature(pattern, PhaseSeen, phase=phase, anchors=anchors) for pattern in patterns)
+
+
+SIGNATURES = (
+    *_saying(
+        Phase.SAVING,
+        r"[Ss]aving (?:the )?(?:final |latest |best |last |full |new |model )?(?:checkpoint|ckpt)s?\b",
+        r"[Ss]aving (?:the )?(?:FSDP |final |best |trained |full |merged )?(?:model|weights|optimizer|state dict|training state)\b",
+        r"[Ss]aving current state to ",
+        r"[Ss]aving (?:model|states?|snapshot) (?:to|at|in) ",
+        r"[Ww]riting checkpoint",
+        r"[Ss]ave model (?:to|at|as) ",
+        r"[Ss]ave checkpoint (?:to|at|as) ",
+        r"Retrieving (?:full model|optimizer) state dict",
+        r"Getting (?:full model|optimizer) state dict took",
+        r"\[Torch\] Saving ",
+        r"Saving FSDP model",
+        r"Saving Optimizer state",
+        r"saving checkpoint at iteration +\d+",
+        r"Saving checkpoint at (?:epoch|step|iteration)",
+        r"Model weights saved in",
+        r"Started saving checkpoint|Async checkpoint save|Saving item to ",
+    ),
+    *_saying(
+        Phase.RESTORING,
+        r"[Rr]estoring (?:parameters|states|from checkpoint|checkpoint|item) ?",
+        r"[Ll]oading (?:the )?checkpoint (?:from|shards)",
+        r"[Ll]oad checkpoint from ",
+        r"[Ll]oading states from ",
+        r"[Ll]oading (?:model|weights|optimizer) (?:state )?from ",
+        r"loading checkpoint from iteration|loading distributed checkpoint",
+        r"=> loading checkpoint",
+    ),
+    *_saying(
+        Phase.RESTORING,
+        r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))",
+        anchors=("esuming from", "esumed from", "esuming training", "esumed training"),
+    ),
+    *_saying(
+        Phase.EVALUATING,
+        r"[Rr]unning (?:validation|evaluation)\b",
+        r"[Ss]tarting (?:validation|evaluation)\b",
+        r"[Ee]valuating (?:model|on|the|checkpoint|epoch|at)\b",
+        r"Validation sanity check|Sanity Checking",
+        r"begin validation on|Evaluation \[\d+/\d+\]",
+        r"evaluate on (?:validation|test) set",
+        r"Validat(?:ing|ion):? +\d+%",
+        r"Evaluating: +\d+%",
+    ),
+    *_saying(
+        Phase.LOADING,
+        r"Grouping texts in chunks",
+        r"Running tokenizer on ",
+        r"Map: +\d+%",
+        r"Map \(num_proc=\d+\): +\d+%",
+        r"[Tt]okenizing (?:train |the |validation )?(?:dataset|data|texts?|samples)\b",
+        r"Generating train split",
+        r"[Pp]reprocessing (?:the )?(?:dataset|data)\b",
+        r"building (?:GPT |BERT |T5 )?(?:train, validation, and test )?datasets",
+        r"> building dataset index",
+        r"Loading (?:train|training|the training) (?:data|dataset)",
+        r"Start loading datasets",
+        r"[Dd]ownloading (?:data files|the dataset|model weights)",
+        r"Saving the dataset \(\d+/\d+ shards\)",
+    ),
+    *_saying(
+        Phase.STOPPING_EARLY,
+        r"[Ee]arly[ _-]?stopping (?:triggered|at|after|on|condition|criterion|because|now|reached|counter exceeded)",
+        r"Epoch \d+: early stopping",
+        r"Restoring model weights from the end of the best epoch",
+        r"EarlyStopping mode set|EarlyStoppingException",
+        r"[Ss]topping training early",
+        r"Requesting early stopping",
+        r"Signaling Trainer to stop",
+    ),
+    *_saying(
+        Phase.FINISHED,
+        r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b",
+        anchors=("raining complete", "raining finished", "raining done", "raining is ", "raining has ", "raining was "),
+    ),
+    *_saying(
+        Phase.FINISHED,
+        r"[Ff]inished [Tt]raining\b",
+        r"Loss for final step: ",
+        r"exiting program at iteration",
+        r"\[after training is done\]",
+        r"Total training time[: ]",
+        r"Training time: ?\d",
+        r"done training in [\d.]+ seconds",
+    ),
+)

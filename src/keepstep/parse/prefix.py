@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who wrote a line: the prefixes that launchers, log viewers and libraries put before it.
+
+Pure text to :class:`Writer`. A strong prefix is believed anywhere in a line (also after a
+progress bar); a weak one (``3: ``) only where most lines of the file carry one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who wrote a line, as far as its prefix tells. ``key`` names the stream."""
+
+    key: str = ""
+    rank: int | None = None
+    local: int | None = None
+    role: str | None = None
+    node: str | None = None
+    name: str | None = None
+
+
+NOBODY = Writer()
+
+_STRONG = (
+    # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]:
+    re.compile(r"\[(?P<role>rank|default|trainer|worker|node|agent)[ :]?\s?(?P<rank>\d+)\]:? ?"),
+    # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
+    re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
+    # horovodrun with gloo: [0]<stderr>:
+    re.compile(r"\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),
+    # Ray: (RayTrainWorker pid=4711, ip=10.0.0.2)
+    re.compile(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+), )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    # kubectl logs --prefix: [pod/trainer-worker-1/pytorch]
+    re.compile(r"\[pod/(?P<name>[\w.\-]+)/(?P<container>[\w.\-]+)\] ?"),
+)
+
+# "Rank 0: text", "worker1 | text": believed at the beginning of a line
+_SPOKEN = re.compile(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
+# DeepSpeed and others put it into the line: it tells who speaks and stays part of the text
+_INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]")
+
+_WEAK = (
+    # srun --label, parallel --tag, xla_dist: "3: text"
+    re.compile(r"^ {0,4}(?P<rank>\d{1,5}): ?"),
+    re.compile(r"^\[(?P<rank>\d{1,5})\]:? "),
+    # xla_dist: "2021-04-23 18:14:43 10.164.0.29 [3] text"
+    re.compile(r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "),
+    # docker compose: "worker-1  | text"
+    re.compile(r"^(?P<name>[\w.\-]+?) +\| ?"),
+    # stern: "pod-name container text"
+    re.compile(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?=\S)"),
+    # pdsh, clush, ansible-like: "node-3: text"
+    re.compile(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*): ?"),
+)
+
+# host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
+_NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
+
+_MARKS = ("[rank", "[default", "[trainer", "[worker", "[node", "[agent", ">: ", ">:", "pid=", "[pod/")
+
+WEAK_SHARE = 0.6
+
+
+class Prefixes:
+    """The prefixes in use in one file, learned from a sample of its lines."""
+
+    def __init__(self, sample: Iterable[str]) -> None:
+        lines = [line for line in sample if line.strip()]
+        self._weak: re.Pattern[str] | None = None
+        for pattern in _WEAK:
+            hits = [m for line in lines if (m := pattern.match(line))]
+            if len(lines) >= 3 and len(hits) >= WEAK_SHARE * len(lines):
+                if pattern is _WEAK[-1] and len({m["node"] for m in hits}) == 1 and len(hits) < len(lines):
+                    continue
+                self._weak = pattern
+                break
+
+    def split(self, line: str, upto: int | None = None) -> tuple[Writer, str]:
+        """The writer of the text around ``upto`` (default: of the end of the line), and the text."""
+        writer, text = self._outer(line, upto)
+        if "NCCL" in text:
+            match = _NCCL.search(text)
+            if match:
+                key = writer.key or f"{match['node']}:{match['pid']}"
+                writer = Writer(
+                    key=key,
+                    rank=writer.rank,
+                    local=writer.local if writer.local is not None else int(match["device"]),
+                    role=writer.role,
+                    node=writer.node or match["node"],
+                    name=writer.name,
+                )
+        return writer, text
+
+    def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
+        limit = len(line) if upto is None else upto
+        best: re.Match[str] | None = None
+        if any(mark in line for mark in _MARKS):
+            for pattern in _STRONG:
+                for match in pattern.finditer(line):
+                    if match.start() <= limit and (best is None or match.start() >= best.start()):
+                        best = match
+        if best is None and self._weak is not None:
+            best = self._weak.match(line)
+        if best is None:
+            best = _SPOKEN.match(line)
+        if best is None:
+            inside = _INSIDE.search(line, 0, limit) if "[Rank" in line else None
+            return (Writer(rank=int(inside["rank"])) if inside else NOBODY), line
+        end = best.end()
+        following = _next_strong(line, end) if any(mark in line for mark in _MARKS) else None
+        return _writer(best), line[end:following]
+
+
+def _next_strong(line: str, after: int) -> int | None:
+    starts = [m.start() for pattern in _STRONG[:3] for m in pattern.finditer(line, after)]
+    return min(starts) if starts else None
+
+
+def _writer(match: re.Match[str]) -> Writer:
+    groups = match.groupdict()
+    rank = groups.get("rank")
+    name = (groups.get("name") or "").strip() or None
+    node = groups.get("node")
+    pid = groups.get("pid")
+    by_name = identify(name) if name else NOBODY
+    index = int(rank) if rank is not None else by_name.rank
+    key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
+    return Writer(key=key, rank=index, role=by_name.role, node=node, name=name)
+
+
+_ROLE_WORDS = r"(?P<role>rank|worker|chief|master|ps|parameter[-_]?server|evaluator|task|proc(?:ess)?|trainer|node|host|replica|launcher|stdout|stderr|out|err|log)"
+_NAMED = (
+    # torchrun --log-dir: .../attempt_0/3/stderr.log
+    re.compile(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)(?:/|$)"),
+    # MPI: 1/rank.3/stdout
+    re.compile(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
+    re.compile(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
+    re.compile(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
+)
+
+
+def identify(name: str) -> Writer:
+    """The rank and role that a file, pod or actor name gives away: ``worker-1``, ``ps_0``, ``rank3.log``."""
+    for pattern in _NAMED:
+        match = pattern.search(name)
+        if match:
+            groups = match.groupdict()
+            role = (groups.get("role") or "").lower() or None
+            if role in ("stdout", "stderr", "out", "err", "log", "task", "proc", "process", "rank"):
+                role = None
+            if role in ("parameter_server", "parameter-server", "parameterserver"):
+                role = "ps"
+            if role in ("node", "host") or role == "launcher":
+                return Writer(key=name, node=match.group(0), role=None, name=name)
+            rank = groups.get("rank")
+            index = int(rank) if rank is not None else 0
+            return Writer(key=name, rank=index, role=role, name=name)
+    return NOBODY
+
+
+_HEADINGS = (
+    # head, tail -n: ==> logs/rank0.log <==
+    re.compile(r"^==> (?P<name>.+) <==$"),
+    re.compile(r"^\$? ?kubectl logs .*?(?P<name>[\w\-]+-\d+)\b"),
+    # typed by people: "Rank 0:", "worker 1", "### node 2 ###", "# process 3 output"
+    re.compile(
+        r"^[#*=\-\s>\[(]*(?P<name>(?:rank|worker|chief|ps|process|proc|task|trainer|evaluator)[ _#\-]?\d+)"
+        r"(?: (?:log|logs|output|stderr|stdout|side))?[\s:#*=\-\])]*$",
+        re.I,
+    ),
+)
+
+
+_SPAWNED = (
+    # torch.multiprocessing.spawn, then the traceback of that process
+    re.compile(rb"-- Process (\d+) terminated with the following error"),
+    # torch_xla's spawn
+    re.compile(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
+)
+SPAWNED_REACH = 32 << 10
+
+
+def spawned(buffer: bytes, place: int) -> Writer | None:
+    """The process whose exception a parent prints at a place, from the words above it."""
+    low = max(0, place - SPAWNED_REACH)
+    for literal, pattern in zip((b"-- Process ", b"Exception in device="), _SPAWNED, strict=True):
+        start = buffer.rfind(literal, low, place + 64)
+        match = pattern.match(buffer, start) if start >= 0 else None
+        if match:
+            rank = int(match[1])
+            return Writer(key=f"spawned {rank}", rank=rank)
+    return None
+
+
+def heading(line: str) -> Writer | None:
+    """The writer of the lines that follow, where a line is a heading of its own."""
+    for pattern in _HEADINGS:
+        match = pattern.match(line.strip())
+        if match:
+            writer = identify(re.sub(r"[ #]+", "", match["name"]))
+            if writer.rank is not None:
+                return Writer(key=f"heading {writer.rank} {writer.role or ''}".strip(), rank=writer.rank, role=writer.role)
+    return None

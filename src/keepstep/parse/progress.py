@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress: the steps, epochs and bars that training loops print.
+
+These lines are many, so the table is one of its own: it is applied to small logs
+and to the ends of large ones only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.training import StepSeen
+from keepstep.parse.signature import Signature
+
+_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_LOSS = re.compile(rf"(?i)loss\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
+_NOT_TRAINING = re.compile(
+    r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"
+    r"|Fetching|Flattening|Creating|Saving|Sanity|Eval\w*|Valid\w*|Predict\w*|Test\w*|Preprocess\w*|Computing checksums|Processed prompts"
+    r"|Upload\w*|Reading|Building|Converting|shards|B/s|tokenizer)\b[^|]{0,80}\d+ ?%?\|"
+)
+_FAILURE = re.compile(
+    r"\b\w*(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
+)
+_ALONG = re.compile(
+    r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b"
+)
+
+
+def _step(match: re.Match[str]) -> StepSeen | None:
+    text = match.string
+    if _FAILURE.search(text) or _NOT_TRAINING.search(text):
+        return None
+    return _seen(match)
+
+
+def _step_with_company(match: re.Match[str]) -> StepSeen | None:
+    return _step(match) if _ALONG.search(match.string) else None
+
+
+def _seen(match: re.Match[str]) -> StepSeen:
+    groups = match.groupdict()
+    step, of = groups.get("step"), groups.get("of")
+    loss = groups.get("loss")
+    if loss is None:
+        found = _LOSS.search(match.string)
+        loss = found["loss"] if found else None
+    return StepSeen(
+        step=int(step.replace(",", "")) if step else None,
+        of=int(of.replace(",", "")) if of and of.replace(",", "").isdigit() else None,
+        loss=_float(loss),
+    )
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        return float(text.replace(",", "")) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _row(pattern: str, make=_step) -> Signature:  # type: ignore[no-untyped-def]
+    return Signature(re.compile(pattern), make, ())
+
+
+PROGRESS = (
+    # tqdm: 412/2040 [4:02:51<15:59:22, 35.36s/it]
+    _row(r"(?<![\d/.])(?P<step>\d+)/(?P<of>\d+) \[\d+:\d\d(?::\d\d)?<"),
+    # keras: 311/Unknown - 29s 93ms/step - loss: 0.41; 12/100 [==>...] - ETA: 3s - loss
+    _row(r"(?:^|\s)(?P<step>\d+)/(?P<of>\d+|Unknown)\s+(?:\[[=>.]+\]|━+|-)\s*(?:-\s*)?(?:ETA|\d+m?s|\d+us|\d+:\d\d)"),
+    # TF estimator: loss = 0.34, step = 190 (2.1 sec)
+    _row(rf"loss = (?P<loss>nan|NaN|{_NUMBER})[,;][^\n]{{0,40}}step = (?P<step>\d+)"),
+    _row(r"global_step/sec: [\d.]+"),
+    # Megatron: iteration      100/     500 | consumed samples
+    _row(r"iteration +(?P<step>\d+)/ +(?P<of>\d+) \|"),
+    # tf_cnn_benchmarks: 100   images/sec: 701.0 +/- 2.0 (jitter = 9.0)   9.844
+    _row(rf"^\s*(?P<step>\d+)\s+images/sec: [\d.]+ \+/- [\d.]+ \(jitter = [\d.]+\)(?:\s+(?P<loss>nan|{_NUMBER}))?"),
+    # torch examples: Epoch: [0][10/5004]  Time 0.1; mmcv: Epoch [1][50/7330] lr: ...
+    _row(r"Epoch:? \[\d+\]\s*\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
+    _row(r"Train(?:ing)? Epoch:? \d+ \[(?P<step>\d+)/(?P<of>\d+)"),
+    _row(r"\bIter(?:ation)? ?\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
+    # Hugging Face: {'loss': 2.3, 'learning_rate': ..., 'epoch': 0.1}
+    _row(rf"\{{'loss': '?(?P<loss>nan|{_NUMBER})'?, "),
+    # fairseq: epoch 001:    100 / 5004 loss=...
+    _row(r"epoch \d+: +(?P<step>\d+) / (?P<of>\d+) loss"),
+    # detectron2: iter: 19  total_loss: 3.4
+    _row(rf"iter: (?P<step>\d+) +total_loss: (?P<loss>nan|{_NUMBER})"),
+    # anything with a step and company: epoch 0 step 10 loss 2.2352, Step 10/100 loss=...
+    _row(
+        r"(?i)\b(?:global[_ ]?step|step|iter|iteration|batch|update|num_updates)s?\b\"?[ =:#\[(]*\"?(?P<step>\d+)(?: ?(?:/|of) ?(?P<of>\d+))?",
+        _step_with_company,
+    ),
+    # Epoch 1/3
+    _row(r"^\W{0,4}(?:\w+[ :]){0,3}[Ee]poch:? ?\[?\d+\]?(?: ?/ ?\d+| of \d+)?\b", _step),
+)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python modules that do not fit each other or this CPU: binary interfaces, protobuf, builds of extensions."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing, VersionConflict
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    # binary interfaces
+    signature(
+        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C header, got \d+ from PyObject",
+        lambda m: None if "Warning" in m.string else SymbolMissing(library=m["library"], symbol=None),
+        anchors=("may indicate binary incompatibility",),
+    ),
+    signature(
+        r"module compiled against (?:ABI|API) version (?P<symbol>\S+) but this version of numpy is",
+        SymbolMissing,
+        library="numpy",
+    ),
+    signature(
+        r"A module that was compiled using NumPy 1\.x cannot be run in", SymbolMissing, library="numpy"
+    ),
+    signature(
+        r"numpy\.core\.multiarray failed to import|_ARRAY_API not found|_multiarray_umath' ?$",
+        SymbolMissing,
+        library="numpy",
+        anchors=("numpy.core.multiarray failed to import", "_ARRAY_API not found", "_multiarray_umath"),
+    ),
+    signature(r"PyCapsule_Import could not import module \"(?P<library>[^\"\n]+)\"", SymbolMissing),
+    signature(r"dynamic module does not define (?:module export|init) function", SymbolMissing),
+    signature(r"Extension (?P<library>horovod\.\w+) has not been built", SymbolMissing),
+    signature(
+        r"Horovod(?: TensorFlow| PyTorch)? (?:was (?:built|compiled)|extension) [^\n]{0,60}(?:different|incompatible|mismatch)",
+        SymbolMissing,
+        library="horovod",
+        anchors=("Horovod was ", "Horovod extension", "Horovod TensorFlow", "Horovod PyTorch"),
+    ),
+    signature(
+        r"This installation of (?P<library>\w+) (?:was|is) built (?:for|against|with) a different",
+        SymbolMissing,
+        anchors=("This installation of ",),
+    ),
+    # protobuf
+    signature(r"Descriptors cannot (?:not )?be created directly", SymbolMissing, library="protobuf"),
+    signature(
+        r"This program was compiled against version (?P<here>[\d.]+) of the Protocol Buffer runtime library",
+        VersionConflict,
+        component="protobuf",
+    ),
+    signature(
+        r"This program requires version (?P<here>[\d.]+) of the Protocol Buffer runtime library, but the installed version is (?P<there>[\d.]+)",
+        VersionConflict,
+        component="protobuf",
+    ),
+    signature(r"google\.protobuf\.runtime_version\.VersionError", SymbolMissing, library="protobuf"),
+    signature(
+        r"TypeError: Couldn't (?:build|parse) (?:proto )?file (?:into descriptor pool|content)",
+        SymbolMissing,
+        library="protobuf",
+    ),
+    signature(
+        r"duplicate file name(?: \(?\S+\)?)? \(?\w*/?\S*\.proto|File already exists in database: (?P<library>\S+\.proto)",
+        SymbolMissing,
+        anchors=("duplicate file name", "File already exists in database:"),
+    ),
+    # CPU instructions
+    signature(
+        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't available on your machine",
+        CpuInstructionMissing,
+    ),
+    signature(
+        r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing
+    ),
+    signature(
+        r"(?:your|this|the) (?:CPU|processor) does not support (?P<detail>AVX\w*|SSE[\w.]*|FMA\w*|AMX\w*)",
+        CpuInstructionMissing,
+        anchors=(
+            "does not support AVX",
+            "does not support SSE",
+            "does not support FMA",
+            "does not support AMX",
+        ),
+    ),
+    signature(
+        r"(?:NumPy was built with baseline optimizations|RuntimeError: NumPy was built with baseline)",
+        CpuInstructionMissing,
+        detail="NumPy's baseline instructions",
+    ),
+    signature(
+        r"Please verify that both the operating system and the processor support Intel", CpuInstructionMissing
+    ),
+    signature(
+        r"cannot execute binary file: Exec format error|\[Errno 8\] Exec format error",
+        CpuInstructionMissing,
+        detail="the program is for another architecture",
+    ),
+    # versions that differ between processes
+    signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
+    signature(
+        r"client and server binaries are not built with the same version",
+        VersionConflict,
+        component="TensorFlow",
+    ),
+    signature(
+        r"(?P<component>Ray|Python) version mismatch|Mismatch in (?:the )?(?P<what>\w+) version between",
+        lambda m: VersionConflict(component=m["component"] or m["what"]),
+        anchors=("Ray version mismatch", "Python version mismatch", "Mismatch in"),
+    ),
+    signature(
+        r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch",
+        VersionConflict,
+        component="NCCL",
+    ),
+    signature(
+        r"mismatched versions? (?:of|in) (?P<component>[\w.\-]+)(?: (?:between|across) (?:ranks|nodes|workers|hosts|processes))",
+        VersionConflict,
+        anchors=("ismatched version",),
+    ),
+    signature(
+        r"bootstrap[^\n]{0,60}(?:mismatched|different) (?:NCCL )?version",
+        VersionConflict,
+        component="NCCL",
+        anchors=(
+            "mismatched version",
+            "different version",
+            "different NCCL version",
+            "mismatched NCCL version",
+        ),
+    ),
+    signature(r"Worker and (?:chief|master|scheduler|driver)[^\n]{0,40}different versions", VersionConflict),
+    signature(r"Mismatched versions found", VersionConflict, component="packages"),
+    signature(
+        r"unsupported pickle protocol: (?P<here>\d+)",
+        VersionConflict,
+        component="pickle protocol (Python version)",
+    ),
+    signature(
+        r"Python (?:minor )?version (?:(?:in|on) (?:the )?worker|mismatch)[^\n]{0,60}(?P<here>\d\.\d+)[^\n]{0,60}(?P<there>\d\.\d+)",
+        VersionConflict,
+        component="Python",
+        anchors=(
+            "version in worker",
+            "version in the worker",
+            "version on worker",
+            "version on the worker",
+            "version mismatch",
+        ),
+    ),
+)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""InfiniBand, RoCE and EFA: what NCCL's IB transport, aws-ofi-nccl, UCX, Open MPI and verbs drivers print when they fail.
+
+A missing ``libibverbs`` or ``No device found`` is ordinary on hosts without such cards and is not here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import RdmaTrouble
+from keepstep.core.facts.platform import NicFault
+from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.parse.signature import signature
+
+_STATUS = {
+    "4": "local protection error",
+    "5": "work request flushed",
+    "9": "remote invalid request",
+    "10": "remote access error",
+    "11": "remote operation error",
+    "12": "transport retries exceeded (the peer does not answer)",
+    "13": "receiver-not-ready retries exceeded",
+}
+
+
+def _completion(match: re.Match[str]) -> Fact:
+    code = match["code"]
+    what = _STATUS.get(code, f"error {code}")
+    hca = re.search(r"hca (\w+)", match.string)
+    return RdmaTrouble(what=f"completion with {what}", peer=match["peer"], device=hca[1] if hca else None)
+
+
+def _verb(match: re.Match[str]) -> Fact | None:
+    text = match.string
+    if "retrying" in text or "NCCL INFO" in text:
+        return RdmaTrouble(what=f"{match['verb']} failed", fatal=False)
+    error = re.search(r"failed (?:with (?:error )?(?:\d+ )?|: )(?P<error>[A-Z][\w ]{3,60})", text)
+    return RdmaTrouble(what=f"{match['verb']} failed" + (f": {error['error'].strip()}" if error else ""))
+
+
+SIGNATURES = (
+    signature(
+        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
+        lambda m: (
+            _completion(m)
+            if m["code"]
+            else RdmaTrouble(
+                what=f"completion with {_STATUS.get(m['status'], 'error ' + m['status'])}", peer=m["peer"]
+            )
+        ),
+        anchors=("Got completion ",),
+    ),
+    signature(
+        r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb, anchors=("Call to ibv_",)
+    ),
+    signature(
+        r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|open_device|alloc_pd)\w*)(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
+        _verb,
+        anchors=(
+            "ibv_post_send",
+            "ibv_post_recv",
+            "ibv_modify_qp",
+            "ibv_create_qp",
+            "ibv_create_cq",
+            "ibv_reg_mr",
+            "ibv_query_gid",
+            "ibv_query_port",
+            "ibv_open_device",
+            "ibv_alloc_pd",
+        ),
+    ),
+    signature(
+        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
+        RdmaTrouble,
+    ),
+    signature(
+        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
+        lambda m: (
+            None
+            if "port active" in m["what"] or "GID" in m["what"] or "client reg" in m["what"]
+            else NicFault(what=m["what"].strip(), device=m["device"])
+            if "port err" in m["what"]
+            else RdmaTrouble(what=m["what"].strip(), device=m["device"], fatal=False)
+        ),
+    ),
+    signature(
+        r"NET/IB ?: (?P<what>Attempted to connect incompatible devices|Remote \S+ device is incompatible|Can't connect net devices with different link_layer)",
+        RdmaTrouble,
+    ),
+    signature(
+        r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)",
+        RdmaTrouble,
+        fatal=False,
+        anchors=("NET/IB : Unable to ", "NET/IB: Unable to "),
+    ),
+    signature(
+        r"NET/IB ?: (?P<what>Fatal error\. Detected \d+ failed devices[^\n]{0,60}|Device \d+ marked as failed)",
+        RdmaTrouble,
+    ),
+    signature(
+        r"NET/IB ?: [^\n]{0,80}collective mismatch error",
+        CollectiveMismatch,
+        what="size of a message",
+        anchors=("collective mismatch error",),
+    ),
+    signature(
+        r"(?:NET/OFI|NCCL WARN NET/OFI|OFI plugin)[^\n]{0,60}? (?P<what>(?:Unable to|Couldn't|Failed to|failed to|Could not|Request \S+ completed with error|"
+        r"aws-ofi-nccl initialization failed|No usable|Only EFA provider is supported|Remote? endpoint)[^\n]{0,100})",
+        lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
+        anchors=("NET/OFI",),
+    ),
+    # UCX
+    signature(
+        r"UCX +ERROR[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|protection|length)|Endpoint timeout|"
+        r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|Destination is unreachable|[Nn]o usable transports|"
+        r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
+        RdmaTrouble,
+        anchors=("UCX ERROR", "UCX  ERROR"),
+    ),
+    # Open MPI's openib, and verbs drivers
+    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),
+    signature(
+        r"The OpenFabrics stack has reported a network error event",
+        RdmaTrouble,
+        what="OpenFabrics network error event",
+        fatal=False,
+    ),
+    signature(
+        r"mlx[45]: [^\n]{0,60}got completion with error",
+        RdmaTrouble,
+        what="mlx driver: completion with error",
+    ),
+    signature(
+        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded",
+        RdmaTrouble,
+        what="transport retries exceeded (the peer does not answer)",
+    ),
+    signature(
+        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w*(?:\(\))? failed|RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
+        RdmaTrouble,
+        what="RDMA connection manager",
+        anchors=("rdma_resolve", "rdma_connect", "rdma_create", "RDMA_CM_EVENT_"),
+    ),
+)

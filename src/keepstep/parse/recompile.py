@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions traced or compiled again and again: tf.function, torch.compile, jax.jit, torch_xla."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.training import Recompiling
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"(?P<count>\d+) out of the last \d+ calls to <(?:bound method |function )?(?P<function>[\w.<>]+)[^\n]{0,300}triggered tf\.function retracing",
+        Recompiling,
+        anchors=("triggered tf.function retracing",),
+    ),
+    signature(
+        r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit) \((?P<count>\d+)\)",
+        Recompiling,
+    ),
+    signature(r"torch\._dynamo hit recompile_limit set to (?P<count>\d+)", Recompiling),
+    signature(
+        r"(?:CacheLimitExceeded|RecompileLimitExceeded|FailOnRecompileLimitHit)",
+        Recompiling,
+        anchors=("CacheLimitExceeded", "RecompileLimitExceeded", "FailOnRecompileLimitHit"),
+    ),
+    signature(r"Recompiling function (?P<function>\S+) in ", Recompiling),
+    signature(r"TRACING CACHE MISS at [^\n]{0,200}?(?:\((?P<function>[\w.]+)\))?", Recompiling),
+    signature(
+        r"(?P<reason>for (?:(?P<function>[\w.]+) defined at)[^\n]{0,160}never seen input type signature)",
+        Recompiling,
+        anchors=("never seen input type signature",),
+    ),
+    signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling, anchors=("Metric: CompileTime",)),
+    signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling, anchors=("Compilation Analysis:",)),
+)

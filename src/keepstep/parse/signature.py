@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Message signatures: a pattern of a tool's own words, and the fact that it states.
+
+A table of them is the ``SIGNATURES`` of a parse module. The pattern is searched in one
+logical line (writer's prefix, colours and progress bars already taken off). A blank
+in a pattern also matches a line break, because terminals and pagers wrap lines.
+Named groups become the fact's fields of the same name; keyword arguments are constants:
+
+    signature(r"Address already in use.*?port (?P<port>\\d+)", PortTaken)
+    signature(r"No route to host", ConnectFailed, why=Why.UNREACHABLE)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from keepstep.core.facts.base import Fact
+
+try:
+    from re import _constants as _ops  # type: ignore[attr-defined]
+    from re import _parser as _sre  # type: ignore[attr-defined]
+except ImportError:  # Python 3.10
+    import sre_constants as _ops
+    import sre_parse as _sre
+
+Make = Callable[[re.Match[str]], Fact | None]
+
+SHORTEST_ANCHOR = 4
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One pattern. ``anchors``: literals one of which is in every text that matches."""
+
+    expression: str
+    make: Make
+    anchors: tuple[str, ...]
+    folds_case: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a line first holds an anchor: most patterns never are."""
+        return re.compile(self.expression)
+
+    def read(self, text: str) -> Fact | None:
+        """The fact that the text states, if it matches."""
+        match = self.pattern.search(text)
+        return self.make(match) if match else None
+
+
+def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
+    """A row of a table. ``anchors`` is derived from the pattern unless given."""
+    tree = _sre.parse(pattern)
+    folds_case = bool(tree.state.flags & re.IGNORECASE)
+    if isinstance(fact, type):
+        make = _maker(fact, constants, tuple(tree.state.groupdict))
+    elif constants:
+        raise TypeError("constants go with a fact class")
+    else:
+        make = fact
+    found = tuple(anchors) or _best(tree, folds_case)
+    if not found or any(len(a) < SHORTEST_ANCHOR for a in found):
+        raise ValueError(f"no literal of {SHORTEST_ANCHOR}+ characters in every match of {pattern!r}; found {found}")
+    return Signature(_blanks_span_lines(pattern), make, found, folds_case)
+
+
+def _maker(fact: type[Fact], constants: dict[str, Any], groups: tuple[str, ...]) -> Make:
+    converters = _converters(fact)
+    unknown = {*groups, *constants} - set(converters)
+    if unknown:
+        raise TypeError(f"{fact.__name__} has no {', '.join(sorted(unknown))}")
+
+    def make(match: re.Match[str]) -> Fact | None:
+        values = dict(constants)
+        for name in groups:
+            text = match.group(name)
+            if text is not None:
+                try:
+                    values[name] = converters[name](text.strip())
+                except ValueError:
+                    continue
+        return fact(**values)
+
+    return make
+
+
+_known_converters: dict[type[Fact], dict[str, Callable[[str], Any]]] = {}
+
+
+def _converters(fact: type[Fact]) -> dict[str, Callable[[str], Any]]:
+    if fact not in _known_converters:
+        hints = typing.get_type_hints(fact)
+        _known_converters[fact] = {f.name: _converter(hints[f.name]) for f in dataclasses.fields(fact)}
+    return _known_converters[fact]
+
+
+def _converter(hint: Any) -> Callable[[str], Any]:
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    if int in options:
+        return lambda text: int(text.replace(",", ""))
+    if float in options:
+        return float
+    if any(typing.get_origin(o) is tuple for o in options):
+        return integers
+    return str
+
+
+def integers(text: str) -> tuple[int, ...]:
+    """All numbers of a text, as ``(1, 2, 5)`` from ``[1, 2, 5]`` or ``ranks 1 and 2``."""
+    return tuple(int(n) for n in re.findall(r"\d+", text))
+
+
+def _blanks_span_lines(pattern: str) -> str:
+    """The pattern with each literal blank as any run of white space.
+
+    Not inside of classes, and not in look-behinds, which must keep their width.
+    """
+    out: list[str] = []
+    in_class = False
+    skip = False
+    behind = 0
+    for n, char in enumerate(pattern):
+        if skip:
+            skip = False
+        elif char == "\\":
+            skip = True
+        elif in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+        elif char == "(" and (behind or pattern.startswith(("(?<!", "(?<="), n)):
+            behind += 1
+        elif char == ")" and behind:
+            behind -= 1
+        elif char == " " and not behind and pattern[n + 1 : n + 2] not in ("*", "+", "?", "{"):
+            out.append(r"\s+")
+            continue
+        out.append(char)
+    return "".join(out)
+
+
+def _best(sequence: Any, fold: bool) -> tuple[str, ...]:
+    """Literals of which at least one is in every match; the longest such choice."""
+    options: list[tuple[str, ...]] = []
+    run: list[str] = []
+
+    def close() -> None:
+        if run:
+            options.append(("".join(run),))
+            run.clear()
+
+    for op, argument in sequence:
+        if op is _ops.LITERAL:
+            run.append(chr(argument).lower() if fold else chr(argument))
+            continue
+        close()
+        if op is _ops.SUBPATTERN:
+            options.append(_best(argument[3], fold))
+        elif op is _ops.BRANCH:
+            branches = [_best(branch, fold) for branch in argument[1]]
+            if all(branches):
+                options.append(tuple(a for branch in branches for a in branch))
+        elif op in (_ops.MAX_REPEAT, _ops.MIN_REPEAT) and argument[0] >= 1:
+            options.append(_best(argument[2], fold))
+    close()
+    options = [o for o in options if o]
+    return max(options, key=lambda o: (min(len(a) for a in o), -len(o)), default=())

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that were killed, timed out or failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.platform import MachineFault, Preempted
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import OomKilled
+from keepstep.parse.block import block
+from keepstep.parse.signature import signature
+
+_SIGNALS = {
+    "Killed": "SIGKILL",
+    "Terminated": "SIGTERM",
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Interrupt": "SIGINT",
+    "Hangup": "SIGHUP",
+}
+
+
+def _cancelled(match: re.Match[str]) -> Fact:
+    reason = (match["reason"] or "").strip()
+    node = match["node"]
+    if "NODE FAIL" in reason:
+        return MachineFault(what="Slurm ended the job for a failed node", node=node)
+    if "PREEMPT" in reason:
+        return Preempted(by="Slurm", reason="preemption", node=node)
+    if "TIME LIMIT" in reason:
+        return Preempted(by="Slurm", reason="time limit", node=node)
+    if "MEMORY" in reason:
+        return OomKilled(by="Slurm")
+    by = "user" if "uid" in reason else "scheduler"
+    return TerminationRequested(
+        signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}"
+    )
+
+
+def _tasks(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``srun: error: node3: tasks 0,2-3: Killed``: one fact for each task."""
+    how = match["how"].strip()
+    if how.startswith("Out Of Memory"):
+        yield OomKilled(by="Slurm", rank=_numbers(match["tasks"])[0])
+        return
+    code = re.match(r"Exited with exit code (\d+)", how)
+    name = how.partition(" (core dumped)")[0].rstrip(".")
+    for task in _numbers(match["tasks"])[:64]:
+        yield ProcessExited(
+            reporter="srun",
+            rank=task,
+            node=match["node"],
+            code=int(code[1]) if code else None,
+            signal=_SIGNALS.get(name),
+        )
+
+
+def _numbers(text: str) -> list[int]:
+    found: list[int] = []
+    for part in re.findall(r"(\d+)(?:-(\d+))?", text):
+        low, high = int(part[0]), int(part[1] or part[0])
+        found.extend(range(low, min(high, low + 4096) + 1))
+    return found or [0]
+
+
+_STATES = {
+    "OUT_OF_ME": OomKilled(by="Slurm"),
+    "OUT_OF_MEMORY": OomKilled(by="Slurm"),
+    "PREEMPTED": Preempted(by="Slurm", reason="preemption"),
+    "TIMEOUT": Preempted(by="Slurm", reason="time limit"),
+    "NODE_FAIL": MachineFault(what="a node of the Slurm job failed"),
+}
+
+SIGNATURES = (
+    signature(
+        r"slurmstepd: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<process>[\w.+]+)",
+        lambda m: OomKilled(by="Slurm"),
+        anchors=("slurmstepd: error: Detected",),
+    ),
+    signature(
+        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup out-of-memory handler|OOM Killed)",
+        OomKilled,
+        by="Slurm",
+        anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
+    ),
+    signature(
+        r"slurmstepd: error: (?:Job|Step|StepId=)[^\n]{0,40} exceeded (?:memory|virtual memory|job memory|step memory) limit(?: \((?P<limit>[^)\n]{1,60})\))?",
+        OomKilled,
+        by="Slurm",
+        anchors=(
+            "exceeded memory limit",
+            "exceeded virtual memory limit",
+            "exceeded job memory limit",
+            "exceeded step memory limit",
+        ),
+    ),
+    signature(
+        r"slurmstepd: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON (?P<node>\S+) (?:CANCELLED AT|FAILED)"
+        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with uid)[^\n*]{0,60})?\*\*\*",
+        _cancelled,
+        anchors=("slurmstepd: ",),
+    ),
+    signature(
+        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE)",
+        lambda m: (
+            MachineFault(what="Slurm ended the job for a failed node")
+            if "NODE" in m["reason"]
+            else Preempted(by="Slurm", reason=m["reason"].lower())
+        ),
+        anchors=("DUE TO TIME LIMIT", "DUE TO PREEMPTION", "DUE TO NODE FAILURE"),
+    ),
+    signature(
+        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
+        MachineFault,
+        what="Slurm reported a node failure",
+    ),
+    signature(
+        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node (?:down|fail))",
+        MachineFault,
+        anchors=("Unable to contact slurm", "step creation "),
+    ),
+    signature(
+        r"slurmstepd: (?:error: )?(?P<reason>\*\*\* JOB \d+ ON \S+ (?:SIGTERM|received))",
+        TerminationRequested,
+        signal="SIGTERM",
+        by="scheduler",
+    ),
+    signature(
+        r"slurm-\d+ terminated(?: with signal| by)|Slurm job \d+ has been (?:cancelled|preempted|requeued)",
+        Preempted,
+        by="Slurm",
+        anchors=("slurm-", "has been cancelled", "has been preempted", "has been requeued"),
+    ),
+    signature(
+        r"Job \d+ (?:was )?(?:requeued|preempted)(?: due to|$| by)",
+        Preempted,
+        by="the scheduler",
+        anchors=(" requeued", " preempted"),
+    ),
+    # sacct -X: JobID ... State ExitCode
+    signature(
+        r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT|NODE_FAIL)\+? +\d+:\d+",
+        lambda m: _STATES.get(m["state"].rstrip("+"), _STATES["OUT_OF_ME"]),
+        anchors=("OUT_OF_ME", "PREEMPTED", "TIMEOUT ", "NODE_FAIL"),
+    ),
+    # LSF, PBS, SGE, HTCondor
+    signature(
+        r"TERM_(?P<reason>MEMLIMIT|RUNLIMIT|PREEMPT|OWNER|CPULIMIT)\b",
+        lambda m: (
+            OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower())
+        ),
+    ),
+    signature(
+        r"PBS: job killed: (?P<reason>walltime|mem|vmem|cput)[^\n]{0,60}exceeded limit",
+        lambda m: OomKilled(by="PBS") if "mem" in m["reason"] else Preempted(by="PBS", reason="time limit"),
+    ),
+)
+
+BLOCKS = (
+    block(
+        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code \d+|Killed|Terminated"
+        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core dumped\))?"
+        r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt|Hangup|Out Of Memory)",
+        _tasks,
+        anchors=("srun: error: ",),
+    ),
+)

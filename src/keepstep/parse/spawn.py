@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's own ways to start processes: torch.multiprocessing.spawn, concurrent.futures, multiprocessing."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.process import ProcessExited
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",
+        ProcessExited,
+        reporter="spawn",
+        first=True,
+    ),
+    signature(
+        r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="spawn",
+        first=True,
+    ),
+)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's runtime between processes: servers, sessions, placements, collectives (0.12 to 2.21)."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen
+from keepstep.core.facts.environment import VersionConflict
+from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.parse.signature import signature
+
+_TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"
+
+
+def _task(name: str | None) -> tuple[str | None, int | None]:
+    """The task's name, and its rank where the job's indices are ranks (no chief, no ps)."""
+    match = re.search(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)", name or "")
+    if match is None:
+        return None, None
+    known = match[1] in ("worker", "jax_worker", "tpu_worker", "localhost")
+    return match[0], int(match[2]) if known else None
+
+
+def _addresses(match: re.Match[str]) -> Fact:
+    found = re.findall(r"(\d+) -> ([\w.:\[\]%\-]+)", match["map"])
+    return AddressMap(job=match["job"], addresses=tuple(address for _, address in found))
+
+
+def _awaited(match: re.Match[str]) -> Fact:
+    peer, rank = _task(match["peer"])
+    return PeerAwaited(peer=peer, peer_rank=rank)
+
+
+def _restarted(match: re.Match[str]) -> Fact:
+    member, rank = _task(match.groupdict().get("member"))
+    return MemberRestarted(member=member, rank=rank)
+
+
+def _down(match: re.Match[str]) -> Fact:
+    peer, rank = _task(match["peer"])
+    return PeerLost(how="health check failed", peer=peer, peer_rank=rank)
+
+
+def _remote(match: re.Match[str]) -> Fact | None:
+    """``Additional GRPC error information from remote target T`` with an unavailable peer."""
+    peer, rank = _task(match["peer"])
+    how = match["how"].strip().rstrip(".")
+    if "job:ps" in match["peer"]:
+        return ParameterServerLost(member=peer, how=how)
+    return PeerLost(how=how, peer=peer, peer_rank=rank)
+
+
+def _from_ps(match: re.Match[str]) -> Fact:
+    return ParameterServerLost(member=match["member"], how=match["how"])
+
+
+def _no_device(match: re.Match[str]) -> Fact | None:
+    wanted = match["wanted"]
+    job = re.search(r"/job:(\w+)", wanted)
+    there = match["there"] or ""
+    if job is None:
+        gpu = re.search(r"(?i)/(?:device:)?GPU:(\d+)", wanted)
+        if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
+            return DeviceShared(device=gpu[0])
+        return None
+    if there and f"/job:{job[1]}/" in there:
+        task = re.search(r"/task:(\d+)", wanted)
+        if task is None or f"/task:{task[1]}/" in there:
+            return None
+    return ClusterSpecInvalid(detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}")
+
+
+def _workers(match: re.Match[str]) -> Fact:
+    groups = match.groupdict()
+    index = int(groups["index"]) if groups.get("index") else None
+    return WorldSeen(size=int(groups["size"]), index=index, role=groups.get("role"), rank=index)
+
+
+def _task_list(match: re.Match[str]) -> Fact:
+    tasks = tuple(int(n) for n in re.findall(r"/task:(\d+)", match["tasks"]))
+    return RanksMissing(missing=tasks, what="collective group")
+
+
+SIGNATURES = (
+    signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
+    signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
+    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
+    signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
+    signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
+    # Placement
+    signature(
+        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?"
+        r"(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
+        _no_device,
+    ),
+    signature(
+        r"explicitly assigned to (?P<wanted>/job:\S+) but available devices are \[(?P<there>[^\]\n]{0,2000})",
+        _no_device,
+    ),
+    signature(r"(?P<wanted>/job:\S+) unknown device\.(?P<there>)", _no_device),
+    # A peer that came back as another process
+    signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
+    signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
+    signature(r"expects a different device incarnation", MemberRestarted),
+    signature(r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted", MemberRestarted,
+              anchors=("this worker just restarted", "this worker has", "this master has", "this master just")),
+    signature(r"current incarnation doesn't match with one in the group", MemberRestarted),
+    signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
+    # A peer that went away
+    signature(
+        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})[^\n]{{0,300}}?:"
+        r"\s?[\s\S]{0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})[^\n]{0,80}?grpc_status\"?:\s?14)",
+        _remote,
+    ),
+    signature(
+        rf"(?:UNAVAILABLE|UnavailableError|AbortedError|ABORTED)[^\n]{{0,300}}?(?P<how>Socket closed|[Cc]onnection "
+        rf"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read failed|"
+        rf"Stream removed)[^\n]{{0,600}}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
+        _from_ps,
+        anchors=("/job:ps",),
+    ),
+    signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
+    signature(r"PSUnavailableError", ParameterServerLost),
+    # Collectives
+    signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
+    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
+    signature(r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)", GroupShutDown,
+              anchors=("RecvAsync is cancelled",)),
+    signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
+    signature(r"Collective has timed out during execution", CollectiveTimeout),
+    signature(
+        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape (?P<left>\[[^\]]*\])"
+        r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
+        CollectiveMismatch,
+        what="shape",
+    ),
+    signature(r"Inconsistent output shapes, got (?P<left>\[[^\]]*\])[^\n]{0,60}?expected is (?P<right>\[[^\]]*\])",
+              CollectiveMismatch, what="shape"),
+    signature(r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
+              r"(?P<right>\d+)", CollectiveMismatch, what="size"),
+    signature(r"is joining a group with (?P<what>size|incompatible device type)[^\n]{0,80}?(?:but that group has size "
+              r"\d+|$|\()", CollectiveMismatch, anchors=("is joining a group with",)),
+    signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
+    signature(r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
+              CollectiveMismatch),
+    signature(r"Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
+              CollectiveMismatch, what="number of merge calls"),
+    signature(r"found no source for broadcast\.\s+This could mean that there were group_size", CollectiveMismatch,
+              what="broadcast without a source"),
+    # Who is in the world
+    signature(
+        r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"
+        r"task_type = u?'(?P<role>\w+)', task_id = (?P<index>\d+), num_workers = (?P<size>\d+)",
+        _workers,
+    ),
+    signature(r"(?P<single>Single-worker) (?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy)",
+              lambda match: WorldSeen(size=1)),
+    signature(
+        r"is neither a type of a primitive operation nor a name of a function registered in binary running on "
+        r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
+        VersionConflict,
+        component="tensorflow",
+    ),
+)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchrun and torchelastic: the agent's words about its workers, the failure table, the rendezvous, etcd."""
+
+from __future__ import annotations
+
+import re
+import signal as _signals
+from collections.abc import Iterable, Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousClosed, RendezvousTimeout, Why
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.parse.block import block
+from keepstep.parse.signature import signature
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return _signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _exited(code: int, **known: object) -> ProcessExited:
+    signal = _signal_name(-code) if code < 0 else _signal_name(code - 128) if 128 < code < 160 else None
+    return ProcessExited(reporter="torchrun", code=code, signal=signal, **known)  # type: ignore[arg-type]
+
+
+def _failed(match: re.Match[str]) -> Fact:
+    local = match["local"]
+    return _exited(int(match["code"]), local_rank=int(local) if local else None, pid=int(match["pid"]))
+
+
+def _told(match: re.Match[str]) -> Fact:
+    """A signal that came from outside: the scheduler's, the user's, a closed terminal."""
+    text = match["signal"]
+    name = _signal_name(int(text)) if text.isdigit() else text.removeprefix("Signals.")
+    pid = match.groupdict().get("pid")
+    return TerminationRequested(
+        signal=name, pid=int(pid) if pid else None, reason="the launcher itself was told to end"
+    )
+
+
+_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
+_RECORD = re.compile(r"^\s*\[(?P<index>\d+)\]:\s*$")
+_RULE = re.compile(r"^\s*[=*\-]{10,}\s*$")
+LONGEST = 4000
+
+
+def _table(first: bool) -> object:
+    def read(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
+        fields: dict[str, str] = {}
+        for number, line in enumerate(lines):
+            record = _RECORD.match(line)
+            if record or _RULE.match(line) or number > LONGEST:
+                fact = _entry(fields, first)
+                if fact is not None:
+                    yield fact
+                fields = {}
+                if record is None and number:
+                    return
+                continue
+            field = _FIELD.match(line)
+            if field:
+                fields.setdefault(field["name"], field["value"])
+            elif not fields and line.strip() and number > 1:
+                return
+        fact = _entry(fields, first)
+        if fact is not None:
+            yield fact
+
+    return read
+
+
+def _entry(fields: dict[str, str], first: bool) -> Fact | None:
+    exit_code = re.match(r"(-?\d+)(?: \(pid: (\d+)\))?", fields.get("exitcode", ""))
+    if exit_code is None:
+        return None
+    rank = re.match(r"(\d+)(?: \(local_rank: (\d+)\))?", fields.get("rank", ""))
+    return _exited(
+        int(exit_code[1]),
+        pid=int(exit_code[2]) if exit_code[2] else None,
+        rank=int(rank[1]) if rank else None,
+        local_rank=int(rank[2]) if rank and rank[2] else None,
+        node=fields.get("host", "").strip() or None,
+        first=first,
+    )
+
+
+BLOCKS = (
+    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),  # type: ignore[arg-type]
+    block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),  # type: ignore[arg-type]
+)
+
+SIGNATURES = (
+    signature(
+        r"failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+))? \(pid: (?P<pid>\d+)\)", _failed
+    ),
+    signature(
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", TerminationRequested, by="agent"
+    ),
+    signature(
+        r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
+        TerminationRequested,
+        by="agent",
+        anchors=("Unable to shutdown process ",),
+    ),
+    signature(r"Received (?P<signal>Signals\.SIG\w+|\d+) death signal, shutting down workers", _told),
+    signature(r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\d+)", _told),
+    signature(r"Got termination signal: (?P<signal>Signals\.SIG\w+|\d+)", _told),
+    # mp.spawn
+    signature(
+        r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",
+        ProcessExited,
+        reporter="torch.multiprocessing",
+    ),
+    signature(
+        r"process (?P<rank>\d+) terminated with exit code (?P<code>\d+)",
+        ProcessExited,
+        reporter="torch.multiprocessing",
+    ),
+    signature(
+        r"-- Process (?P<rank>\d+) terminated with the following error",
+        ProcessExited,
+        reporter="torch.multiprocessing",
+        code=1,
+        first=True,
+    ),
+    # rendezvous
+    signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
+    signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),
+    signature(r"RendezvousClosedError", RendezvousClosed),
+    signature(
+        r"failed to send a keep-alive heartbeat to the rendezvous \S+ due to an error of type (?P<how>\w+)",
+        lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})"),
+    ),
+    signature(
+        r"failed to (?:shutdown|close|sync|leave) the rendezvous \S+ due to an error of type (?P<how>\w+)",
+        lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
+        anchors=("the rendezvous",),
+    ),
+    signature(
+        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|[Cc]onnection to etcd failed",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="etcd",
+    ),
+    signature(
+        r"RendezvousConnectionError: (?!The connection to the)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="rendezvous",
+        anchors=("RendezvousConnectionError:",),
+    ),
+    signature(
+        r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"
+    ),
+    signature(
+        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|worker group successfully finished",
+        PhaseSeen,
+        phase=Phase.FINISHED,
+        anchors=("WorkerState.SUCCEEDED", "worker group successfully finished"),
+    ),
+)

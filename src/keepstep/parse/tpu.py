@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libtpu, the TPU runtime and Cloud TPU: memory, busy devices, set-up, ill health.
+
+XLA's ``Ran out of memory in memory space hbm`` is printed alike by TensorFlow, JAX and
+torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
+"""
+
+from __future__ import annotations
+
+from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.parse.signature import signature
+
+_SIZE = r"[\d.]+ ?[KMGTPE]?i?B?"
+
+SIGNATURES = (
+    # memory of the chip
+    signature(
+        rf"Ran out of memory in memory space hbm(?:[^\n]{{0,120}}?Used (?P<requested>{_SIZE}) of (?P<capacity>{_SIZE}) hbm)?",
+        DeviceMemoryExhausted,
+        anchors=("Ran out of memory in memory space hbm",),
+        kind="tpu",
+    ),
+    signature(rf"Exceeded hbm capacity by {_SIZE}", DeviceMemoryExhausted, kind="tpu"),
+    signature(
+        rf"Attempting to (?:reserve|allocate) (?P<requested>{_SIZE})(?:[^\n]{{0,60}}?)\. That was not possible\.",
+        DeviceMemoryExhausted,
+        anchors=("That was not possible.",),
+        kind="tpu",
+    ),
+    signature(r"Attempting to reserve (?P<requested>\S+) at the bottom of memory", DeviceMemoryExhausted, kind="tpu"),
+    signature(
+        rf"Error (?:loading program|allocating device buffer): Attempting to (?:reserve|allocate) (?P<requested>{_SIZE})",
+        DeviceMemoryExhausted,
+        kind="tpu",
+    ),
+    signature(
+        rf"unlikely to have enough (?:device )?memory\. Requires (?P<requested>{_SIZE}), has (?P<capacity>{_SIZE}) available",
+        DeviceMemoryExhausted,
+        kind="tpu",
+    ),
+    signature(
+        r"Failed to allocate request for (?P<requested>\S+) \(\d+B\) on device ordinal",
+        DeviceMemoryExhausted,
+        kind="tpu",
+    ),
+    signature(
+        r"(?:TPU|tpu)[^\n]{0,80}out of (?:HBM|device) memory",
+        DeviceMemoryExhausted,
+        kind="tpu",
+        anchors=("out of HBM memory", "out of device memory"),
+    ),
+    signature(
+        r"\bE(?:1000|0100|0101): ?(?:Compile|Run) ?[Tt]ime ?[^\n]{0,40}?(?:O[Oo][Mm]|Allocation ?Failure)",
+        DeviceMemoryExhausted,
+        kind="tpu",
+        anchors=("E1000:", "E0100:", "E0101:"),
+    ),
+    signature(r"HBM OOM", DeviceMemoryExhausted, kind="tpu"),
+    # held by another process
+    signature(r"TPU is already in use by process with pid (?P<pid>\d+)", TpuBusy),
+    signature(r"TPU is already in use by (?!process with pid)[^\n]{0,80}", TpuBusy),
+    signature(r"libtpu\.so (?:is )?already in use", TpuBusy),
+    signature(r"libtpu\.so already in used by another process", TpuBusy),
+    signature(r"open\(/dev/(?:accel|vfio/)\d*\): Device or resource busy", TpuBusy),
+    signature(r"Couldn't open (?:device: )?/dev/(?:accel|vfio)[^\n]{0,200}Device or resource busy", TpuBusy),
+    signature(r"Device or resource busy[^\n]{0,200}/dev/(?:accel|vfio)", TpuBusy),
+    signature(r"Internal error when accessing libtpu multi-process lockfile", TpuBusy),
+    signature(r"libtpu_lockfile", TpuBusy),
+    signature(r"unable to acquire (?:the )?TPU lock", TpuBusy),
+    # could not be set up
+    signature(r"TPU initialization failed: (?P<what>[^\n]{0,240})", TpuInitFailed),
+    signature(r"Failed to initialize (?:the )?TPU(?: system| platform)?(?P<what>[^\n]{0,200})", TpuInitFailed),
+    signature(
+        r"TPU (?:system|platform) (?:has not been|is not|was not) initialized(?P<what>[^\n]{0,200})",
+        TpuInitFailed,
+        anchors=("TPU system", "TPU platform"),
+    ),
+    signature(r"(?P<what>No ba16c7433 device found)", TpuInitFailed),
+    signature(r"(?P<what>Failed to (?:get|find) (?:global )?TPU topology[^\n]{0,160})", TpuInitFailed),
+    signature(
+        r"(?P<what>(?:Couldn't|Could not|Failed to) (?:open|find|map) (?:iommu group|/dev/accel|device: /dev/accel)[^\n]{0,120})",
+        TpuInitFailed,
+    ),
+    signature(r"(?P<what>Failed to establish SliceBuilder grpc channel[^\n]{0,120})", TpuInitFailed),
+    signature(r"(?P<what>Invalid --\w*slice_builder_worker_addresses[^\n]{0,160})", TpuInitFailed),
+    signature(r"(?P<what>Expected \d+ worker addresses, got \d+)", TpuInitFailed),
+    signature(
+        r"(?P<what>SliceBuilder[^\n]{0,80}(?:failed|timed out|mismatch|error)[^\n]{0,120})",
+        TpuInitFailed,
+        anchors=("SliceBuilder",),
+    ),
+    signature(r"(?P<what>[Uu]nexpected worker (?:hostname|address)[^\n]{0,160})", TpuInitFailed),
+    signature(
+        r"(?P<what>(?:TPU_WORKER_HOSTNAMES|TPU_WORKER_ID|TPU_PROCESS_ADDRESSES|TPU_PROCESS_BOUNDS|TPU_HOST_BOUNDS)\b[^\n]{0,80}(?:must|not set|is empty|invalid|does not match|mismatch|expected)[^\n]{0,80})",
+        TpuInitFailed,
+        anchors=("TPU_WORKER", "TPU_PROCESS", "TPU_HOST_BOUNDS"),
+    ),
+    signature(r"(?P<what>TPU cores on each host is not same)", TpuInitFailed),
+    signature(r"(?P<what>No TPU devices? (?:were|was) found)", TpuInitFailed),
+    signature(r"(?P<what>Cannot find any TPU cores in the system[^\n]{0,120})", TpuInitFailed),
+    signature(r"(?P<what>Requested backend tpu(?:_driver)?, but it failed to initialize[^\n]{0,160})", TpuInitFailed),
+    signature(r"(?P<what>Backend 'tpu' failed to initialize[^\n]{0,160})", TpuInitFailed),
+    signature(
+        r"RuntimeError: Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,240})",
+        TpuInitFailed,
+        anchors=("Unable to initialize backend 'tpu'", "Unable to initialize backend 'TPU'"),
+    ),
+    signature(
+        r"Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,300}?)\((?:set JAX_PLATFORM|you may need to uninstall)",
+        TpuInitFailed,
+        anchors=("Unable to initialize backend 'tpu'", "Unable to initialize backend 'TPU'"),
+    ),
+    signature(r"(?P<what>Unable to initialize backend 'tpu': DEADLINE_EXCEEDED[^\n]{0,160})", TpuInitFailed),
+    signature(r"(?P<what>TPU backend initialization is taking more than [\d.]+ seconds)", TpuInitFailed),
+    signature(
+        r"(?P<what>Could not (?:find|connect to|reach) (?:the )?TPU (?:worker|cluster|node|master|devices?)[^\n]{0,120})",
+        TpuInitFailed,
+        anchors=("TPU worker", "TPU cluster", "TPU node", "TPU master", "TPU device"),
+    ),
+    signature(
+        r"(?P<what>Cloud TPU [^\n]{0,80}not (?:found|ready|READY)[^\n]{0,80})", TpuInitFailed, anchors=("Cloud TPU",)
+    ),
+    signature(
+        r"(?P<what>TPUs? (?:are|is) not (?:found|available)[^\n]{0,80})",
+        TpuInitFailed,
+        anchors=("TPU is not", "TPUs are not"),
+    ),
+    signature(r"(?P<what>Failed to connect to client mesh master)", TpuInitFailed),
+    signature(r"(?P<what>The TPU worker may not be ready \(still scheduling\)[^\n]{0,60})", TpuInitFailed),
+    signature(
+        r"(?P<what>TPU topology [^\n]{0,60}(?:does not match|mismatch|is invalid|not supported)[^\n]{0,80})",
+        TpuInitFailed,
+        anchors=("TPU topology",),
+    ),
+    signature(r"(?P<what>The specified TPU topology[^\n]{0,120})", TpuInitFailed),
+    signature(
+        r"(?P<what>megascale[^\n]{0,80}(?:num_slices|MEGASCALE_\w+)[^\n]{0,60}(?:mismatch|not set|invalid)[^\n]{0,60})",
+        TpuInitFailed,
+        anchors=("num_slices", "MEGASCALE_"),
+    ),
+    # ill
+    signature(r"(?P<what>[Cc]ore halted unexpectedly[^\n]{0,160})", TpuUnhealthy, anchors=("ore halted unexpectedly",)),
+    signature(r"(?P<what>Accelerator device halted prematurely[^\n]{0,160})", TpuUnhealthy),
+    signature(
+        r"(?P<what>TPU (?:worker|node|slice|chip|core|device)[^\n]{0,60}(?:is |became |marked )?(?:unhealthy|UNHEALTHY)[^\n]{0,100})",
+        TpuUnhealthy,
+        anchors=("unhealthy", "UNHEALTHY"),
+    ),
+    signature(r"(?P<what>TPU \S{1,80} is not HEALTHY[^\n]{0,80})", TpuUnhealthy),
+    signature(r"(?P<what>(?:UNHEALTHY_TENSORFLOW|UNHEALTHY_MAINTENANCE|DEPRECATED_UNHEALTHY_\w+))", TpuUnhealthy),
+    signature(r"(?P<what>gone into an unhealthy state[^\n]{0,80})", TpuUnhealthy),
+    signature(
+        r"(?P<what>[Ss]lice (?:health|is unhealthy)[^\n]{0,20}(?:check failed|unhealthy|bad|degraded)[^\n]{0,80})",
+        TpuUnhealthy,
+        anchors=("lice health", "lice is unhealthy"),
+    ),
+    signature(r"(?P<what>Found TPU in state \w+,? and health (?:UNHEALTHY\w*|TIMEOUT))", TpuUnhealthy),
+    signature(r"(?P<what>TPU worker may have crashed[^\n]{0,120})", TpuUnhealthy),
+    signature(r"(?P<what>ShutdownHook: lame workers found[^\n]{0,160})", TpuUnhealthy),
+    signature(r"(?P<what>!!!! FATAL ERROR !!!! for \[/dev/(?:accel|vfio)[^\n]{0,120})", TpuUnhealthy),
+    signature(r"(?P<what>Received Error Interrupt! fatal: true)", TpuUnhealthy),
+    signature(r"(?P<what>all pending programs will fail, and results may be corrupted)", TpuUnhealthy),
+    signature(
+        r"(?P<what>HBM (?:ECC|uncorrectable|parity)[^\n]{0,100}(?:error|detected)[^\n]{0,60})",
+        TpuUnhealthy,
+        anchors=("HBM ECC", "HBM uncorrectable", "HBM parity"),
+    ),
+    signature(
+        r"(?P<what>ICI (?:link|network)[^\n]{0,60}(?:down|error|fault|failure|failed)[^\n]{0,80})",
+        TpuUnhealthy,
+        anchors=("ICI link", "ICI network"),
+    ),
+    signature(
+        r"(?P<what>TPU chip[^\n]{0,60}(?:error|fault|failed|lost)[^\n]{0,80})", TpuUnhealthy, anchors=("TPU chip",)
+    ),
+    signature(r"(?P<what>(?:TPU|The) [Pp]rogram hung[^\n]{0,120})", TpuUnhealthy, anchors=("rogram hung",)),
+    signature(r"(?P<what>Halt is unexpected, all pending programs will fail)", TpuUnhealthy),
+    signature(r"(?P<what>An unknown (?:TPU )?error has occurred, contact your next level of support)", TpuUnhealthy),
+    signature(
+        r"(?P<what>MegaScale[^\n]{0,40}(?:hang detected|slice[^\n]{0,40}(?:failed|lost)|fatal error)[^\n]{0,120})",
+        TpuUnhealthy,
+        anchors=("MegaScale",),
+    ),
+    signature(
+        r"(?P<what>Megascale[^\n]{0,40}(?:hang detected|detected (?:a )?(?:hang|error|unhealthy)|fatal)[^\n]{0,120})",
+        TpuUnhealthy,
+        anchors=("Megascale",),
+    ),
+    signature(
+        r"(?P<what>Bad (?:TPU )?(?:chip|hardware) detected[^\n]{0,120})",
+        TpuUnhealthy,
+        anchors=("hardware detected", "chip detected"),
+    ),
+    # taken away
+    signature(
+        r"TPU [^\n]{0,80}(?:has been|was|is) (?P<reason>preempted|PREEMPTED|terminated for maintenance)",
+        Preempted,
+        by="Cloud TPU",
+        anchors=("preempted", "PREEMPTED", "terminated for maintenance"),
+    ),
+    signature(
+        r"Found TPU in state (?P<reason>PREEMPTED|TERMINATED|STOPPED|DELETING|STOPPING)", Preempted, by="Cloud TPU"
+    ),
+    signature(r"TPU worker has been (?P<reason>preempted)", Preempted, by="Cloud TPU"),
+    signature(r"(?P<reason>TPU maintenance event)", Preempted, by="Cloud TPU"),
+)

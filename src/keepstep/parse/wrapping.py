@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that a terminal broke at its right edge, joined again. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+
+NARROWEST = 70
+WIDEST = 260
+FEWEST = 3
+SHARE = 0.15
+
+_DRAWN = re.compile(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
+
+
+class Unwrapped:
+    """The joined text, and the line numbers that it had before."""
+
+    def __init__(self, text: bytes) -> None:
+        width = _edge(text)
+        self._joins: list[int] = []
+        self.text = text if width is None else self._join(text, width)
+
+    def line_shift(self, offset: int) -> int:
+        """How many line breaks were taken out before an offset of the joined text."""
+        return bisect_right(self._joins, offset)
+
+    def _join(self, text: bytes, width: int) -> bytes:
+        out: list[bytes] = []
+        length = 0
+        lines = text.split(b"\n")
+        for number, line in enumerate(lines):
+            out.append(line)
+            length += len(line)
+            if number + 1 == len(lines):
+                break
+            if _width(line) == width and not _DRAWN.search(line) and lines[number + 1].strip():
+                self._joins.append(length)
+            else:
+                out.append(b"\n")
+                length += 1
+        return b"".join(out)
+
+
+def _edge(text: bytes) -> int | None:
+    """The width at which lines were broken, if they were: the longest one, reached by many."""
+    widths = Counter(_width(line) for line in text.split(b"\n") if line.strip() and not _DRAWN.search(line))
+    if not widths:
+        return None
+    widest = max(widths)
+    enough = widths[widest] >= max(FEWEST, SHARE * sum(widths.values()))
+    return widest if enough and NARROWEST <= widest <= WIDEST else None
+
+
+def _width(line: bytes) -> int:
+    return len(line.rstrip(b"\r").decode("utf-8", "replace"))

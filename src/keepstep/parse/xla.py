@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XLA and the device compilers below it: limits of a program, and threads that wait for others.
+
+Words of XLA:TPU, XLA:GPU (ptxas) and Neuron that refuse a program for its size or shape,
+and of XLA's own rendezvous, which reports that not all participants of a collective came.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen, ProgramTooLarge
+from keepstep.parse.signature import signature
+
+
+def _timed_out(match: re.Match[str]) -> CollectiveTimeout:
+    seconds = match["seconds"]
+    return CollectiveTimeout(op=match["op"].split(";")[0], timeout_ms=int(seconds) * 1000 if seconds else None)
+
+
+SIGNATURES = (
+    # limits
+    signature(r"(?P<what>Computation requires more parameters \(\d+\) than supported \(limit \d+\))", ProgramTooLarge),
+    signature(r"(?P<what>Ran out of memory in memory space [vs]mem[^\n]{0,160})", ProgramTooLarge),
+    signature(r"(?P<what>Exceeded [vs]mem capacity by [^\n]{0,40})", ProgramTooLarge),
+    signature(r"(?P<what>[Ss]coped allocation[^\n]{0,100}exceeded scoped vmem limit[^\n]{0,60})", ProgramTooLarge),
+    signature(
+        r"(?P<what>[Tt]oo many (?:program )?(?:arguments|parameters|instructions|operands)[^\n]{0,60}(?:XLA|HLO|TPU|program|kernel|computation)[^\n]{0,60})",
+        ProgramTooLarge,
+        anchors=("oo many program", "oo many arg", "oo many param", "oo many instr", "oo many operands"),
+    ),
+    signature(r"(?P<what>Compiler generated too many instructions[^\n]{0,60})", ProgramTooLarge),
+    signature(r"(?P<what>Too many instructions after unroll[^\n]{0,60})", ProgramTooLarge),
+    signature(
+        r"(?P<what>(?:[Pp]rogram|[Ee]xecutable|[Cc]omputation) (?:size|is too large|too large)[^\n]{0,60}(?:exceed|too large|larger than|limit)[^\n]{0,80})",
+        ProgramTooLarge,
+        anchors=(
+            "rogram size",
+            "xecutable size",
+            "omputation size",
+            "rogram is too large",
+            "xecutable is too large",
+            "omputation is too large",
+            "rogram too large",
+            "xecutable too large",
+            "omputation too large",
+        ),
+    ),
+    signature(
+        r"(?P<what>(?:instruction memory| imem| iram)[^\n]{0,60}(?:exceed|overflow|too large)[^\n]{0,60})",
+        ProgramTooLarge,
+        anchors=("instruction memory", " imem", " iram"),
+    ),
+    signature(r"(?P<what>Exceeded maximum supported (?:program|executable) size[^\n]{0,60})", ProgramTooLarge),
+    signature(r"(?P<what>The TPU program is too large[^\n]{0,60})", ProgramTooLarge),
+    signature(
+        r"(?P<what>Compilation failure:[^\n]{0,40}(?:too large|too many|exceeds the (?:limit|maximum))[^\n]{0,120})",
+        ProgramTooLarge,
+        anchors=("Compilation failure:",),
+    ),
+    signature(
+        r"(?P<what>ptxas (?:error|fatal)[^\n]{0,80}(?:too many|too much|exceed|uses too)[^\n]{0,120})",
+        ProgramTooLarge,
+        anchors=("ptxas",),
+    ),
+    signature(
+        r"(?P<what>Entry function '[^']{1,200}' uses too much (?:shared data|parameter space|local data)[^\n]{0,80})",
+        ProgramTooLarge,
+    ),
+    signature(r"(?P<what>Formal parameter space overflowed[^\n]{0,80})", ProgramTooLarge),
+    signature(r"(?P<what>out of resource: shared memory, Required: \d+, Hardware limit: \d+)", ProgramTooLarge),
+    signature(
+        r"(?P<what>(?:Shared memory|shared memory) size limit exceeded[^\n]{0,80})",
+        ProgramTooLarge,
+        anchors=("size limit exceeded",),
+    ),
+    signature(r"(?P<what>CUDA error: too many resources requested for launch)", ProgramTooLarge),
+    signature(r"(?P<what>CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES[^\n]{0,80})", ProgramTooLarge),
+    signature(
+        r"(?P<what>Failed to compile generated PTX with ptxas[^\n]{0,80}register)",
+        ProgramTooLarge,
+        anchors=("Failed to compile generated PTX",),
+    ),
+    signature(
+        r"(?P<what>LLVM ERROR: [^\n]{0,80}(?:too large|too many|out of range)[^\n]{0,80})",
+        ProgramTooLarge,
+        anchors=("LLVM ERROR",),
+    ),
+    signature(
+        r"(?P<what>Mosaic failed to compile TPU kernel[^\n]{0,160}(?:exceed|too large|limit)[^\n]{0,80})",
+        ProgramTooLarge,
+        anchors=("Mosaic failed to compile",),
+    ),
+    signature(
+        r"(?P<what>Slice size exceeds[^\n]{0,40}limit[^\n]{0,60})", ProgramTooLarge, anchors=("Slice size exceeds",)
+    ),
+    signature(
+        r"(?P<what>HLO (?:graph|module) (?:too|is) (?:large|big)[^\n]{0,60})",
+        ProgramTooLarge,
+        anchors=("HLO graph", "HLO module"),
+    ),
+    signature(
+        r"(?P<what>Compiling? (?:module )?\S{0,80} (?:took too long|exceeded the (?:compile|compilation) (?:time ?out|deadline))[^\n]{0,60})",
+        ProgramTooLarge,
+        anchors=("took too long", "exceeded the compil"),
+    ),
+    signature(
+        r"(?P<what>RecursionError: maximum recursion depth exceeded[^\n]{0,40}(?:compil|pickling))",
+        ProgramTooLarge,
+        anchors=("maximum recursion depth exceeded",),
+    ),
+    signature(
+        r"(?P<what>\bE1001: ?Compile ?Time ?Scoped ?V[Mm][Ee][Mm][^\n]{0,80})", ProgramTooLarge, anchors=("E1001:",)
+    ),
+    # waiting for other participants
+    signature(
+        r"Termination timeout for `(?P<op>[^`\n]{0,300})` of (?P<seconds>\d+) seconds exceeded",
+        _timed_out,
+    ),
+    signature(
+        r"This thread has been waiting for `(?P<what>[^`;\n]{0,200})[^`\n]{0,2000}` for (?P<waited_s>[\d.]+) seconds and may be stuck",
+        RanksMissing,
+        missing=(),
+        final=False,
+    ),
+    signature(
+        r"This thread has been waiting for (?P<waited_s>[\d.]+) ?(?:ms|s|seconds)? for and may be stuck",
+        RanksMissing,
+        missing=(),
+        final=False,
+        anchors=("may be stuck",),
+    ),
+    signature(r"Rendezvous may be stuck", RanksMissing, missing=(), final=False),
+    # what is going on
+    signature(
+        r"Compiling (?:module|jit_)\S{0,80}",
+        PhaseSeen,
+        phase=Phase.COMPILING,
+        anchors=("Compiling module", "Compiling jit_"),
+    ),
+    signature(r"\[Compiling module (?P<detail>\S{1,80})\] Very slow compile", PhaseSeen, phase=Phase.COMPILING),
+    signature(
+        r"The operation took \S+ *\n?\[Compiling module (?P<detail>[^\]\s]{1,80})", PhaseSeen, phase=Phase.COMPILING
+    ),
+)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report as one page that can be mailed: no other file, no network, readable without scripts.
+
+The markup is in ``templates/``; what is here decides what to show and in what order.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from keepstep import __version__
+from keepstep.core.codec import moment, representative
+from keepstep.core.evidence import CoverageState, Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety
+from keepstep.core.redact import redacted
+from keepstep.core.report import SCHEMA, Report, Verdict
+from keepstep.core.wording import count, ranks
+from keepstep.render.templating import Markup, asset, fill, join, prose
+from keepstep.render.timeline import Event, Lane, Timeline, lay_out
+
+MOST_FINDINGS = 40
+MOST_QUOTES = 200
+LONGEST_QUOTE = 4000
+
+_HEADLINES = {
+    Verdict.HEALTHY: "Nothing wrong was found",
+    Verdict.FAILED: "The run failed",
+    Verdict.HUNG: "The run hung",
+    Verdict.DEGRADED: "The run went on, with trouble",
+    Verdict.UNKNOWN: "There was nothing to look at",
+}
+_ROLES = {
+    Role.INITIATING: "began it",
+    Role.CASCADE: "followed",
+    Role.TEARDOWN: "was part of the shutdown",
+    Role.CONTRIBUTING: "may have contributed",
+}
+_SURE = {
+    Confidence.ESTABLISHED: "established: the evidence says so",
+    Confidence.SUPPORTED: "supported: the evidence points to it",
+    Confidence.HYPOTHESIS: "a hypothesis: the evidence does not establish it",
+}
+_SAFETY = {
+    Safety.SAFE: "",
+    Safety.CHANGES_RESULTS: "changes results",
+    Safety.NEEDS_OWNER: "needs the owner of the machine or cluster",
+}
+_STATES = {
+    CoverageState.CHECKED: "looked at",
+    CoverageState.UNAVAILABLE: "could not look",
+    CoverageState.NOT_CHECKED: "not looked at",
+}
+
+
+def render_html(report: Report) -> str:
+    """The page, redacted."""
+    report = redacted(report)
+    root = report.root
+    script = asset("page.js")
+    return fill(
+        "page.html",
+        script_hash=_hash(script),
+        version=__version__,
+        schema=SCHEMA,
+        verdict=report.verdict.value,
+        page_title=f"{report.verdict.value}: {root.title}" if root else _HEADLINES[report.verdict],
+        css=asset("page.css"),
+        script=script,
+        headline=_headline(report),
+        fixes=_fixes(root) if root else Markup(),
+        timeline=_timeline(report),
+        chain=_chain(report),
+        evidence=_evidence(report),
+        coverage=_coverage(report),
+    )
+
+
+def _hash(script: str) -> str:
+    """What the page's content policy lets run: this script and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _headline(report: Report) -> Markup:
+    root = report.root
+    said = _HEADLINES[report.verdict]
+    if root is None:
+        return fill("headline_plain.html", verdict=report.verdict.value, headline=said, detail=_looked(report))
+    return fill(
+        "headline.html",
+        headline=said,
+        title=prose(root.title),
+        because=prose(root.because),
+        cause=root.cause.value,
+        who=_who(root.ranks) or "no rank could be named",
+        world=f" of {report.world_size}" if report.world_size and root.ranks else "",
+        sure=_SURE[root.confidence],
+        rule=root.rule,
+    )
+
+
+def _looked(report: Report) -> str:
+    looked = sum(c.state is CoverageState.CHECKED for c in report.coverage)
+    blind = len(report.coverage) - looked
+    if not looked:
+        return "No log, core or dump could be read."
+    rest = f"; {blind} could not be or were not" if blind else ""
+    return f"{count(looked, 'source was', 'sources were')} looked at{rest}. The list is below."
+
+
+def _who(indices: tuple[int, ...]) -> str:
+    return ranks(indices) if indices else ""
+
+
+def _fixes(root: Finding) -> Markup:
+    if not root.fixes:
+        return Markup()
+    return fill("fixes.html", items=join([_fix(fix) for fix in root.fixes]))
+
+
+def _fix(fix: Fix) -> Markup:
+    return fill(
+        "fix.html",
+        do=prose(fix.do),
+        safety=fill("tag.html", text=_SAFETY[fix.safety]) if _SAFETY[fix.safety] else Markup(),
+        command=fill("command.html", command=fix.command) if fix.command else Markup(),
+    )
+
+
+def _chain(report: Report) -> Markup:
+    if not report.findings:
+        return Markup()
+    shown = report.findings[:MOST_FINDINGS]
+    links = [
+        fill(
+            "link.html",
+            number=n,
+            role=finding.role.value,
+            said=_ROLES[finding.role],
+            rule=finding.rule,
+            cause=finding.cause.value,
+            title=prose(finding.title),
+            because=prose(finding.because),
+            who=_who(finding.ranks),
+            sure=finding.confidence.value,
+        )
+        for n, finding in enumerate(shown)
+    ]
+    rest = len(report.findings) - len(shown)
+    more = fill("more.html", text=f"and {count(rest, 'more finding')}; see the JSON document") if rest else Markup()
+    return fill("chain.html", items=join(links), more=more)
+
+
+def _evidence(report: Report) -> Markup:
+    if not report.findings:
+        return Markup()
+    blocks = []
+    for n, finding in enumerate(report.findings[:MOST_FINDINGS]):
+        shown = representative(finding.evidence, MOST_QUOTES)
+        rest = len(finding.evidence) - len(shown)
+        blocks.append(
+            fill(
+                "evidence.html",
+                number=n,
+                open=Markup(" open") if n == 0 else Markup(),
+                rule=finding.rule,
+                title=prose(finding.title),
+                amount=count(len(finding.evidence), "piece"),
+                groups=join([_group(who, pieces) for who, pieces in _by_rank(shown)]),
+                more=fill("more.html", text=f"and {count(rest, 'more line')} like these") if rest else Markup(),
+            )
+        )
+    return fill("evidences.html", items=join(blocks))
+
+
+def _by_rank(evidence: list[Evidence[Fact]]) -> list[tuple[str, list[Evidence[Fact]]]]:
+    groups: dict[int | None, list[Evidence[Fact]]] = {}
+    for each in evidence:
+        groups.setdefault(each.who, []).append(each)
+    return [("no rank named" if who is None else f"rank {who}", pieces) for who, pieces in groups.items()]
+
+
+def _group(who: str, pieces: list[Evidence[Fact]]) -> Markup:
+    return fill("group.html", who=who, quotes=join([_quote(piece) for piece in pieces]))
+
+
+def _quote(piece: Evidence[Fact]) -> Markup:
+    at = moment(piece.at)
+    return fill(
+        "quote.html",
+        source=piece.origin.source,
+        line="" if piece.origin.line is None else f":{piece.origin.line}",
+        at=fill("time.html", at=at, shown=_short(at)) if at else Markup(),
+        quote=piece.quote[:LONGEST_QUOTE] or "(no text)",
+    )
+
+
+def _short(at: str) -> str:
+    return at.replace("T", " ").removesuffix("Z").removesuffix(".000")
+
+
+def _coverage(report: Report) -> Markup:
+    rows = [
+        fill("coverage_row.html", state=each.state.name.lower(), said=_STATES[each.state], what=each.what, why=each.why)
+        for each in report.coverage
+    ]
+    rows += [
+        fill(
+            "coverage_row.html",
+            state="crashed",
+            said="rule failed",
+            what=crash.rule,
+            why=f"{crash.error}; the other rules went on",
+        )
+        for crash in report.crashed
+    ]
+    return fill("coverage.html", rows=join(rows)) if rows else Markup()
+
+
+# The drawing: labels are HTML, the lanes one SVG whose x is in per cent, so that text keeps its size.
+_PAD = 3.0
+
+
+def _timeline(report: Report) -> Markup:
+    laid = lay_out(report)
+    if laid is None:
+        return Markup()
+    height = 26 if len(laid.lanes) <= 16 else 18 if len(laid.lanes) <= 40 else 13
+    lanes = [_lane(report, lane, n, height) for n, lane in enumerate(laid.lanes)]
+    marks = [fill("event.html", **mark) for mark in _marks(report, laid, height)]
+    return fill(
+        "timeline.html",
+        size="dense" if height < 18 else "roomy",
+        lane_height=height,
+        height=height * len(laid.lanes),
+        labels=join([label for label, _ in lanes]),
+        tracks=join([track for _, track in lanes]),
+        onset=_onset(laid, height * len(laid.lanes)),
+        marks=join(marks),
+        ticks=join([fill("tick.html", x=_percent(t.x), anchor=_anchor(t.x), text=t.text) for t in laid.ticks]),
+        axis=f"{laid.day}, {laid.axis.value}" if laid.day else laid.axis.value,
+        left_out=fill("more.html", text=f"and {count(laid.left_out, 'more rank')}") if laid.left_out else Markup(),
+        legend=join(
+            [
+                fill("legend.html", role=role.value, said=_ROLES[role], shape=_shape(role))
+                for role in Role
+                if any(f.role is role for f in report.findings)
+            ]
+        ),
+    )
+
+
+def _lane(report: Report, lane: Lane, number: int, height: int) -> tuple[Markup, Markup]:
+    if not lane.ranks:
+        name = "unnamed"
+    elif len(lane.ranks) == 1:
+        name = f"rank {lane.ranks[0]}"
+    else:
+        name = f"{lane.ranks[0]}–{lane.ranks[-1]}"
+    state = "blamed" if lane.blamed else "quiet" if not lane.events else "seen"
+    spoke = any(rank in report.ranks for rank in lane.ranks) or bool(lane.events)
+    note = "" if spoke else " nothing was read of it" if len(lane.ranks) == 1 else " nothing was read of them"
+    y = height * number + height / 2
+    return (
+        fill("lane_label.html", name=name, state=state, note=note),
+        fill("lane_track.html", y=f"{y:g}", state="silent" if not spoke else state),
+    )
+
+
+def _marks(report: Report, laid: Timeline, height: int) -> list[dict[str, object]]:
+    """Marks in painting order: the root cause last, on top."""
+    marks: list[tuple[bool, dict[str, object]]] = []
+    for number, lane in enumerate(laid.lanes):
+        taken: dict[int, int] = {}
+        for event in sorted(lane.events, key=lambda e: (e.x, e.finding)):
+            spot = round(event.x * 50)
+            taken[spot] = taken.get(spot, -1) + 1
+            if taken[spot] > 3:
+                continue
+            x = min(1.0, event.x + 0.012 * taken[spot])
+            marks.append(
+                (
+                    event.role is Role.INITIATING,
+                    {
+                        "finding": event.finding,
+                        "role": event.role.value,
+                        "guessed": " guessed" if event.guessed else "",
+                        "x": _percent(x),
+                        "y": f"{height * number + height / 2:g}",
+                        "tip": _tip(report, event),
+                        "shape": _shape(event.role),
+                    },
+                )
+            )
+    return [mark for _, mark in sorted(marks, key=lambda mark: mark[0])]
+
+
+def _shape(role: Role) -> Markup:
+    return asset("mark_root.svg" if role is Role.INITIATING else "mark_other.svg")
+
+
+def _tip(report: Report, event: Event) -> str:
+    at = moment(event.evidence.at)
+    when = f" at {_short(at)}" if at else ""
+    finding = report.findings[event.finding]
+    return f"{finding.rule}{when}, {event.evidence.origin}: {finding.title}"
+
+
+def _onset(laid: Timeline, height: int) -> Markup:
+    """The line where it began."""
+    first = [event.x for lane in laid.lanes for event in lane.events if event.role is Role.INITIATING]
+    return fill("onset.html", x=_percent(min(first)), height=height) if first else Markup()
+
+
+def _percent(x: float) -> str:
+    return f"{_PAD + x * (100 - 2 * _PAD):.2f}%"
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 0.1 else "end" if x > 0.9 else "middle"

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages on rules, written from the rules: ``python -m keepstep.render.rules_docs docs/rules``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import keepstep.rules
+from keepstep.core.rule import Rule, rules_in
+from keepstep.render.rules_text import SEVERITIES, STANDINGS, sections, summary
+from keepstep.render.templating import asset
+
+_NOTE = "<!-- Written by `make docs` from the rule itself. Change the rule, not this page. -->\n"
+
+
+def page_name(rule: Rule) -> str:
+    """The file of a rule's page: its name, as its own source file has it."""
+    return f"{rule.name.replace('-', '_')}.md"
+
+
+def rule_page(rule: Rule) -> str:
+    """One rule as Markdown."""
+    facts = [
+        ("rule", f"`{rule.id}`"),
+        ("cause", f"`{rule.cause.value}`"),
+        ("severity", SEVERITIES[rule.severity]),
+        ("standing", STANDINGS[rule.standing]),
+        ("confidence", rule.confidence.value),
+        ("reads", ", ".join(f"`{kind.__name__}`" for kind in rule.needs) or "everything"),
+        ("explains", ", ".join(f"`{cause.value}`" for cause in rule.explains)),
+        ("since", rule.since),
+    ]
+    table = "".join(f"| {name} | {value} |\n" for name, value in facts if value)
+    body = "".join(f"\n## {s.heading}\n\n{s.body}\n" if s.heading else f"\n{s.body}\n" for s in sections(rule))
+    return f"{_NOTE}\n# {rule.id}: {rule.name}\n\n{summary(rule)}\n\n| | |\n|---|---|\n{table}{body}"
+
+
+def index_page(rules: Iterable[Rule]) -> str:
+    """All rules by family."""
+    families: dict[str, list[Rule]] = {}
+    for rule in rules:
+        families.setdefault(rule.cause.family, []).append(rule)
+    total = sum(len(each) for each in families.values())
+    out = [_NOTE, "\n# Rules\n\n", asset("rules_index.md").replace("{total}", str(total))]
+    for family in sorted(families):
+        out.append(f"\n## {family}\n\n| rule | cause | what it says |\n|---|---|---|\n")
+        for rule in sorted(families[family], key=lambda each: (each.cause.value, each.id)):
+            out.append(f"| [{rule.id}]({page_name(rule)}) | `{rule.cause.label}` | {_cell(summary(rule))} |\n")
+    return "".join(out)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def pages(rules: Iterable[Rule]) -> dict[str, str]:
+    """Every page by its file name."""
+    known = tuple(rules)
+    made = {"index.md": index_page(known)}
+    for rule in known:
+        name = page_name(rule)
+        if name in made:
+            raise ValueError(f"two rules are called {rule.name}")
+        made[name] = rule_page(rule)
+    return made
+
+
+def write_pages(folder: Path) -> list[str]:
+    """Write all pages, take away those of rules that are gone, and return what changed."""
+    made = pages(rules_in(keepstep.rules))
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = []
+    for gone in sorted(path for path in folder.glob("*.md") if path.name not in made):
+        gone.unlink()
+        changed.append(gone.name)
+    for name, text in made.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            changed.append(name)
+    return changed
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/rules")
+    print(f"{len(write_pages(folder))} pages changed in {folder}")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fill the templates beside this file. Every value is escaped unless it is already markup."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+from importlib import resources
+from string import Template
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
+"""What HTML forbids or what would turn text around: hostile in a quote, never needed."""
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def escape(text: str) -> Markup:
+    """Any text as markup that shows it."""
+    return Markup(html.escape(_CONTROL.sub("\ufffd", text), quote=True))
+
+
+def prose(text: str) -> Markup:
+    """A sentence, with what stands in backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("".join(f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts)))
+
+
+def fill(name: str, /, **values: object) -> Markup:
+    """A template with its values; every value that is not :class:`Markup` is escaped."""
+    ready = {key: value if isinstance(value, Markup) else escape(str(value)) for key, value in values.items()}
+    return Markup(_template(name).substitute(ready))
+
+
+def join(parts: list[Markup]) -> Markup:
+    return Markup("".join(parts))
+
+
+@cache
+def asset(name: str) -> Markup:
+    """A style sheet or script, as it stands on disk."""
+    return Markup((resources.files("keepstep.render") / "templates" / name).read_text("utf-8"))
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template(asset(name))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report for a terminal: stands at 80 columns, coloured only when asked."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from keepstep.core.evidence import CoverageState, Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
+from keepstep.core.report import Report, Verdict
+from keepstep.core.wording import count, listing, ranks, shorten
+
+MOST_QUOTES = 4
+MOST_FALLOUT = 6
+
+_CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
+_VERDICTS = {
+    Verdict.HEALTHY: ("healthy", "green", "nothing wrong was found"),
+    Verdict.FAILED: ("failed", "red", ""),
+    Verdict.HUNG: ("hung", "red", ""),
+    Verdict.DEGRADED: ("degraded", "yellow", ""),
+    Verdict.UNKNOWN: ("unknown", "yellow", "there was nothing to look at"),
+}
+
+
+def render_terminal(report: Report, *, colour: bool = False, width: int = 80) -> str:
+    """The whole report as text, ending in a newline."""
+    return "\n".join(_Page(colour, max(60, min(width, 120))).lines(report)) + "\n"
+
+
+class _Page:
+    def __init__(self, colour: bool, width: int) -> None:
+        self._colour = colour
+        self._width = width
+
+    def lines(self, report: Report) -> Iterator[str]:
+        root = report.root
+        word, tint, words = _VERDICTS[report.verdict]
+        if root is None:
+            yield f"{self._paint(word, tint, 'bold')}  {words}"
+        else:
+            yield from self._finding(root, first=True)
+            yield from self._rest(report)
+        yield ""
+        yield from self._coverage(report)
+
+    def _finding(self, finding: Finding, first: bool) -> Iterator[str]:
+        tint = "red" if finding.severity is Severity.FATAL else "yellow"
+        head = f"{finding.rule} {finding.severity.value}  "
+        body = textwrap.wrap(finding.title, self._width - len(head)) or [""]
+        yield self._paint(finding.rule, "bold") + " " + self._paint(finding.severity.value, tint, "bold") + "  " + self._paint(body[0], "bold")
+        for more in body[1:]:
+            yield " " * len(head) + self._paint(more, "bold")
+        where = f", {ranks(finding.ranks)}" if finding.ranks else ""
+        yield from self._field("cause", f"{finding.cause.value}{where}")
+        yield from self._field("because", f"{finding.because} [{finding.confidence.value}]")
+        if first:
+            yield from self._seen(finding)
+            for fix in finding.fixes:
+                note = {Safety.SAFE: "", Safety.CHANGES_RESULTS: " (changes results)", Safety.NEEDS_OWNER: " (needs the owner)"}[fix.safety]
+                yield from self._field("fix", fix.do + note)
+                if fix.command:
+                    for line in fix.command.splitlines():
+                        yield " " * 11 + self._paint("$ " + line, "cyan")
+            yield from self._field("more", f"keepstep rules show {finding.rule}")
+
+    def _seen(self, finding: Finding) -> Iterator[str]:
+        shown = _spread(finding.evidence)
+        label = "seen"
+        for evidence in shown[:MOST_QUOTES]:
+            place = str(evidence.origin)
+            quote = shorten(evidence.quote, 3 * (self._width - 12))
+            yield from self._field(label, f"{self._paint(place, 'dim')}", raw=True)
+            for line in textwrap.wrap(quote, self._width - 13, break_on_hyphens=False):
+                yield " " * 13 + line
+            label = ""
+        rest = len(finding.evidence) - min(len(shown), MOST_QUOTES)
+        if rest > 0:
+            yield from self._field("", f"+ {count(rest, 'more line')} like it")
+
+    def _rest(self, report: Report) -> Iterator[str]:
+        fallout = [f for f in report.findings[1:] if f.role in (Role.CASCADE, Role.TEARDOWN)]
+        if fallout:
+            yield ""
+            yield self._paint("what followed from it", "dim")
+            for finding in fallout[:MOST_FALLOUT]:
+                yield from self._short(finding)
+            if len(fallout) > MOST_FALLOUT:
+                yield f"  + {count(len(fallout) - MOST_FALLOUT, 'more finding')}"
+        contributing = [f for f in report.findings[1:] if f.role is Role.CONTRIBUTING]
+        if contributing:
+            yield ""
+            yield self._paint("also seen, may have contributed", "dim")
+            for finding in contributing[:MOST_FALLOUT]:
+                yield from self._short(finding)
+        if report.root is not None and report.root.confidence is Confidence.HYPOTHESIS:
+            yield ""
+            yield from textwrap.wrap("This is a hypothesis: what was read does not establish the cause.", self._width)
+
+    def _short(self, finding: Finding) -> Iterator[str]:
+        who = f"{ranks(finding.ranks)}: " if finding.ranks else ""
+        place = str(finding.evidence[0].origin)
+        text = f"{finding.rule}  {who}{finding.title} ({place})"
+        yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")
+
+    def _coverage(self, report: Report) -> Iterator[str]:
+        looked = [c.what for c in report.coverage if c.state is CoverageState.CHECKED]
+        if looked:
+            yield from self._note("looked at", listing(looked))
+        blind = [f"{c.what} ({c.why})" if c.why else c.what for c in report.coverage if c.state is not CoverageState.CHECKED]
+        if blind:
+            yield from self._note("not looked at", "; ".join(blind[:8]) + (f"; + {len(blind) - 8} more" if len(blind) > 8 else ""))
+        for crash in report.crashed:
+            yield from self._note("rule failed", f"{crash.rule}: {crash.error}")
+
+    def _note(self, label: str, text: str) -> Iterator[str]:
+        for line in textwrap.wrap(f"{label}: {text}", self._width, subsequent_indent="  "):
+            yield self._paint(line, "dim")
+
+    def _field(self, label: str, text: str, raw: bool = False) -> Iterator[str]:
+        lead = f"  {label:<9}"
+        lines = [text] if raw else textwrap.wrap(text, self._width - len(lead), break_on_hyphens=False) or [""]
+        yield self._paint(lead, "dim") + lines[0]
+        for more in lines[1:]:
+            yield " " * len(lead) + more
+
+    def _paint(self, text: str, *tints: str) -> str:
+        if not self._colour:
+            return text
+        return f"\x1b[{';'.join(_CODES[t] for t in tints)}m{text}\x1b[0m"
+
+
+def _spread(evidence: tuple[Evidence[Fact], ...]) -> list[Evidence[Fact]]:
+    """The first piece of each writer, each text once."""
+    shown: list[Evidence[Fact]] = []
+    known: set[tuple[str, str, int | None]] = set()
+    texts: set[str] = set()
+    for each in evidence:
+        key = (each.origin.source, each.origin.stream, each.who)
+        if key in known or each.quote in texts:
+            continue
+        known.add(key)
+        texts.add(each.quote)
+        shown.append(each)
+    return shown

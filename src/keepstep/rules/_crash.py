@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native crashes: what is known of each, put together, and whose code it struck."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from keepstep.core import wording
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import (
+    CoreDump,
+    ExceptionRaised,
+    FatalSignal,
+    Frame,
+    NativeAbort,
+    ProcessExited,
+    StackDump,
+)
+from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.finding import Confidence, Standing
+from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
+
+FALLOUT = (
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    Cause.NETWORK_TIMEOUT_SLOW,
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    Cause.WORKER_PARAMETER_SERVER_LOST,
+    Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+    Cause.UNKNOWN_NOT_ESTABLISHED,
+)
+"""What the other ranks see of a rank that crashed."""
+
+_STRUCK = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
+_EXITS = {-11: "SIGSEGV", 139: "SIGSEGV", -8: "SIGFPE", 136: "SIGFPE"}
+_PLAIN = (NativeAbort, FatalSignal, StackDump, CoreDump, ProcessExited, ExceptionRaised, StreamEnded, StepSeen, PhaseSeen)
+"""Facts beside an abort that do not explain it."""
+
+# An abort that only tells of another rank, of the device or of memory: other rules speak of those.
+_CONSEQUENCE = re.compile(
+    r"DistBackendError|DistNetworkError|DistStoreError|[Ww]atchdog|NCCL|nccl|RCCL|gloo::|[Cc]onnection (?:closed|reset|refused|aborted)"
+    r"|[Ss]ocket (?:closed|[Tt]ime)|Broken pipe|[Cc]oordination [Ss]ervice|[Hh]eartbeat|distributed service|Terminating process because"
+    r"|UNAVAILABLE|DEADLINE_EXCEEDED|[Bb]arrier timed out|ProcessGroup|[Rr]endezvous|tensorpipe|[Pp]eer|CUDA (?:error|driver)|CUDA_ERROR"
+    r"|cudaError|cuDNN|CUDNN|cublas|CUBLAS|HIP error|hipError|[Oo]ut of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|bad_alloc|TCPStore"
+    r"|shut(?:ting)? ?down|MPI_|Horovod|horovod|[Ii]nterrupted|SIGTERM|timed out|[Tt]imeout|TPU|libtpu|No space left|interpreter shutdown"
+)
+_OF_GROUPS = re.compile(r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore")
+_NAMES_FRAMEWORK = re.compile(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
+_PATH_OF_FRAMEWORK = re.compile(r"(?:^|/)(?:tensorflow|xla|tsl|jaxlib|torch|c10|aten|horovod|stream_executor|mlir)/")
+_CTYPES = re.compile(r"(?:^|/)(?:ctypes/(?:__init__|util)|cffi/\w+)\.py$")
+_CALLS_OUT = re.compile(r"^(?:ffi_call|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|cdata_call|b_callable\w*)")
+_LOADING = re.compile(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
+_KNOWN_EXTENSIONS = re.compile(
+    r"^(?:_?(?:torch|tensorflow|jaxlib|jax|numpy|scipy|pandas|sklearn|google|h5py|PIL|cv2|pyarrow|yaml|psutil|lxml|matplotlib|mkl\w*|numexpr"
+    r"|numba|llvmlite|grpc\w*|cython\w*|Cython|regex|ujson|orjson|zstandard|lz4|cffi|_cffi_backend|cryptography|greenlet|gevent|ray|msgpack"
+    r"|setproctitle|charset_normalizer|tokenizers|sentencepiece|safetensors|xxhash|aiohttp|frozenlist|multidict|yarl|propcache|markupsafe"
+    r"|kiwisolver|contourpy|wrapt|mpi4py|horovod|apex|deepspeed|cupy\w*|pyximport|tornado|zmq|simplejson|bottleneck|tables|av|decord|shapely"
+    r"|statsmodels|pydantic_core|rpds|protobuf|thinc|spacy|cymem|murmurhash|preshed|blis|srsly|faiss|nvidia|pynvml|uvloop|httptools"
+    r"|websockets|_brotli|brotli|sqlalchemy|psycopg2|bitarray|editdistance|pyroaring|fastparquet|cytoolz|pyproj|rasterio|fiona|osgeo"
+    r"|skimage|imagecodecs|tifffile|soundfile|_soundfile|librosa|triton|xgboost|lightgbm|catboost|networkx|igraph|hiredis|kenlm|ahocorasick)\b)"
+)
+
+
+@dataclass
+class Crash:
+    """All that is known of one process's crash."""
+
+    rank: int | None
+    evidence: list[Evidence[Fact]] = field(default_factory=list)
+    signal: str | None = None
+    frames: tuple[Frame, ...] = ()
+    extensions: tuple[str, ...] = ()
+    library: str | None = None
+    what: str | None = None
+    where: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.rank}" if self.rank is not None else "a process"
+
+    @property
+    def how(self) -> str:
+        return {"SIGSEGV": "a segmentation fault", "SIGFPE": "an arithmetic fault", "SIGABRT": "an abort"}.get(
+            self.signal or "", self.signal or "an abort"
+        )
+
+    @property
+    def user_line(self) -> Frame | None:
+        return innermost_user(self.frames)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Whose code was struck, as far as the frames tell."""
+
+    owner: Whose
+    at: str
+    confidence: Confidence
+    loading: bool = False
+
+
+def crashes(seen: EvidenceSet) -> list[Crash]:
+    """The crashes of the run, each once, in order. Aborts that only echo another failure are left out."""
+    found: dict[object, Crash] = {}
+
+    def crash_of(evidence: Evidence[Fact], pid: int | None) -> Crash:
+        rank = evidence.who if evidence.who is not None else _rank_of_pid(seen, pid)
+        key: object = ("rank", rank) if rank is not None else ("pid", pid) if pid else ("in", evidence.origin.source, evidence.origin.stream)
+        crash = found.setdefault(key, Crash(rank))
+        crash.evidence.append(evidence)
+        return crash
+
+    echoes = {_stream(e) for e in seen.all(NativeAbort) if _CONSEQUENCE.search(e.fact.what) or _explained(seen, e)}
+    for abort in seen.all(NativeAbort):
+        if _CONSEQUENCE.search(f"{abort.fact.what} {abort.fact.where or ''}") or _explained(seen, abort):
+            continue
+        crash = crash_of(abort, None)
+        crash.what, crash.where = crash.what or abort.fact.what, crash.where or abort.fact.where
+        crash.frames = crash.frames or abort.fact.frames
+    for struck in seen.all(FatalSignal):
+        fact = struck.fact
+        if fact.signal not in _STRUCK or (fact.signal == "SIGABRT" and (_stream(struck) in echoes or _of_a_group(fact.frames))):
+            continue
+        if fact.signal != "SIGABRT" and _explained(seen, struck):
+            continue
+        crash = crash_of(struck, fact.pid)
+        crash.signal = fact.signal if crash.signal in (None, "SIGABRT") else crash.signal
+        crash.frames = max(crash.frames, fact.frames, key=_tells)
+        crash.extensions = crash.extensions or fact.extensions
+        crash.library = crash.library or fact.library
+    for ended in seen.all(ProcessExited):
+        signal = ended.fact.signal or _EXITS.get(ended.fact.code or 0)
+        if signal in ("SIGSEGV", "SIGFPE"):
+            crash = crash_of(ended, ended.fact.pid)
+            crash.signal = crash.signal or signal
+    return _merged([c for c in found.values() if c.signal != "SIGABRT" or c.frames or c.what])
+
+
+def _merged(found: list[Crash]) -> list[Crash]:
+    """A report without a rank beside crashes that have one is about one of those."""
+    named = [c for c in found if c.rank is not None]
+    nameless = [c for c in found if c.rank is None]
+    if len(named) == 1 and nameless and not any(c.frames for c in nameless):
+        for crash in nameless:
+            named[0].evidence += crash.evidence
+            named[0].library = named[0].library or crash.library
+        return named
+    if not named and len(nameless) > 1 and sum(bool(c.frames) for c in nameless) <= 1:
+        first = max(nameless, key=lambda c: (bool(c.frames), bool(c.library), bool(c.what)))
+        for crash in nameless:
+            if crash is not first:
+                first.evidence += crash.evidence
+                first.signal = first.signal or crash.signal
+                first.what = first.what or crash.what
+        return [first]
+    return found
+
+
+def blame(crash: Crash) -> Blame:
+    """Whose code was struck: by native frames, then Python frames, then the library's name, then nothing."""
+    return (
+        _by_native(crash)
+        or _by_python(crash)
+        or _by_words(crash)
+        or _by_library(crash)
+        or Blame(Whose.FRAMEWORK, "", Confidence.HYPOTHESIS)
+    )
+
+
+def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | None:
+    """A crash in the wake of an exception or a lost peer of the same process is only its end."""
+    first = min((seen.position.get(id(e), 0) for e in crash.evidence), default=0)
+    streams = {_stream(e) for e in crash.evidence}
+    for kind in (ExceptionRaised, CollectiveTimeout, PeerLost):
+        for earlier in seen.all(kind):
+            same = _stream(earlier) in streams and (earlier.who == crash.rank or crash.rank is None)
+            if same and seen.position[id(earlier)] < first and not getattr(earlier.fact, "logged", False):
+                return Standing.SYMPTOM
+    bare = not crash.frames and not crash.what and not crash.library
+    return Standing.EXCEPTION if bare and blamed.confidence is Confidence.HYPOTHESIS else None
+
+
+def grouped(found: list[tuple[Crash, Blame]]) -> Iterator[tuple[list[Crash], Blame]]:
+    """Crashes in the same place, as one."""
+    groups: dict[tuple[str, str], list[tuple[Crash, Blame]]] = {}
+    for crash, blamed in found:
+        groups.setdefault((blamed.at, crash.how), []).append((crash, blamed))
+    for group in groups.values():
+        yield [crash for crash, _ in group], group[0][1]
+
+
+def names(group: list[Crash]) -> str:
+    known = [c.rank for c in group if c.rank is not None]
+    return wording.ranks(known) if known else "a process"
+
+
+def called_from(crash: Crash, at: str) -> str:
+    line = crash.user_line
+    return f", called from {place(line)}" if line is not None and place(line) not in at else ""
+
+
+def _by_native(crash: Crash) -> Blame | None:
+    through_ctypes = False
+    for n, frame in enumerate(crash.frames):
+        if not frame.is_native:
+            break
+        if is_handler(frame):
+            continue
+        if _CALLS_OUT.match(frame.function) or base_name(frame.library).startswith(("_ctypes.", "_cffi_backend")):
+            through_ctypes = True
+            continue
+        owner = whose(frame)
+        if owner is Whose.USER:
+            return Blame(Whose.USER, place(frame), Confidence.SUPPORTED if crash.signal == "SIGABRT" else Confidence.ESTABLISHED)
+        if owner in (Whose.FRAMEWORK, Whose.LIBRARY) and not through_ctypes:
+            inside = package_of(frame) or base_name(frame.library)
+            return Blame(owner, f"{place(frame)}" if inside in place(frame) else f"{place(frame)} of {inside}", Confidence.SUPPORTED)
+        del n
+    return _by_ctypes(crash, Confidence.ESTABLISHED) if through_ctypes else None
+
+
+def _by_ctypes(crash: Crash, confidence: Confidence) -> Blame | None:
+    """A call through ctypes belongs to the first Python line that is not ctypes itself."""
+    caller = next((f for f in crash.frames if not f.is_native and not _CTYPES.search(f.file or "")), None)
+    if caller is None:
+        return None
+    if whose(caller) is Whose.USER:
+        return Blame(Whose.USER, f"a ctypes call at {place(caller)}", confidence)
+    return Blame(whose(caller), f"a ctypes call at {place(caller)}", Confidence.SUPPORTED)
+
+
+def _by_python(crash: Crash) -> Blame | None:
+    python = [f for f in crash.frames if not f.is_native]
+    if not python:
+        return None
+    if _CTYPES.search(python[0].file or ""):
+        return _by_ctypes(crash, Confidence.SUPPORTED)
+    if _LOADING.search(python[0].file or ""):
+        return Blame(Whose.FRAMEWORK, "an extension module that was being loaded", Confidence.HYPOTHESIS, loading=True)
+    telling = next((f for f in python if whose(f) is not Whose.PYTHON), python[0])
+    owner = whose(telling)
+    if owner in (Whose.FRAMEWORK, Whose.LIBRARY):
+        inside = package_of(telling)
+        return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED)
+    own = [name for name in crash.extensions if not _KNOWN_EXTENSIONS.match(name)]
+    if own:
+        return Blame(Whose.USER, f"native code at {place(telling)} (extension {own[0]} is loaded)", Confidence.HYPOTHESIS)
+    return Blame(Whose.FRAMEWORK, f"native code at {place(telling)}", Confidence.HYPOTHESIS)
+
+
+def _by_words(crash: Crash) -> Blame | None:
+    if crash.what is None:
+        return None
+    sure = _NAMES_FRAMEWORK.match(crash.what) or _PATH_OF_FRAMEWORK.search(crash.where or "")
+    where = f" ({crash.where})" if crash.where and crash.where != "std::terminate" else ""
+    at = wording.shorten(crash.what, 90) + where
+    return Blame(Whose.FRAMEWORK, at, Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
+
+
+def _by_library(crash: Crash) -> Blame | None:
+    if not crash.library:
+        return None
+    owner = whose(Frame(function="", file=crash.library, library=base_name(crash.library)))
+    if owner is Whose.USER and "/" in crash.library:
+        return Blame(Whose.USER, crash.library, Confidence.SUPPORTED)
+    sure = owner is Whose.FRAMEWORK
+    return Blame(Whose.FRAMEWORK, crash.library, Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
+
+
+def _tells(frames: tuple[Frame, ...]) -> tuple[bool, bool, int]:
+    """How much a stack says: Python and native frames, then their number."""
+    return (any(not f.is_native for f in frames), any(f.is_native for f in frames), len(frames))
+
+
+def _of_a_group(frames: tuple[Frame, ...]) -> bool:
+    return any(_OF_GROUPS.search(f.function) for f in frames[:40])
+
+
+def _explained(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
+    """Whether the words of a crash state something that another rule speaks of."""
+    return any(not isinstance(e.fact, _PLAIN) for e in seen.near(evidence, Fact, before=0, after=2))
+
+
+def _stream(evidence: Evidence[Fact]) -> tuple[str, str]:
+    return (evidence.origin.source, evidence.origin.stream)
+
+
+def _rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
+    if pid is None:
+        return None
+    for kind in (ProcessExited, CoreDump, StackDump):
+        for each in seen.all(kind):
+            if each.fact.pid == pid and each.who is not None:
+                return each.who
+    return None

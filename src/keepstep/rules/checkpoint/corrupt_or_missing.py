@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CKP001: a checkpoint is missing, truncated or damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import only_logged, ranks_told, reads_checkpoint, short_type, went_on
+
+
+@rule(
+    id="CKP001",
+    cause=Cause.CHECKPOINT_CORRUPT_OR_MISSING,
+    needs=(CheckpointUnreadable, ExceptionRaised),
+    explains=(
+        Cause.DATA_CORRUPT_OR_TRUNCATED,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+    ),
+)
+def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
+    """A checkpoint to read, or a part of one to merge, is missing, truncated or damaged.
+
+    ## What it looks like
+    `PytorchStreamReader failed reading zip archive`, `Unsuccessful TensorSliceReader constructor: Failed to
+    find any matching files`, `unexpected EOF ... The file might be corrupted`, safetensors header errors,
+    `No such file or directory` of a checkpoint.
+
+    ## Why it happens
+    The run that wrote it was killed or ran out of disk while writing; a download broke off; or the file lies
+    on one host's own disk and a rank (or parameter server) on another host looks for it there.
+
+    ## How we know
+    The reader of checkpoints itself failed, or a file with a checkpoint's name is not there.
+
+    ## What to do
+    Resume from the checkpoint before it; keep checkpoints on storage that all hosts share; write to a
+    temporary name and rename.
+
+    ## When this is wrong
+    Programs that look for a checkpoint and start anew without one print similar lines and train on.
+    """
+    found: list[Evidence[Fact]] = [e for e in seen.all(CheckpointUnreadable) if not went_on(seen, e)]  # type: ignore[misc]
+    by_frames = [
+        e
+        for e in seen.all(ExceptionRaised)
+        if reads_checkpoint(e.fact) and not only_logged(seen, e) and not went_on(seen, e)
+    ]
+    others = [e for e in seen.all(CheckpointMismatch) if not went_on(seen, e)]
+    sure = [e for e in found if isinstance(e.fact, CheckpointUnreadable)]
+    if not found and not by_frames:
+        return
+    if others and not sure:
+        return
+    evidence = tuple([*found, *by_frames])
+    path = next((e.fact.path for e in sure if e.fact.path), None)
+    why = next((e.fact.why for e in sure if e.fact.why), None)
+    if not sure:
+        why = f"{short_type(by_frames[0].fact)} while reading it"
+    name = shorten(path, 60) if path else "a checkpoint"
+    yield Found(
+        title=f"{name} could not be read" + (f": {shorten(why.strip(' :'), 70)}" if why else ""),
+        because="the reader of the checkpoint failed; the file is absent, incomplete or not what it should be",
+        evidence=evidence,
+        ranks=ranks_told(seen, evidence),
+        confidence=None if sure else Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do="see whether the file is there, and of its full size, on the host of each rank",
+                command=f"ls -l {path or 'CHECKPOINT'}",
+            ),
+            Fix(do="resume from the checkpoint before it, or fetch the file again"),
+            Fix(do="keep checkpoints on storage that every host and parameter server sees under the same path"),
+        ),
+    )

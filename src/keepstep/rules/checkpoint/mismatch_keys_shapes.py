@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CKP002: a checkpoint is of another model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import ranks_told, went_on
+
+
+@rule(
+    id="CKP002",
+    cause=Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES,
+    needs=(CheckpointMismatch,),
+    explains=(
+        Cause.CHECKPOINT_CORRUPT_OR_MISSING,
+        Cause.DATA_SHAPE_MISMATCH,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+    ),
+)
+def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
+    """A checkpoint holds other names or shapes than the model that reads it.
+
+    ## What it looks like
+    `Error(s) in loading state_dict`, `Missing key(s)`, `size mismatch for`, `Key ... not found in checkpoint`,
+    `Assign requires shapes of both tensors to match`, `Layer count mismatch when loading weights`.
+
+    ## Why it happens
+    The model, vocabulary or number of classes changed; the checkpoint was saved with or without a wrapper
+    (`module.`, `_orig_mod.`); it was saved by another number of ranks or another optimizer.
+
+    ## How we know
+    The loader compares names and shapes, and lists those that differ.
+
+    ## What to do
+    Load with the configuration it was saved with, or map the names; drop the layers that rightly differ.
+
+    ## When this is wrong
+    Loaders that are told to be lenient print the same lists and train on.
+    """
+    differ = tuple(e for e in seen.all(CheckpointMismatch) if not went_on(seen, e))
+    if not differ:
+        return
+    detail = next((e.fact.detail for e in differ if e.fact.detail), None)
+    yield Found(
+        title="a checkpoint did not fit the model" + (f": {shorten(detail, 90)}" if detail else ""),
+        because="the loader found names or shapes in the checkpoint that the model does not have, or lacks some",
+        evidence=differ,
+        ranks=ranks_told(seen, differ),
+        fixes=(
+            Fix(do="build the model with the configuration that the checkpoint was saved with"),
+            Fix(do="save and load the unwrapped model", command="torch.save(model.module.state_dict(), path)"),
+            Fix(
+                do="load only what fits, if that is meant",
+                command="model.load_state_dict(state, strict=False)",
+                safety=Safety.CHANGES_RESULTS,
+            ),
+        ),
+    )

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CKP003: ranks timed out while a checkpoint was being written or read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen, SlowStorage, StepSeen
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration
+
+GATHERS = ("ALLGATHER", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST", "SCATTER", "SEND", "RECV")
+"""A save that is itself stuck in one of these was not slow: some rank did not take part."""
+
+
+@rule(
+    id="CKP003",
+    cause=Cause.CHECKPOINT_SLOW_IO_TIMEOUT,
+    needs=(CollectiveTimeout, RanksMissing, SlowStorage),
+    confidence=Confidence.SUPPORTED,
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+    ),
+)
+def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
+    """The other ranks timed out while one was still writing or reading a checkpoint.
+
+    ## What it looks like
+    The last ordinary line is `Saving checkpoint` or `Retrieving full model state dict`; then, exactly one
+    time limit later, ranks report a collective (mostly a small all-reduce or a barrier) that timed out.
+
+    ## Why it happens
+    One rank gathers and writes the whole model, to a slow or far file system, for longer than the time limit
+    of the collective in which the others wait for it.
+
+    ## How we know
+    By the order of the lines: saving began, no step was printed after it, and then the wait ran out.
+
+    ## What to do
+    Raise the time limit around saving, write sharded or asynchronously, or write to faster storage.
+
+    ## When this is wrong
+    If the save is inside `if rank == 0:` although it needs all ranks, no time limit is long enough.
+    """
+    waited = [e for e in seen.all(CollectiveTimeout) if not any(word in (e.fact.op or "").upper() for word in GATHERS)]
+    slow = seen.all(SlowStorage)
+    if slow and (waited or seen.all(RanksMissing) or seen.broken):
+        yield _found(seen, (*slow[:3], *waited[:3]), None)  # type: ignore[arg-type]
+        return
+    if not waited or len(waited) < len(seen.all(CollectiveTimeout)):
+        return
+    position = seen.position
+    first = min(position[id(e)] for e in waited)
+    before = [e for e in seen.items[:first] if isinstance(e.fact, (PhaseSeen, StepSeen))]
+    phases = [e for e in before if isinstance(e.fact, PhaseSeen)]
+    if (
+        not phases
+        or not isinstance(phases[-1].fact, PhaseSeen)
+        or phases[-1].fact.phase not in (Phase.SAVING, Phase.RESTORING)
+    ):
+        return
+    saving = phases[-1]
+    steps = [e for e in before if isinstance(e.fact, StepSeen) and position[id(e)] > position[id(saving)]]
+    if any(e.origin.line != saving.origin.line for e in steps):
+        return
+    yield _found(seen, (saving, *waited[:6]), saving)  # type: ignore[arg-type]
+
+
+def _found(seen: EvidenceSet, evidence: tuple[Evidence[Fact], ...], saving: Evidence[Fact] | None) -> Found:
+    timed_out = {e.who for e in seen.all(CollectiveTimeout) if e.who is not None}
+    writer = saving.who if saving is not None and saving.who is not None and saving.who not in timed_out else None
+    if writer is None and 0 not in timed_out:
+        writer = 0
+    limit = next((e.fact.timeout_ms for e in seen.all(CollectiveTimeout) if e.fact.timeout_ms), None)
+    after = f" after {duration(limit / 1000)}" if limit else ""
+    doing = "reading" if saving is not None and _phase(saving) is Phase.RESTORING else "saving"
+    who = f"rank {writer}" if writer is not None else "one rank"
+    return Found(
+        title=f"ranks timed out{after} while {who} was {doing} a checkpoint",
+        because=f"the last thing the run did was {doing} a checkpoint, and the others waited in a collective until their time limit",
+        evidence=evidence,
+        ranks=(writer,) if writer is not None else None,
+        fixes=(
+            Fix(
+                do="raise the time limit of collectives above the time that saving takes",
+                command='torch.distributed.init_process_group("nccl", timeout=datetime.timedelta(hours=2))',
+            ),
+            Fix(do="write sharded, or asynchronously", command="torch.distributed.checkpoint.async_save(...)"),
+            Fix(
+                do="measure the file system from the rank that writes",
+                command="dd if=/dev/zero of=CKPT_DIR/x bs=64M count=64 oflag=direct",
+            ),
+        ),
+    )
+
+
+def _phase(evidence: Evidence[Fact]) -> Phase | None:
+    return evidence.fact.phase if isinstance(evidence.fact, PhaseSeen) else None

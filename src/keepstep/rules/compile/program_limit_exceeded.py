@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMP001: a compiler refused a program for a limit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.training import ProgramTooLarge
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import ranks_told, went_on
+
+
+@rule(
+    id="CMP001",
+    cause=Cause.COMPILE_PROGRAM_LIMIT_EXCEEDED,
+    needs=(ProgramTooLarge,),
+    explains=(
+        Cause.RESOURCE_GPU_OOM,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+    ),
+)
+def program_limit_exceeded(seen: EvidenceSet) -> Iterator[Found]:
+    """A compiler refused the program because a limit of its own was exceeded.
+
+    ## What it looks like
+    `Computation requires more parameters (787) than supported (limit 236)`, `Ran out of memory in memory
+    space vmem` (or smem), `Compiler generated too many instructions`, `uses too much shared data`.
+
+    ## Why it happens
+    A loop was unrolled into the graph, every parameter is an argument of its own, a step was never cut
+    (`mark_step`), or a kernel's tiles do not fit the chip's scratch memory.
+
+    ## How we know
+    The compiler names the limit and the number that passed it.
+
+    ## What to do
+    Make the compiled program smaller: loop instead of unrolling, smaller blocks, fewer separate tensors.
+
+    ## When this is wrong
+    Autotuners try kernels that do not fit and go on with others; then training continues after the message.
+    """
+    refused = tuple(e for e in seen.all(ProgramTooLarge) if not went_on(seen, e))
+    if not refused:
+        return
+    yield Found(
+        title=f"the compiler refused the program: {shorten(refused[0].fact.what.strip(' .'), 100)}",
+        because="the compiler reports a limit of the device or of itself that this program exceeds",
+        evidence=refused,
+        ranks=ranks_told(seen, refused),
+        fixes=(
+            Fix(do="use a compiled loop (lax.scan, tf.while_loop) in place of an unrolled Python loop"),
+            Fix(
+                do="lower the kernel's block or chunk size, or the batch and sequence length",
+                safety=Safety.CHANGES_RESULTS,
+            ),
+            Fix(do="with torch_xla, end the graph after each step", command="xm.mark_step()"),
+        ),
+    )

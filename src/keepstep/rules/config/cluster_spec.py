@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG001: the description of the cluster is wrong or contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.core.wording import shorten
+from keepstep.rules.data.lookup import FALLOUT, lasting
+
+
+@rule(
+    id="CFG001",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(ClusterSpecInvalid, DeviceShared, DuplicateMember),
+    explains=(
+        *FALLOUT,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_PORT_IN_USE,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+    ),
+)
+def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
+    """The description of the cluster is wrong: a task, device or rank that does not fit the others.
+
+    ## What it looks like
+    `"task" is not found in TF_CONFIG`, `task_type 'worker' not found in cluster_spec`, `Could not satisfy
+    explicit device specification '/job:ps/task:0'`, `Duplicate GPU detected : rank 0 and rank 1 both on CUDA
+    device`, or two processes that announce themselves as the same rank.
+
+    ## Why it happens
+    TF_CONFIG differs between the hosts or names a task that no process plays; a session does not use the
+    server's target; ranks are not pinned to devices of their own; two processes got the same index.
+
+    ## How we know
+    The framework refuses the description in its own words, or names the ranks that share a device.
+
+    ## What to do
+    Print the description on every host and compare; the list of tasks must be equal, the index must differ.
+
+    ## When this is wrong
+    A device of a remote job is also missing when that host was not reached in time.
+    """
+    spec = lasting(seen, ClusterSpecInvalid)
+    if spec:
+        detail = spec[0].fact.detail
+        unseen = detail.startswith("no device of")
+        yield Found(
+            title="the cluster description does not fit: " + shorten(detail, 90),
+            because="this process knows no such task or device, so the description and the running tasks differ"
+            if unseen
+            else "the framework refused the description of the cluster",
+            evidence=spec,
+            confidence=Confidence.SUPPORTED if unseen else Confidence.ESTABLISHED,
+            fixes=(
+                Fix(do="compare the description on every host; only the task's index may differ", command="echo $TF_CONFIG"),
+                Fix(do="check that every task of the list has a running process, and that sessions use server.target"),
+            ),
+        )
+    shared = tuple(e for e in lasting(seen, DeviceShared) if e.fact.ranks)
+    if shared:
+        who = sorted({n for e in shared for n in e.fact.ranks})
+        yield Found(
+            title=f"{say_ranks(who)} were put on the same device",
+            because="each rank needs a device of its own, and these chose the same one",
+            evidence=shared,
+            ranks=tuple(who),
+            fixes=(
+                Fix(do="let each process choose the device of its local rank",
+                    command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'),
+                Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
+            ),
+        )
+    twice = lasting(seen, DuplicateMember)
+    if twice:
+        member = next((e.fact.member for e in twice if e.fact.member), None)
+        yield Found(
+            title="two processes announced themselves as " + (f"member {member}" if member else "the same member"),
+            because="the same rank or task index was given to two processes",
+            evidence=twice,
+            fixes=(Fix(do="give every process an index of its own", command="echo $RANK $SLURM_PROCID $TF_CONFIG"),),
+        )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG002: an address that means "this host" was given out for others to reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid
+from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, RendezvousTimeout
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT
+
+_LOOPBACK = re.compile(r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$", re.I)
+_HOSTNAME_ENTRY = re.compile(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
+
+
+@rule(
+    id="CFG002",
+    cause=Cause.CONFIG_LOCALHOST_ADDRESS,
+    needs=(AddressMap, AddressIsLocal, ConnectFailed),
+    explains=(
+        *FALLOUT,
+        Cause.CONFIG_CLUSTER_SPEC,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_PORT_IN_USE,
+        Cause.NETWORK_WRONG_INTERFACE,
+    ),
+)
+def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
+    """An address that means "this host" was given out for other hosts to reach.
+
+    ## What it looks like
+    A cluster of several hosts lists `localhost` or `127.x.y.z` for another task; workers wait for each other
+    (`CreateSession still waiting`), refuse connections, or talk to themselves and miss the other's devices.
+    Or the host's own name resolves to `127.0.1.1`, and that address is passed on.
+
+    ## Why it happens
+    Everything in 127.0.0.0/8 is the host itself. Debian writes `127.0.1.1 hostname` into /etc/hosts.
+
+    ## How we know
+    The process prints the addresses of all tasks. TensorFlow prints its own as `localhost:port`, which is
+    normal; a second loopback address beside real ones, or two tasks on one loopback port, is not.
+
+    ## What to do
+    Give every task an address that the others can reach.
+
+    ## When this is wrong
+    All tasks run on one host, on ports of their own: then loopback is right.
+    """
+    trouble: tuple[Evidence[Fact], ...] = (
+        *seen.all(PeerAwaited),
+        *seen.all(ConnectFailed),
+        *seen.all(ClusterSpecInvalid),
+        *seen.all(RendezvousTimeout),
+    )
+    maps = _suspicious(seen)
+    if maps and (trouble or seen.broken):
+        address, evidence = maps
+        yield Found(
+            title=f"another task's address is this host itself: {address}",
+            because="127.0.0.0/8 and localhost never leave the host, so that task cannot be reached there",
+            evidence=(*evidence, *trouble[:2]),
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    told = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
+    sure = tuple(e for e in told if e.fact.certain)
+    if sure or (told and trouble):
+        yield Found(
+            title="a loopback address was given out for other hosts to reach",
+            because="the host's own name or address resolves to the loopback",
+            evidence=sure or told,
+            confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    dialled = tuple(e for e in seen.all(ConnectFailed) if e.fact.peer and not seen.survived(e))
+    entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))
+    nodes = {e.rank.node for e in seen.items if e.rank is not None and e.rank.node}
+    local = tuple(e for e in dialled if _LOOPBACK.match(e.fact.peer or ""))
+    if entry or (local and len(nodes) > 1):
+        yield Found(
+            title=f"a rank dialled a loopback address: {(entry or local)[0].fact.peer}",
+            because="a peer's name resolves to the loopback, so the rank called its own host",
+            evidence=entry or local,
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+
+
+def _suspicious(seen: EvidenceSet) -> tuple[str, tuple[Evidence[AddressMap], ...]] | None:
+    """A loopback address of another task in one process's view of the cluster."""
+    views: dict[tuple[str, str], list[Evidence[AddressMap]]] = {}
+    for each in seen.all(AddressMap):
+        view = views.setdefault((each.origin.source, each.origin.stream), [])
+        view[:] = [*(e for e in view if e.fact.job != each.fact.job), each]
+    for view in views.values():
+        addresses = [a for e in view for a in e.fact.addresses]
+        local = [(a, m["port"]) for a in addresses if (m := _LOOPBACK.match(a))]
+        if len(local) < 2:
+            continue
+        ports = [port for _, port in local]
+        mixed = len(local) < len(addresses)
+        if mixed or (len(set(ports)) < len(ports) and len(set(addresses)) == len(addresses)):
+            odd = next((a for a, _ in local if not a.startswith("localhost")), local[-1][0])
+            return odd, tuple(e for e in view if any(_LOOPBACK.match(a) for a in e.fact.addresses))
+    return None
+
+
+_FIXES = (
+    Fix(do="give every task an address that the other hosts can reach", command="hostname -I"),
+    Fix(do="take the host's name off the loopback lines of /etc/hosts", command="getent hosts $(hostname)"),
+)

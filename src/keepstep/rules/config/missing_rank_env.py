@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG003: a process was not told who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import RankVariableMissing
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting
+
+
+@rule(
+    id="CFG003",
+    cause=Cause.CONFIG_MISSING_RANK_ENV,
+    needs=(RankVariableMissing,),
+    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.CONFIG_WORLD_SIZE_MISMATCH),
+)
+def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
+    """A process was not told who it is: a rank variable or argument was missing or not understood.
+
+    ## What it looks like
+    `environment variable RANK expected, but not set`, `KeyError: 'LOCAL_RANK'`, `KeyError: 'SLURM_NTASKS'`, or
+    a script that rejects the launcher's own argument: `unrecognized arguments: --local-rank=0`.
+
+    ## Why it happens
+    The script was started with plain `python` instead of its launcher, in a shell that lacks the scheduler's
+    variables, or by a launcher of another convention (torchrun sets variables, the old launcher passed
+    `--local_rank`, newer ones `--local-rank`).
+
+    ## How we know
+    The missing name is printed.
+
+    ## What to do
+    Start through the launcher, or set the variables; read the rank from the environment, not from arguments.
+
+    ## When this is wrong
+    The program looks for the variable only to find out whether it is distributed, and goes on without.
+    """
+    found = lasting(seen, RankVariableMissing)
+    if not found:
+        return
+    name = next((e.fact.name for e in found if e.fact.name), None)
+    argument = name is not None and name.lower().replace("_", "-") == "local-rank" and name.islower()
+    yield Found(
+        title=f"the script did not accept the launcher's argument --{name}"
+        if argument
+        else f"{name or 'a rank variable'} was not set, so a process did not know its place in the run",
+        because="launcher and script do not agree on how a process learns its rank",
+        evidence=found,
+        fixes=(
+            Fix(do="start the script through its launcher", command="torchrun --nproc-per-node=N train.py"),
+            Fix(do="read the local rank from the environment", command='local_rank = int(os.environ["LOCAL_RANK"])'),
+        ),
+    )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG005: each process formed a world of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="CFG005",
+    cause=Cause.CONFIG_TRAINS_ALONE,
+    needs=(WorldSeen,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.RESOURCE_GPU_OOM, Cause.NETWORK_PORT_IN_USE),
+)
+def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
+    """Each process formed a world of its own and trained alone.
+
+    ## What it looks like
+    Several processes of one run each say that they are rank 0 of 1, or `Single-worker
+    MultiWorkerMirroredStrategy`. Nothing fails; each trains on all data, and they overwrite each other's files.
+
+    ## Why it happens
+    The scheduler started several tasks, but the program was not told: TF_CONFIG is empty, the launcher's
+    variables are missing, or the trainer's number of nodes is 1.
+
+    ## How we know
+    Every process that says how large its world is says 1, and there are several such processes.
+
+    ## What to do
+    Give each process the list of all members and its own index, through the launcher or TF_CONFIG.
+
+    ## When this is wrong
+    The logs are of separate runs that were never meant to work together.
+    """
+    sized = tuple(e for e in seen.all(WorldSeen) if e.fact.size is not None)
+    if len(sized) < 2 or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
+        return
+    writers = {(e.origin.source, e.origin.stream) for e in sized}
+    if len(writers) < 2:
+        return
+    yield Found(
+        title=f"{len(writers)} processes each formed a world of one and trained alone",
+        because="every process that names the size of its world says 1",
+        evidence=sized[:8],
+        fixes=(
+            Fix(do="give every process the list of members and its own index", command="echo $TF_CONFIG $RANK $WORLD_SIZE"),
+            Fix(do="start all of them through one launcher", command="srun --ntasks=N torchrun --nnodes=N ... train.py"),
+        ),
+    )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG004: two places disagree on how many ranks or devices there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import DeviceShared, WorldSizeConflict
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+
+@rule(
+    id="CFG004",
+    cause=Cause.CONFIG_WORLD_SIZE_MISMATCH,
+    needs=(WorldSizeConflict, DeviceShared),
+    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.HARDWARE_GPU_FAULT_XID_ECC),
+)
+def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """Two places disagree on how many ranks or devices there are.
+
+    ## What it looks like
+    `Invalid rank 4, rank should be in the interval [0, 3]`, `CUDA error: invalid device ordinal` on the higher
+    ranks, `You requested gpu: [0, 1] But your machine only has: [0]`, `not enough slots available`.
+
+    ## Why it happens
+    More processes were started on a host than it has devices, or the trainer's own count of nodes and devices
+    differs from the launcher's.
+
+    ## How we know
+    Both numbers are printed, or a rank asked for a device that is not there.
+
+    ## What to do
+    Make the launcher's processes per host, the scheduler's tasks and the trainer's devices the same number.
+
+    ## When this is wrong
+    CUDA_VISIBLE_DEVICES hides devices that the rank counted on: the count is right, the mask is not.
+    """
+    found = lasting(seen, WorldSizeConflict)
+    if found:
+        first = next((e.fact for e in found if e.fact.seen and e.fact.expected), found[0].fact)
+        numbers = f": {first.seen} against {first.expected}" if first.seen and first.expected else ""
+        yield Found(
+            title=f"the run's sizes do not agree on {first.what or 'the number of ranks'}{numbers}",
+            because="launcher and program count the ranks or devices differently",
+            evidence=found,
+            fixes=_FIXES,
+        )
+    absent = tuple(e for e in lasting(seen, DeviceShared) if not e.fact.ranks)
+    if absent:
+        device = next((e.fact.device for e in absent if e.fact.device), None)
+        yield Found(
+            title=f"{who(absent)} asked for a device that does not exist" + (f": {device}" if device else ""),
+            because="more ranks were started on the host than it has visible devices",
+            evidence=absent,
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+
+
+_FIXES = (
+    Fix(do="count the devices that this host really shows", command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
+    Fix(do="start as many processes as there are devices", command="torchrun --nproc-per-node=gpu train.py"),
+)

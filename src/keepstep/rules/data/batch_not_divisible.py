@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT006: a batch could not be split evenly over replicas or devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch
+from keepstep.core.facts.sync import GroupShutDown
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+_FIXES = (
+    Fix(do="drop the last, smaller batch", command="drop_remainder=True  # torch: drop_last=True", safety=Safety.CHANGES_RESULTS),
+    Fix(do="or choose a batch size that the number of replicas divides", safety=Safety.CHANGES_RESULTS),
+)
+
+
+@rule(
+    id="DAT006",
+    cause=Cause.DATA_BATCH_NOT_DIVISIBLE,
+    needs=(BatchNotDivisible, EmptyBatch, GroupShutDown),
+    explains=(*FALLOUT, Cause.DATA_SHAPE_MISMATCH),
+)
+def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch could not be split evenly, so that a replica got too few rows or none.
+
+    ## What it looks like
+    `should be divisible by 8, but it is equal to 6`, `global_batch_size is not divisible by`, or only on the
+    last step of an epoch: `slice index 0 of dimension 0 out of bounds`, `Expected more than 1 value per
+    channel when training`, `RecvAsync is cancelled`.
+
+    ## Why it happens
+    The batch, or the smaller last one, is split over replicas or devices, and the number does not divide.
+
+    ## How we know
+    The framework says it; or an operation met an empty batch; or the run broke off on the very last step
+    of an epoch, which is told as a guess.
+
+    ## What to do
+    Drop the remainder, or choose a batch size that the number of replicas divides.
+
+    ## When this is wrong
+    Empty slices also come from empty sequences in the data itself.
+    """
+    said = lasting(seen, BatchNotDivisible)
+    if said:
+        first = said[0].fact
+        numbers = f": {first.batch} over {first.parts}" if first.batch and first.parts else ""
+        yield Found(
+            title=f"a batch or dimension could not be split evenly{numbers}",
+            because="the framework splits it over replicas or devices and refuses a remainder",
+            evidence=said,
+            fixes=_FIXES,
+        )
+        return
+    empty = lasting(seen, EmptyBatch)
+    if empty:
+        yield Found(
+            title=f"{who(empty)} got a batch with too few rows or none",
+            because="a last, smaller batch that does not divide by the replicas leaves one of them without rows",
+            evidence=empty,
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    cut = [e for e in lasting(seen, GroupShutDown) if "RecvAsync" in e.fact.how]
+    for each in cut:
+        last = _last_step(seen, each)
+        if last is not None and last.fact.of and last.fact.step is not None and last.fact.step >= last.fact.of - 1:
+            yield Found(
+                title=f"the run broke off on the last step of an epoch ({last.fact.step} of {last.fact.of})",
+                because="the receive was cancelled with the last batch, which is most often the one that does not divide",
+                evidence=(last, each),
+                confidence=Confidence.HYPOTHESIS,
+                standing=Standing.SYMPTOM,
+                fixes=_FIXES,
+            )
+            return
+
+
+def _last_step(seen: EvidenceSet, place: Evidence[GroupShutDown]) -> Evidence[StepSeen] | None:
+    before = [e for e in seen.near(place, StepSeen, before=10**9) if e.origin.line != place.origin.line]
+    return before[-1] if before else None

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT003: an input file could not be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.data import CorruptData
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+
+def _path(found: tuple[Evidence[CorruptData], ...]) -> str | None:
+    return next((e.fact.path for e in found if e.fact.path), None)
+
+
+def _where(found: tuple[Evidence[CorruptData], ...]) -> str:
+    path = _path(found)
+    return f" ({shorten(path, 60)})" if path else ""
+
+
+@rule(
+    id="DAT003",
+    cause=Cause.DATA_CORRUPT_OR_TRUNCATED,
+    needs=(CorruptData,),
+    explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.DATA_SHARDING_UNEVEN_OR_EMPTY),
+)
+def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
+    """An input file or record could not be decoded.
+
+    ## What it looks like
+    `corrupted record at`, `cannot identify image file`, `image file is truncated`, `BadZipFile`, `Parquet
+    magic bytes not found`, `Could not parse example input`.
+
+    ## Why it happens
+    A download or copy was cut short, a writer died or the disk was full, an HTML error page was saved as an
+    image, or the file is of another format than its name says.
+
+    ## How we know
+    The decoder refused the bytes, and says which file where it knows.
+
+    ## What to do
+    Check and replace the file that is named; to go on without it, skip samples that cannot be decoded.
+
+    ## When this is wrong
+    The loader skips bad samples and training goes on; then nothing is reported. A reader with a wrong
+    schema gives the same words for good files.
+    """
+    found = lasting(seen, CorruptData)
+    if not found:
+        return
+    first = found[0].fact
+    yield Found(
+        title=f"{who(found)} could not decode its input{_where(found)}: {shorten(first.what, 40)}",
+        because="the decoder refused the bytes of an input file" + _where(found),
+        evidence=found,
+        fixes=(
+            Fix(do="check the file, and fetch it again if it is short", command=f"ls -l {_path(found) or 'FILE'} && file {_path(found) or 'FILE'}"),
+            Fix(do="or skip samples that cannot be decoded", safety=Safety.CHANGES_RESULTS),
+        ),
+    )

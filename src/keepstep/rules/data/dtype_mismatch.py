@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT002: operands of an operation had types that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+
+@rule(
+    id="DAT002",
+    cause=Cause.DATA_DTYPE_MISMATCH,
+    needs=(DtypeMismatch,),
+    explains=FALLOUT,
+)
+def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """An operation got operands whose types do not fit.
+
+    ## What it looks like
+    `expected scalar type Half but found Float`, `expected mat1 and mat2 to have the same dtype`, `was
+    expected to be a float tensor but is a double tensor`, `"addmm" not implemented for 'Half'`.
+
+    ## Why it happens
+    Part of the model or of the batch is in another precision: mixed precision without autocast, a frozen
+    part or an adapter left in float32, labels of the wrong kind, a parameter that FSDP flattens with others
+    of another type.
+
+    ## How we know
+    The framework names both types.
+
+    ## What to do
+    Bring both sides to one type, or run the forward pass under autocast.
+
+    ## When this is wrong
+    The code catches the error and goes on.
+    """
+    found = lasting(seen, DtypeMismatch)
+    if not found:
+        return
+    first = found[0].fact
+    yield Found(
+        title=f"{who(found)} mixed types that do not fit: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
+        because="the operation refused operands of two types",
+        evidence=found,
+        fixes=(
+            Fix(do="bring inputs and parameters to one type", command="batch = batch.to(next(model.parameters()).dtype)", safety=Safety.CHANGES_RESULTS),
+            Fix(do="or run the forward pass under autocast", command="with torch.autocast('cuda', dtype=torch.bfloat16):", safety=Safety.CHANGES_RESULTS),
+        ),
+    )

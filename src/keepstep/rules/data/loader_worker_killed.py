@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT008: a data loader's worker process died."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.resource import LoaderWorkerDied
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+
+@rule(
+    id="DAT008",
+    cause=Cause.DATA_LOADER_WORKER_KILLED,
+    needs=(LoaderWorkerDied,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=FALLOUT,
+)
+def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
+    """A data loader's worker process died, and nothing says why.
+
+    ## What it looks like
+    `DataLoader worker (pid 1288) exited unexpectedly`, or `is killed by signal: Segmentation fault`.
+
+    ## Why it happens
+    The worker ran out of memory or shared memory, crashed in native code (an image or video decoder, a
+    database handle shared over fork), or was stopped by the system.
+
+    ## How we know
+    The loader's parent noticed that its child ended without a word. Why it ended is not in the log; where
+    something else says it (out of memory, a full /dev/shm), that is reported instead.
+
+    ## What to do
+    Run once with no workers: the reason then shows in the main process.
+
+    ## When this is wrong
+    When a rank fails, its loader workers are ended with it: then this is fallout.
+    """
+    found = lasting(seen, LoaderWorkerDied)
+    if not found:
+        return
+    signal = next((e.fact.signal for e in found if e.fact.signal), None)
+    if signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9", "SIGTERM", "TERMINATED"):
+        return
+    yield Found(
+        title=f"a data loader worker of {who(found)} died" + (f" ({signal})" if signal else " without saying why"),
+        because="the loader lost its worker process and could not go on",
+        evidence=found,
+        fixes=(
+            Fix(do="run once without workers to see the reason", command="DataLoader(..., num_workers=0)"),
+            Fix(do="look for a kill by the kernel", command="dmesg -T | grep -iE 'killed process|out of memory'"),
+        ),
+    )

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that several rules of the input ask of the evidence."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+
+F = TypeVar("F", bound=Fact)
+
+FALLOUT = (
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    Cause.NETWORK_TIMEOUT_SLOW,
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    Cause.USER_CODE_EXCEPTION,
+)
+"""What the other ranks show when one rank fails or leaves."""
+
+
+def lasting(seen: EvidenceSet, kind: type[F]) -> tuple[Evidence[F], ...]:
+    """Evidence after which its own stream did not go on training."""
+    return tuple(e for e in seen.all(kind) if not seen.survived(e))
+
+
+def others_stopped(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
+    """What says that ranks waited for, or lost, another one."""
+    kinds = (GroupShutDown, RanksMissing, CollectiveTimeout, PeerLost)
+    return tuple(e for kind in kinds for e in seen.all(kind) if not seen.survived(e))
+
+
+def who(evidence: tuple[Evidence[F], ...]) -> str:
+    """``rank 3`` or ``a rank``, to begin or continue a title."""
+    known = sorted({n for e in evidence if (n := e.who) is not None})
+    if not known:
+        return "a rank"
+    return f"rank {known[0]}" if len(known) == 1 else f"rank {known[0]} and {len(known) - 1} more"

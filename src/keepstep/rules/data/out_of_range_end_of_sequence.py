@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT005: the input ended before the training did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.data import EndOfData
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Severity, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+
+
+@rule(id="DAT005", cause=Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, needs=(EndOfData,), explains=FALLOUT)
+def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
+    """The input ended before the training did.
+
+    ## What it looks like
+    `OutOfRangeError: End of sequence`, a queue that `is closed and has insufficient elements`, collectives
+    aborted with `Out of range: [_Derived_]End of sequence`, or `Your input ran out of data`.
+
+    ## Why it happens
+    The dataset is not repeated while the number of steps is fixed, a path matches fewer files than meant,
+    or the strategy of that release cannot end an epoch by itself.
+
+    ## How we know
+    The end of the sequence ended the program or aborted a collective. The mere log line is no failure:
+    TensorFlow prints it at the end of every healthy epoch.
+
+    ## What to do
+    Repeat the dataset and say how many steps an epoch has.
+
+    ## When this is wrong
+    A reader that failed for another reason (a corrupt file, a missing path) also closes its queue.
+    """
+    found = tuple(e for e in lasting(seen, EndOfData) if e.fact.what != "logged")
+    if not found:
+        return
+    short = tuple(e for e in found if e.fact.what == "ran out of data")
+    hard = tuple(e for e in found if e not in short)
+    if hard:
+        raised = any(e.fact.what != "collective aborted" for e in hard)
+        ended = any("OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised))
+        yield Found(
+            title=f"{who(hard)} came to the end of its input before the training was done",
+            because="the end of the sequence ended the program"
+            if raised
+            else "the end of the sequence on a rank aborted the collectives of all",
+            evidence=hard[:8],
+            confidence=Confidence.ESTABLISHED if raised and ended else Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    stopped = others_stopped(seen)
+    yield Found(
+        title=f"{who(short)} ran out of input before its epochs were done",
+        because="Keras ended the training early because the dataset gave no more batches",
+        evidence=(*short[:4], *stopped[:3]),
+        confidence=Confidence.SUPPORTED,
+        standing=Standing.SYMPTOM,
+        severity=Severity.FATAL if stopped or seen.broken else Severity.WARNING,
+        fixes=_FIXES,
+    )
+
+
+_FIXES = (
+    Fix(do="repeat the dataset and fix the steps of an epoch", command="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)"),
+    Fix(do="check how many files and samples each rank reads"),
+)

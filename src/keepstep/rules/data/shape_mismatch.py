@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT001: operands of an operation had shapes that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
+
+
+def _both(fact: ShapeMismatch) -> str:
+    if fact.left and fact.right:
+        return f": {shorten(fact.left, 30)} and {shorten(fact.right, 30)}"
+    return f" in {shorten(fact.op, 40)}" if fact.op else ""
+
+
+@rule(
+    id="DAT001",
+    cause=Cause.DATA_SHAPE_MISMATCH,
+    needs=(ShapeMismatch,),
+    explains=FALLOUT,
+)
+def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """An operation got operands whose shapes do not fit.
+
+    ## What it looks like
+    `mat1 and mat2 shapes cannot be multiplied`, `The size of tensor a (3) must match`, `Incompatible
+    shapes`, `stack expects each tensor to be equal size`, `Incompatible shapes for broadcasting`.
+
+    ## Why it happens
+    The batch has another shape than the model was built for: samples of differing size, a last smaller
+    batch, a wrong number of classes or channels, or a sharded parameter that was not gathered.
+
+    ## How we know
+    The framework names the operation and, mostly, both shapes.
+
+    ## What to do
+    Print the shapes of the batch of the rank that failed; pad, resize or drop the samples that differ.
+
+    ## When this is wrong
+    The code catches the error and goes on; then training continues after the message.
+    """
+    found = lasting(seen, ShapeMismatch)
+    if not found:
+        return
+    first = found[0].fact
+    yield Found(
+        title=f"{who(found)} got shapes that do not fit{_both(first)}",
+        because="the operation refused its operands" + _both(first),
+        evidence=found,
+        fixes=(
+            Fix(do="print the shapes of the failing batch on this rank, and compare with what the model expects"),
+            Fix(do="pad or resize samples in the collate function, or drop the last smaller batch", command="drop_last=True"),
+        ),
+    )

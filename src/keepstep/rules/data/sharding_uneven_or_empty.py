@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT004: ranks got differing amounts of data, or one got none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import EndOfData, UnevenShards
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+
+_FIXES = (
+    Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),
+    Fix(do="or let early ranks wait for late ones", command="with Join([model]): ...  # torch; hvd.join() for Horovod"),
+    Fix(do="or fix the number of steps on all ranks", command="ds = ds.repeat(); model.fit(..., steps_per_epoch=N)"),
+)
+
+
+@rule(
+    id="DAT004",
+    cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
+    needs=(UnevenShards, GroupShutDown, CollectiveTimeout, RanksMissing, EndOfData),
+    explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.SYNC_COLLECTIVE_MISMATCH),
+)
+def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks got differing amounts of data, so that one was done while the others waited for it.
+
+    ## What it looks like
+    One rank ends its epoch or its run in good order; the others fail in the next collective (`Horovod has
+    been shut down`, a time-out, a lost peer). Or a library says at once that a rank's shard is empty, or
+    that there are fewer files than workers.
+
+    ## Why it happens
+    Files or samples do not divide by the number of ranks, filters drop different samples on each rank, or
+    the number of steps is taken from the local length of the data.
+
+    ## How we know
+    A library says so; or one rank was seen to finish, or to run out of data, while others still trained;
+    or the ranks print different numbers of steps for one epoch.
+
+    ## What to do
+    Make the number of batches equal on all ranks: drop or pad the remainder, repeat the dataset with a
+    fixed number of steps, or use a join that lets early ranks wait.
+
+    ## When this is wrong
+    A rank that decides by itself to stop early looks alike; where the log says so, that is reported instead.
+    """
+    said = lasting(seen, UnevenShards)
+    if said:
+        detail = next((e.fact.detail for e in said if e.fact.detail), None)
+        yield Found(
+            title=f"{who(said)} got too little or no data" + (f": {detail}" if detail else ""),
+            because="the ranks' shares of the data are not equal, and the library refused to go on",
+            evidence=said,
+            fixes=_FIXES,
+        )
+        return
+    waiting = others_stopped(seen)
+    if not waiting or any(e.fact.phase is Phase.STOPPING_EARLY for e in seen.all(PhaseSeen)):
+        return
+    left = _left(seen, waiting)
+    if left:
+        ranks = tuple(sorted({n for e in left if (n := e.who) is not None}))
+        yield Found(
+            title=f"{say_ranks(ranks) if ranks else 'one rank'} ran out of data or finished while others still trained",
+            because="it left the group in good order, and the next collective of the others found it gone",
+            evidence=(*left, *waiting[:3]),
+            ranks=ranks or None,
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM,
+            fixes=_FIXES,
+        )
+        return
+    lengths = _lengths(seen)
+    if lengths:
+        shortest = min(lengths, key=lambda e: e.fact.of or 0)
+        longest = max(lengths, key=lambda e: e.fact.of or 0)
+        yield Found(
+            title=f"ranks had epochs of differing length: {shortest.fact.of} and {longest.fact.of} steps",
+            because="a rank with fewer steps leaves the loop while the others wait for it in a collective",
+            evidence=(shortest, longest, *waiting[:3]),
+            ranks=(shortest.who,) if shortest.who is not None else None,
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM,
+            fixes=_FIXES,
+        )
+
+
+def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:
+    """Evidence of ranks that ended in good order before others were refused."""
+    stuck = {e.who for e in waiting}
+    streams = {(e.origin.source, e.origin.stream) for e in waiting}
+    found: list[Evidence[Fact]] = []
+    for done in (*seen.all(PhaseSeen), *seen.all(EndOfData)):
+        if isinstance(done.fact, PhaseSeen) and done.fact.phase is not Phase.FINISHED:
+            continue
+        if isinstance(done.fact, EndOfData) and done.fact.what == "logged":
+            continue
+        same = (done.origin.source, done.origin.stream) in streams
+        if done.who is not None and done.who not in stuck and not same:
+            found.append(done)
+        elif done.who is None and same and any(_after(w, done) and isinstance(w.fact, GroupShutDown) for w in waiting):
+            found.append(done)
+    return tuple(found)
+
+
+def _after(later: Evidence[Fact], earlier: Evidence[Fact]) -> bool:
+    return (
+        later.origin.source == earlier.origin.source
+        and later.origin.line is not None
+        and earlier.origin.line is not None
+        and later.origin.line > earlier.origin.line
+    )
+
+
+def _lengths(seen: EvidenceSet) -> list[Evidence[StepSeen]]:
+    """The last step of each rank, where the ranks name different numbers of steps."""
+    last: dict[int, Evidence[StepSeen]] = {}
+    for step in seen.all(StepSeen):
+        if step.who is not None and step.fact.of and step.fact.of > 1:
+            last[step.who] = step
+    sizes = sorted({e.fact.of or 0 for e in last.values()})
+    if len(last) < 2 or len(sizes) < 2 or sizes[-1] > 2 * sizes[0]:
+        return []
+    return list(last.values())

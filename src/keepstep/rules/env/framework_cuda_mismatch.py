@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV001: driver, CUDA libraries, GPU and framework do not fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import CudaMismatch, SymbolMissing
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.env.symbols import of_cuda
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="ENV001",
+    cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH,
+    needs=(CudaMismatch, SymbolMissing),
+    explains=(
+        *OF_A_DEAD_RANK,
+        Cause.RESOURCE_GPU_OOM,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.ENV_ABI_OR_CPU_INSTRUCTION,
+    ),
+)
+def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """The driver, the CUDA libraries, the GPU and the framework's build do not fit each other.
+
+    ## What it looks like
+    `CUDA driver version is insufficient for CUDA runtime version`, `no kernel image is available for
+    execution on the device`, `Torch not compiled with CUDA enabled`, `Driver/library version mismatch`,
+    `Error 802: system not yet initialized`, cuDNN loaded in another version than compiled against.
+
+    ## Why it happens
+    A framework was updated without the driver, or the reverse; a wheel for another CUDA or for CPU only was
+    installed; the GPU is newer or older than the build knows; an old library is first on LD_LIBRARY_PATH.
+
+    ## How we know
+    The driver or the library refused and says why.
+
+    ## What to do
+    Compare the driver's CUDA version with that of the framework's build, on every node, and install what fits.
+
+    ## When this is wrong
+    Frameworks print some of these as a warning and then train on the CPU.
+    """
+    said = [e for e in seen.all(CudaMismatch) if not seen.survived(e)]
+    sure = [e for e in said if e.fact.fatal]
+    symbols: list[Evidence[Fact]] = [
+        e for e in seen.all(SymbolMissing) if of_cuda(e.fact) and not seen.survived(e)
+    ]
+    if not sure and not symbols and not (said and seen.broken):
+        return
+    evidence = (*once_a_line(sure or (() if symbols else said)), *symbols)
+    what = sure[0].fact.what if sure else _symbol(symbols[0]) if symbols else said[0].fact.what
+    yield Found(
+        title=f"{who(evidence)} could not use CUDA: {what}",
+        because=what,
+        evidence=evidence,
+        confidence=None if sure else Confidence.SUPPORTED,
+        fixes=(
+            Fix(do="see the driver and the newest CUDA it supports, on every node", command="nvidia-smi"),
+            Fix(
+                do="see what the framework was built for",
+                command="python -c 'import torch; print(torch.__version__, torch.version.cuda, torch.cuda.get_arch_list())'",
+            ),
+            Fix(
+                do="install the framework's build that fits the driver, or update the driver",
+                safety=Safety.NEEDS_OWNER,
+            ),
+        ),
+    )
+
+
+def _symbol(evidence: Evidence[Fact]) -> str:
+    fact = evidence.fact
+    assert isinstance(fact, SymbolMissing)
+    return f"a CUDA library of another version was loaded (no {fact.symbol or 'matching symbol'})"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV002: a shared library was not found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.environment import LibraryMissing
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="ENV002",
+    cause=Cause.ENV_MISSING_SHARED_LIBRARY,
+    needs=(LibraryMissing,),
+    explains=(*OF_A_DEAD_RANK, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.ENV_FRAMEWORK_CUDA_MISMATCH),
+)
+def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
+    """A program or module could not start because a shared library was not found.
+
+    ## What it looks like
+    `error while loading shared libraries: libX.so: cannot open shared object file`, `ImportError: libX.so:
+    cannot open shared object file`, `OSError: libX.so: ...`, often on one node only.
+
+    ## Why it happens
+    The library is not installed on that node, or is where the loader does not look: shells that ssh starts
+    do not read the login files, so LD_LIBRARY_PATH is another there.
+
+    ## How we know
+    The loader names the library that it could not open.
+
+    ## What to do
+    Install it on every node, or make its folder known to the loader for non-interactive shells too.
+
+    ## When this is wrong
+    Libraries that are tried and not needed give the same words in a warning; those are left out.
+    """
+    missing = once_a_line(e for e in seen.all(LibraryMissing) if e.fact.fatal and not seen.survived(e))
+    if not missing:
+        return
+    names = list(dict.fromkeys(e.fact.name for e in missing if e.fact.name))
+    what = listing(names[:3]) if names else "a shared library"
+    yield Found(
+        title=f"{who(missing)} could not start: {what} was not found",
+        because=f"the loader could not open {what} on that host",
+        evidence=missing,
+        fixes=(
+            Fix(
+                do="see whether the loader knows it, on every node",
+                command=f"ldconfig -p | grep {names[0] if names else 'LIB'}",
+            ),
+            Fix(
+                do="name its folder to the loader, and pass that on to the ranks (mpirun -x LD_LIBRARY_PATH)",
+                command="export LD_LIBRARY_PATH=/path/to/lib:$LD_LIBRARY_PATH",
+            ),
+            Fix(do="or install the package that holds it, in the same version, on every node"),
+        ),
+    )

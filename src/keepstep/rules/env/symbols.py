@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which missing symbols speak of CUDA's own libraries, and which of anything else."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.environment import SymbolMissing
+
+_OF_CUDA = re.compile(
+    r"^(?:lib)?(?:cu(?:blas|blaslt|dnn|dart|da|fft|rand|solver|sparse|pti|file)|nccl|nv(?:rtc|jitlink|tx|ml|shmem)|__nv|__cuda|cu[A-Z])",
+    re.IGNORECASE,
+)
+
+
+def of_cuda(fact: SymbolMissing) -> bool:
+    """Whether a CUDA library of the wrong version was found (and not a C++ or Python one)."""
+    return any(bool(name and _OF_CUDA.match(name)) for name in (fact.symbol, fact.library))

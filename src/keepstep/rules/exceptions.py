@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that rules ask of Python exceptions: whose they are, what they only pass on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.network import AddressMap, ConnectFailed, InterfaceUsed, PeerLost, RendezvousTimeout
+from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited, StackDump, TerminationRequested
+from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+
+Raised = Evidence[ExceptionRaised]
+
+_SAY_NOTHING_OF_A_CAUSE = (
+    ExceptionRaised,
+    StepSeen,
+    PhaseSeen,
+    StreamEnded,
+    WorldSeen,
+    VersionSeen,
+    ProcessExited,
+    TerminationRequested,
+    InterfaceUsed,
+    AddressMap,
+    StackDump,
+    CollectiveProgress,
+)
+
+_SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
+_OF_THE_PROGRAM = {
+    "KeyError",
+    "AttributeError",
+    "TypeError",
+    "NameError",
+    "IndexError",
+    "ZeroDivisionError",
+    "UnboundLocalError",
+    "NotImplementedError",
+    "SyntaxError",
+    "IndentationError",
+    "RecursionError",
+}
+"""Kinds that no trouble between ranks raises: a lost peer near one of them is its consequence."""
+
+_LIBRARY = re.compile(
+    r"(?:site|dist)-packages|/lib(?:64)?/python[\d.]+/|/lib/pypy|<frozen |<string>|/usr/lib/|\\lib\\|\\Lib\\|/multiprocessing/"
+    r"|importlib|runpy\.py|(?:^|/)(?:threading|contextlib|queue|subprocess|os|json|pickle|zipfile)\.py$|/bin/(?:torchrun|accelerate|deepspeed)$"
+)
+
+_WRAPPERS = {
+    "ChildFailedError",
+    "CalledProcessError",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+    "SystemExit",
+    "KeyboardInterrupt",
+    "GeneratorExit",
+    "SignalException",
+    "RayTaskError",
+    "RayActorError",
+    "ActorDiedError",
+    "WorkerCrashedError",
+    "TrainingFailedError",
+    "WorkerGroupError",
+    "TuneError",
+    "BrokenProcessPool",
+    "RemoteTraceback",
+    "HorovodInternalError",
+    "TimeoutExpired",
+}
+
+_OF_PEERS = {
+    "DistBackendError",
+    "DistNetworkError",
+    "DistStoreError",
+    "DistError",
+    "UnavailableError",
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "RpcError",
+    "_InactiveRpcError",
+    "_MultiThreadedRendezvous",
+    "_Rendezvous",
+    "ConnectionResetError",
+    "ConnectionRefusedError",
+    "ConnectionAbortedError",
+    "BrokenPipeError",
+    "RendezvousTimeoutError",
+    "RendezvousConnectionError",
+    "RendezvousClosedError",
+    "RendezvousGracefulExitError",
+    "WorkerPreemptionError",
+}
+_PEER_STATUS = re.compile(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
+_PEER_WORDS = re.compile(
+    r"NCCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe|Horovod has been shut down"
+    r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
+)
+_DIED_WORDS = re.compile(
+    r"^process \d+ terminated with (?:exit code|signal)|^(?:One or more )?[Ww]orkers? (?:failed|died)"
+    r"|^-- Process \d+ terminated with the following error"
+)
+_SPAWNED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error")
+
+_READS_CHECKPOINTS = re.compile(
+    r"torch/serialization\.py|torch/distributed/checkpoint|safetensors|orbax|tensorstore|flax/(?:serialization|training/checkpoints)"
+    r"|saving_lib\.py|hdf5_format\.py|legacy_h5_format\.py|checkpoint_management|py_checkpoint_reader|training/saver\.py|_npyio"
+)
+_CHECKPOINT_FUNCTION = re.compile(r"(?i)load|restore|resume|checkpoint|ckpt")
+_UNREADABLE = {
+    "EOFError",
+    "OSError",
+    "UnpicklingError",
+    "BadZipFile",
+    "error",
+    "PickleError",
+    "FileNotFoundError",
+    "IsADirectoryError",
+    "UnicodeDecodeError",
+    "SafetensorError",
+    "DataLossError",
+    "NotADirectoryError",
+    "LZMAError",
+    "BadGzipFile",
+}
+
+
+def short_type(fact: ExceptionRaised) -> str:
+    """The name without its module."""
+    return fact.type.rpartition(".")[2]
+
+
+def is_wrapper(fact: ExceptionRaised) -> bool:
+    """Whether it only says that something else failed."""
+    return short_type(fact) in _WRAPPERS or bool(_DIED_WORDS.search(fact.message))
+
+
+def is_of_peers(fact: ExceptionRaised) -> bool:
+    """Whether its kind or words only tell of trouble with other ranks."""
+    kind = short_type(fact)
+    if kind in _OF_PEERS:
+        return True
+    head = fact.message[:600]
+    if kind == "XlaRuntimeError" or kind == "JaxRuntimeError":
+        return bool(_PEER_STATUS.search(head[:80]))
+    return kind in ("RuntimeError", "Exception", "TimeoutError", "InternalError", "UnknownError") and bool(
+        _PEER_WORDS.search(head)
+    )
+
+
+def user_frame(fact: ExceptionRaised) -> Frame | None:
+    """The innermost frame in a file that is not a library's."""
+    own = [f for f in fact.frames if f.file and not _LIBRARY.search(f.file)]
+    return own[-1] if own else None
+
+
+def reads_checkpoint(fact: ExceptionRaised) -> bool:
+    """Whether reading a checkpoint raised it, by its frames: a reader of checkpoints, or functions named so."""
+    if short_type(fact) not in _UNREADABLE and not re.search(
+        r"(?i)corrupt|truncated|unexpected EOF|CRC", fact.message[:300]
+    ):
+        return False
+    inner = fact.frames[-8:]
+    if not any(f.file and _READS_CHECKPOINTS.search(f.file) for f in inner):
+        return False
+    if any(f.function.startswith(("save", "_save", "dump")) for f in fact.frames):
+        return False
+    named = [f for f in fact.frames if _CHECKPOINT_FUNCTION.search(f.function)]
+    data = any(
+        "dataset" in (f.file or "").lower() or f.function in ("__getitem__", "_worker_loop") for f in fact.frames
+    )
+    return bool(named) and not data
+
+
+def went_on(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether the same stream trained on after this: it finished, or printed two further, different steps.
+
+    One step more is not enough: progress bars are drawn once again when a program dies.
+    """
+    if place.origin.line is None or not seen.survived(place):
+        return False
+    ahead = 10**9
+    after = place.origin.line + (place.fact.lines if isinstance(place.fact, ExceptionRaised) else 0)
+    if any(
+        e.fact.phase is Phase.FINISHED and (e.origin.line or 0) > after
+        for e in seen.near(place, PhaseSeen, after=ahead)
+    ):
+        return True
+    later = [e for e in seen.near(place, StepSeen, after=ahead) if (e.origin.line or 0) > after]
+    steps = {(e.fact.step, e.fact.of) for e in later}
+    unnumbered = sum(e.fact.step is None for e in later)
+    return len(steps) >= 2 or unnumbered >= 2
+
+
+def ranks_told(seen: EvidenceSet, evidence: Sequence[Evidence[Fact]]) -> tuple[int, ...] | None:
+    """The ranks of some evidence; where no line says, the process that a spawner names just above it."""
+    known = [e.who for e in evidence if e.who is not None]
+    if not known:
+        known = [who for e in evidence if (who := _named_above(seen, e)) is not None]
+    return tuple(dict.fromkeys(known)) or None
+
+
+def _named_above(seen: EvidenceSet, place: Evidence[Fact]) -> int | None:
+    for raised in reversed(seen.near(place, ExceptionRaised, before=80)):
+        spawned = _SPAWNED.search(raised.fact.message)
+        if spawned:
+            return int(spawned["rank"])
+    for ended in reversed(seen.near(place, ProcessExited, before=12)):
+        if ended.fact.reporter == "torch_xla" and ended.fact.rank is not None:
+            return ended.fact.rank
+    return None
+
+
+def only_logged(seen: EvidenceSet, raised: Raised) -> bool:
+    """Whether a logger printed it and its stream went on to say more: then it need not have ended anything."""
+    if not raised.fact.logged or raised.origin.line is None:
+        return False
+    last = raised.origin.line + raised.fact.lines + 3
+    key = (raised.origin.source, raised.origin.stream)
+    ends = [e.origin.line or 0 for e in seen.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
+    return bool(ends) and max(ends) > last
+
+
+def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
+    """Exceptions of one stream that were raised from, or while handling, each other."""
+    by_stream: dict[tuple[str, str], list[Raised]] = {}
+    for each in seen.all(ExceptionRaised):
+        by_stream.setdefault((each.origin.source, each.origin.stream), []).append(each)
+    for raised in by_stream.values():
+        chain: list[Raised] = []
+        for each in raised:
+            if chain and chain[-1].fact.chained:
+                chain.append(each)
+            else:
+                if chain:
+                    yield tuple(chain)
+                chain = [each]
+        if chain:
+            yield tuple(chain)
+
+
+def recognised(seen: EvidenceSet, raised: Raised) -> bool:
+    """Whether some signature knew the words of this exception."""
+    if reads_checkpoint(raised.fact):
+        return True
+    line = raised.origin.line
+    if line is None:
+        return False
+    last = line + raised.fact.lines
+    reach = raised.fact.lines + (40 if raised.origin.stream else 0)
+    others = [
+        e.origin.line
+        for e in seen.near(raised, ExceptionRaised, after=reach)
+        if e.origin.line is not None and e.origin.line > line
+    ]
+    until = min(others) - 1 if others else line + reach
+    inside = seen.near(raised, Fact, before=0, after=max(0, until - line))
+    own = short_type(raised.fact) in _OF_THE_PROGRAM
+    return any(
+        _says_why(e.fact)
+        and not (own and isinstance(e.fact, _SYMPTOMS))
+        and (e.origin.line != last or _quotes(raised.fact, e.quote))
+        for e in inside
+    )
+
+
+def _quotes(fact: ExceptionRaised, quote: str) -> bool:
+    """Whether a line is one of the exception's own; its last line may be the first of something else."""
+    return quote[:60].strip() in f"{fact.type}: {fact.message}"
+
+
+def _says_why(fact: Fact) -> bool:
+    if isinstance(fact, _SAY_NOTHING_OF_A_CAUSE):
+        return False
+    return getattr(fact, "fatal", True) is not False and getattr(fact, "final", True) is not False

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UNK001: something failed and no rule knows why; who was first, and its last words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.training import StreamEnded
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration, shorten
+from keepstep.rules.exceptions import is_wrapper, short_type, user_frame, went_on
+
+SILENT_S = 30.0
+"""Streams end within moments of each other when one failure ends all; this much apart tells who was first."""
+
+
+@rule(
+    id="UNK001",
+    cause=Cause.UNKNOWN_NOT_ESTABLISHED,
+    needs=(ProcessExited, ExceptionRaised, FatalSignal, NativeAbort, StreamEnded),
+    standing=Standing.GUESS,
+    confidence=Confidence.HYPOTHESIS,
+)
+def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
+    """A process failed, and nothing in the logs says why: the first one to fail is named.
+
+    ## What it looks like
+    A launcher reports a failed child, or one rank's output simply stops, with no message that is known.
+
+    ## Why it happens
+    The reason was not printed, was printed elsewhere (a rank's own log, the kernel's log, the
+    scheduler), or is not known to this version.
+
+    ## How we know
+    The launcher names the first failure; else the first uncaught exception; else the rank whose output
+    stopped clearly before that of the others.
+
+    ## What to do
+    Look at the last words of that rank, and bring its own log, the kernel's log and the scheduler's record.
+
+    ## When this is wrong
+    Often: it is a guess of where to look, not of a cause.
+    """
+    if not seen.broken:
+        return
+    first = _first(seen)
+    if first is None:
+        return
+    what, evidence, who = first
+    words = _last_words(seen, who)
+    yield Found(
+        title=f"{what}; why is not in these logs",
+        because="this is the earliest sign of failure that was found, and no known cause explains it",
+        evidence=(evidence, *words),
+        ranks=(who,) if who is not None else None,
+        fixes=(
+            Fix(
+                do="add the complete logs of all ranks, and the kernel's log of that host",
+                command="keepstep why logs/ dmesg.txt",
+            ),
+            Fix(do="have native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1"),
+        ),
+    )
+
+
+def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
+    for ended in seen.all(ProcessExited):
+        if ended.fact.first and (ended.fact.code or ended.fact.signal):
+            return f"{_name(ended.who)} was the first to fail, {_how(ended.fact)}", ended, ended.who  # type: ignore[return-value]
+    raised = [
+        e for e in seen.all(ExceptionRaised) if not e.fact.logged and not went_on(seen, e) and not is_wrapper(e.fact)
+    ]
+    if raised:
+        one = raised[0]
+        frame = user_frame(one.fact)
+        where = f" in {frame.function}" if frame else ""
+        told = f"{_name(one.who)} raised {short_type(one.fact)}{where} first"
+        return told, one, one.who  # type: ignore[return-value]
+    silent = _first_silent(seen)
+    if silent is not None:
+        return silent
+    for kind in (FatalSignal, NativeAbort):
+        for struck in seen.all(kind):
+            return f"{_name(struck.who)} was the first to be struck", struck, struck.who
+    for ended in seen.all(ProcessExited):
+        if ended.fact.code or ended.fact.signal:
+            return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who  # type: ignore[return-value]
+    others = seen.all(ExceptionRaised)
+    if others:
+        return f"{_name(others[0].who)} raised {short_type(others[0].fact)}", others[0], others[0].who  # type: ignore[return-value]
+    return None
+
+
+def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
+    """The rank whose output stopped clearly before that of all others."""
+    ends = sorted(
+        (e for e in seen.all(StreamEnded) if e.at is not None and e.who is not None), key=lambda e: e.at or 0.0
+    )
+    if len(ends) < 2 or ends[0].at is None or ends[1].at is None or ends[1].at - ends[0].at < SILENT_S:
+        return None
+    gap = duration(ends[1].at - ends[0].at)
+    return f"{_name(ends[0].who)} fell silent {gap} before any other", ends[0], ends[0].who  # type: ignore[return-value]
+
+
+def _last_words(seen: EvidenceSet, who: int | None) -> tuple[Evidence[Fact], ...]:
+    if who is None:
+        return ()
+    return tuple(e for e in seen.all(StreamEnded) if e.who == who)[-1:]
+
+
+def _name(who: int | None) -> str:
+    return f"rank {who}" if who is not None else "a process"
+
+
+def _how(fact: ProcessExited) -> str:
+    if fact.signal:
+        return f"by {fact.signal}"
+    return shorten(f"with exit code {fact.code}", 40)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FRW003: the framework, or a library that it uses, crashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.stacks import Whose
+from keepstep.rules._crash import FALLOUT, Blame, Crash, blame, called_from, crashes, grouped, names, standing_of
+
+
+@rule(
+    id="FRW003",
+    cause=Cause.FRAMEWORK_BUG_SEGFAULT,
+    needs=(FatalSignal, NativeAbort, CoreDump, ProcessExited),
+    confidence=Confidence.SUPPORTED,
+    explains=FALLOUT,
+)
+def segfault(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank was ended by a crash inside the framework or a library, or in native code that nothing names.
+
+    ## What it looks like
+    `Segmentation fault`, `double free or corruption`, `terminate called`, a failed `Check`, exit code -11, 134
+    or 139, a core file, faulthandler's `Fatal Python error`. The other ranks lose their peer or wait for it.
+
+    ## Why it happens
+    A bug of that release; versions of its libraries that do not fit each other; sometimes memory that
+    other code damaged earlier.
+
+    ## How we know
+    The innermost native frame that is not the system's, or the innermost Python line, lies in the framework
+    or an installed package. Where no frame is known this is a guess, and said to be one.
+
+    ## What to do
+    Search the known issues for the named function, try another release, and take a core for its developers.
+
+    ## When this is wrong
+    Without frames, an own extension is as likely. `PYTHONFAULTHANDLER=1` or a core tells the next time.
+    """
+    found = [(crash, blamed) for crash in crashes(seen) if (blamed := blame(crash)).owner is not Whose.USER]
+    for group, blamed in grouped(found):
+        first = group[0]
+        yield Found(
+            title=_title(group, first, blamed),
+            because=_because(group, first, blamed),
+            evidence=tuple(e for crash in group for e in crash.evidence),
+            ranks=tuple(c.rank for c in group if c.rank is not None) or None,
+            confidence=blamed.confidence,
+            standing=standing_of(seen, first, blamed),
+            fixes=_fixes(first, blamed),
+        )
+
+
+def _title(group: list[Crash], first: Crash, blamed: Blame) -> str:
+    how = f"({first.signal})" if first.signal else "(abort)"
+    if not blamed.at:
+        return f"{names(group)} crashed {how} in native code"
+    return f"{names(group)} crashed {how} in {blamed.at}{called_from(first, blamed.at)}"
+
+
+def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
+    if blamed.loading:
+        return f"{names(group)} was ended by {first.how} while a module was loaded: most likely its build does not fit this system"
+    if not blamed.at:
+        return f"{names(group)} was ended by {first.how}, and nothing tells where; native code of the framework is the usual place"
+    if blamed.confidence is Confidence.HYPOTHESIS:
+        return f"{names(group)} was ended by {first.how} in {blamed.at}; whose native code that was is not known"
+    return f"{names(group)} was ended by {first.how} in {blamed.at}, which is code of an installed package, not of yours"
+
+
+def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:
+    see = Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1")
+    core = Fix(do="let it leave a core, and read it", command="ulimit -c unlimited; keepstep why core*")
+    if first.frames:
+        return (
+            Fix(do="search the framework's known issues for the named function; try the next or previous release", safety=Safety.NEEDS_OWNER),
+            core,
+        )
+    return (see, core)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD005: a kernel on a GPU touched memory that it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.data import LabelOutOfRange
+from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="HWD005",
+    cause=Cause.FRAMEWORK_BUG_SEGFAULT,
+    needs=(DeviceFault,),
+    standing=Standing.EXCEPTION,
+    confidence=Confidence.HYPOTHESIS,
+    explains=OF_A_DEAD_RANK,
+)
+def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
+    """A kernel on a GPU touched memory that it must not: a bug in native code, seldom the device.
+
+    ## What it looks like
+    `CUDA error: an illegal memory access was encountered`, `misaligned address`, a CUDA library's kernel
+    that fails (`CUBLAS_STATUS_EXECUTION_FAILED`). The error shows up at some later call.
+
+    ## Why it happens
+    An index beyond a tensor's end in a custom or library kernel; memory freed while a collective still
+    used it; a tensor too large for 32-bit indices; a build for another GPU.
+
+    ## How we know
+    The driver refused the access. It does not say whose fault it is; the code on the GPU is the usual one.
+
+    ## What to do
+    Make launches synchronous to see the true line, then look at the kernel; update the library it is in.
+
+    ## When this is wrong
+    If it moves with one GPU or node and not with the code, it is hardware.
+    """
+    if seen.all(DeviceMemoryExhausted) or seen.all(LabelOutOfRange):
+        return
+    faults = once_a_line(
+        e
+        for e in seen.all(DeviceFault)
+        if not e.fact.hardware and e.fact.xid is None and not seen.survived(e)
+    )
+    if not faults:
+        return
+    yield Found(
+        title=f"a GPU kernel of {who(faults)} failed: {faults[0].fact.what}",
+        because=f"code on the GPU failed ({faults[0].fact.what}); mostly a bug in a kernel, seldom the device",
+        evidence=faults,
+        fixes=(
+            Fix(do="find the call that fails", command="CUDA_LAUNCH_BLOCKING=1 python ..."),
+            Fix(do="let the checker find the access", command="compute-sanitizer --tool memcheck python ..."),
+            Fix(do="see whether the driver logged an Xid for this device", command="dmesg -T | grep -i xid"),
+        ),
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD001: a GPU reported a fault of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+_VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
+
+
+@rule(
+    id="HWD001",
+    cause=Cause.HARDWARE_GPU_FAULT_XID_ECC,
+    needs=(DeviceFault,),
+    explains=(
+        *OF_A_DEAD_RANK,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.USER_NATIVE_CRASH,
+        Cause.DATA_LABEL_OUT_OF_RANGE,
+        Cause.HARDWARE_NVLINK_PCIE_P2P,
+    ),
+)
+def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
+    """A GPU reported a fault of its own: memory errors, a lost device, a fatal Xid.
+
+    ## What it looks like
+    `uncorrectable ECC error encountered`, `NVRM: Xid (PCI:...): 79, GPU has fallen off the bus`, `GPU is lost`,
+    Xid 48, 63, 64, 92, 94, 95, 119, 120, 140.
+
+    ## Why it happens
+    Memory cells, power, heat or the seat of the card; now and then the driver's firmware.
+
+    ## How we know
+    The device or its driver says so. Xid 13, 31, 43 and 45 are mostly the program's own doing (a kernel that
+    writes where it must not), as are unspecified launch failures: those give a guess only.
+
+    ## What to do
+    Take the node out, reset the GPU, run the vendor's diagnosis; restart the run elsewhere from a checkpoint.
+
+    ## When this is wrong
+    A faulty kernel in a library can raise program Xids on healthy hardware, on every node alike.
+    """
+    faults = once_a_line(e for e in seen.all(DeviceFault) if not seen.survived(e) or e.fact.hardware)
+    sure = tuple(e for e in faults if e.fact.hardware)
+    maybe = tuple(
+        e for e in faults if not e.fact.hardware and (e.fact.xid is not None or e.fact.what in _VAGUE)
+    )
+    evidence = sure or maybe
+    if not evidence:
+        return
+    fact = evidence[0].fact
+    device = f" on {fact.device}" if fact.device else ""
+    yield Found(
+        title=f"the GPU of {who(evidence)} reported a fault{device}: {fact.what}",
+        because=f"the device or its driver reported: {fact.what}",
+        evidence=evidence,
+        confidence=None if sure else Confidence.HYPOTHESIS,
+        standing=None if sure else Standing.EXCEPTION,
+        fixes=(
+            Fix(do="see what the driver reported", command="dmesg -T | grep -i xid"),
+            Fix(
+                do="see ECC counters and retired pages",
+                command="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER",
+            ),
+            Fix(
+                do="take the node out and run the diagnosis",
+                command="dcgmi diag -r 3",
+                safety=Safety.NEEDS_OWNER,
+            ),
+            Fix(do="restart from the last checkpoint without this node"),
+        ),
+    )

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD004: a machine of the run failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import MachineFault
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import once_a_line
+
+
+@rule(
+    id="HWD004",
+    cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    needs=(MachineFault,),
+    confidence=Confidence.SUPPORTED,
+    explains=(
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+        Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+        Cause.UNKNOWN_NOT_ESTABLISHED,
+    ),
+)
+def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
+    """A machine of the run failed: its ranks died with it.
+
+    ## What it looks like
+    Slurm's `Node failure on`, Kubernetes' `NodeNotReady`, a kernel panic, uncorrected memory errors (EDAC,
+    MCE), I/O errors of the disk, next to broken connections of the other ranks.
+
+    ## Why it happens
+    Hardware, power, or the system software of that machine.
+
+    ## How we know
+    The scheduler or the machine's own kernel says so.
+
+    ## What to do
+    Take the node out, and restart the run from its last checkpoint.
+
+    ## When this is wrong
+    A node can be reported as not ready for want of memory or by a network fault; see its own log.
+    """
+    faults = once_a_line(seen.all(MachineFault))
+    if not faults or not seen.broken:
+        return
+    node = next((e.fact.node for e in faults if e.fact.node), None)
+    yield Found(
+        title=f"machine {node or 'of the run'} failed: {faults[0].fact.what}",
+        because=f"reported: {faults[0].fact.what}; its ranks died with it",
+        evidence=faults,
+        fixes=(
+            Fix(
+                do="see the state of the node",
+                command=f"scontrol show node {node or 'NODE'} || kubectl describe node {node or 'NODE'}",
+            ),
+            Fix(
+                do="take it out of the pool",
+                command=f"scontrol update nodename={node or 'NODE'} state=drain reason=fault",
+                safety=Safety.NEEDS_OWNER,
+            ),
+            Fix(do="restart from the last checkpoint without it"),
+        ),
+    )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD003: a network card lost its link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import NicFault
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
+
+
+@rule(
+    id="HWD003",
+    cause=Cause.HARDWARE_NIC_FAULT,
+    needs=(NicFault,),
+    explains=(*OF_A_DEAD_RANK, Cause.NETWORK_RDMA_IB, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
+)
+def nic_fault(seen: EvidenceSet) -> Iterator[Found]:
+    """A network card lost its link or reported an error of its own while the run lasted.
+
+    ## What it looks like
+    `mlx5_core ... Link down`, `NETDEV WATCHDOG: ... transmit queue timed out`, `IBV_EVENT_PORT_ERR`, next to
+    time-outs and broken connections of the ranks on that host.
+
+    ## Why it happens
+    Cable, transceiver, switch port, firmware or driver.
+
+    ## How we know
+    The kernel's driver or the verbs library reported it.
+
+    ## What to do
+    Look at the port's counters and cable; take the node out until it is mended.
+
+    ## When this is wrong
+    Links also go down when a host starts or an administrator acts; compare the times. A report that nothing
+    followed is not counted.
+    """
+    faults = once_a_line(seen.all(NicFault))
+    if not faults or not seen.broken:
+        return
+    device = next((e.fact.device for e in faults if e.fact.device), None)
+    yield Found(
+        title=f"network card {device or 'of a host'} failed: {faults[0].fact.what}",
+        because=f"the card's driver reported: {faults[0].fact.what}",
+        evidence=faults,
+        fixes=(
+            Fix(do="see the port's state and counters", command=f"ethtool -S {device or 'eth0'}; ibstat"),
+            Fix(do="see what the kernel logged about it", command="dmesg -T | grep -iE 'link|mlx|eth|ib'"),
+            Fix(
+                do="take the node out until cable, transceiver and port are checked",
+                safety=Safety.NEEDS_OWNER,
+            ),
+        ),
+    )

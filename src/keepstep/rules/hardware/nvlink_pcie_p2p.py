@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD002: a link between devices failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="HWD002",
+    cause=Cause.HARDWARE_NVLINK_PCIE_P2P,
+    needs=(PeerAccessFault,),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.HARDWARE_GPU_FAULT_XID_ECC),
+)
+def nvlink_pcie_p2p(seen: EvidenceSet) -> Iterator[Found]:
+    """A link between GPUs (NVLink, NVSwitch, PCIe peer-to-peer) failed or could not be set up.
+
+    ## What it looks like
+    Xid 74, `uncorrectable NVLink error`, `peer access is not supported between these two devices`, NCCL that
+    fails to open a peer's memory, PCIe AER errors, a fabric manager that does not run.
+
+    ## Why it happens
+    A loose or broken bridge, PCIe access control (ACS) or the IOMMU between the cards, virtual machines
+    that hide the topology, a fabric manager of another version than the driver.
+
+    ## How we know
+    The driver, the kernel or NCCL names the link.
+
+    ## What to do
+    See the state of the links; run without peer-to-peer to confirm.
+
+    ## When this is wrong
+    TensorFlow says that peer access could not be enabled where it never was needed; that alone is not counted.
+    """
+    faults = once_a_line(e for e in seen.all(PeerAccessFault) if e.fact.fatal and not seen.survived(e))
+    if not faults:
+        return
+    yield Found(
+        title=f"a link between GPUs of {who(faults)} failed: {faults[0].fact.what}",
+        because=f"reported: {faults[0].fact.what}",
+        evidence=faults,
+        fixes=(
+            Fix(do="see links, errors and topology", command="nvidia-smi nvlink -s; nvidia-smi topo -m"),
+            Fix(do="run without peer-to-peer, to confirm", command="export NCCL_P2P_DISABLE=1"),
+            Fix(
+                do="see that the fabric manager runs (NVSwitch machines)",
+                command="systemctl status nvidia-fabricmanager",
+            ),
+            Fix(do="switch PCIe ACS off, or take the node out", safety=Safety.NEEDS_OWNER),
+        ),
+    )

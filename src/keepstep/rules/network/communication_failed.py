@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET009: a communication library gave up without a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import CommunicationFailed
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="NET009",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(CommunicationFailed,),
+    standing=Standing.GUESS,
+    confidence=Confidence.HYPOTHESIS,
+)
+def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
+    """NCCL reported a system error and its own words about it were not kept.
+
+    ## What it looks like
+    `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`, `unhandled system error`.
+
+    ## Why it happens
+    Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes shared memory.
+
+    ## How we know
+    We do not: the code names a class of errors. The line that says more is printed only with NCCL_DEBUG.
+
+    ## What to do
+    Run once more with `NCCL_DEBUG=INFO` and read the first `NCCL WARN`.
+
+    ## When this is wrong
+    Often: that is why it is a guess, and given only when nothing else is found.
+    """
+    found = [e for e in seen.all(CommunicationFailed) if "ystem" in e.fact.code and not seen.survived(e)]
+    if found:
+        yield Found(
+            title="NCCL reported a system error and the log does not hold its reason",
+            because="a system call of NCCL failed, which is mostly a connection between hosts",
+            evidence=tuple(found),
+            fixes=(
+                Fix(
+                    do="let NCCL say what failed",
+                    command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",
+                ),
+            ),
+        )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET004: a peer went away, and nothing says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.network._peers import lost_rank, stated
+
+
+@rule(
+    id="NET004",
+    cause=Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    needs=(PeerLost,),
+    standing=Standing.SYMPTOM,
+    confidence=Confidence.SUPPORTED,
+)
+def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
+    """A connection to another rank was lost, and nothing that was seen says why that rank went away.
+
+    ## What it looks like
+    `Connection reset by peer`, `Connection closed by peer`, `Broken pipe`, `Did the remote server shutdown or
+    crash?`, `remote process exited or there was a network error`, heartbeats that stop.
+
+    ## Why it happens
+    The other process died: killed for memory, crashed, preempted, ended by hand, or its host failed.
+
+    ## How we know
+    A connection that stood was broken by the other side. This is what the survivors saw.
+
+    ## What to do
+    Read the output, the kernel log and the scheduler's record of the rank that went away.
+
+    ## When this is wrong
+    A network that drops idle connections gives the same words on both sides.
+    """
+    lost = [e for e in seen.all(PeerLost) if e.fact.final and not seen.survived(e)]
+    if not lost and seen.broken:
+        lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
+    if not lost:
+        return
+    gone = lost_rank(seen, lost)
+    peer = stated(tuple(lost))
+    whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
+    yield Found(
+        title=f"{whom} went away: {lost[0].fact.how}",
+        because="the other side broke a connection that stood; nothing seen says why it went away",
+        evidence=tuple(lost),
+        ranks=gone or None,
+        fixes=(
+            Fix(
+                do="read the output of the process that went away, and whether the kernel killed it",
+                command="dmesg -T | grep -iE 'killed process|oom|segfault|xid'",
+            ),
+            Fix(
+                do="ask the scheduler how it ended",
+                command="sacct -j JOB --format=JobID,State,ExitCode,MaxRSS",
+            ),
+        ),
+    )

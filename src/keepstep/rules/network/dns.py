@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET003: a host name did not resolve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import NameUnresolved
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="NET003",
+    cause=Cause.NETWORK_DNS,
+    needs=(NameUnresolved,),
+    explains=(
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
+)
+def dns(seen: EvidenceSet) -> Iterator[Found]:
+    """A host name that the run needs could not be resolved.
+
+    ## What it looks like
+    `Name or service not known`, `Temporary failure in name resolution`, `gai error: -2`, `no such host`,
+    `getaddrinfo failed`, `UnknownHostException`.
+
+    ## Why it happens
+    The name is misspelt or not in DNS or `/etc/hosts` of that host; the pod or service of the main rank does not
+    exist yet; a container has no resolver.
+
+    ## How we know
+    The resolver's own words.
+
+    ## What to do
+    Resolve the name on the host that failed; use an address, or add the name to DNS or `/etc/hosts`.
+
+    ## When this is wrong
+    A temporary failure may pass while the run retries; then training goes on after it.
+    """
+    found = [e for e in seen.all(NameUnresolved) if not seen.survived(e)]
+    if not found:
+        return
+    host = next((e.fact.host for e in found if e.fact.host), None)
+    name = f"the host name {host}" if host else "a host name"
+    yield Found(
+        title=f"{name} could not be resolved",
+        because="the resolver of that host does not know the name",
+        evidence=tuple(found),
+        fixes=(
+            Fix(do="resolve it on the host that failed", command=f"getent hosts {host or '$MASTER_ADDR'}"),
+            Fix(do="or give the address instead of the name", command="export MASTER_ADDR=10.0.0.1"),
+        ),
+    )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET008: packets of full size did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import MtuTrouble
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="NET008",
+    cause=Cause.NETWORK_MTU,
+    needs=(MtuTrouble,),
+    confidence=Confidence.SUPPORTED,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
+)
+def mtu(seen: EvidenceSet) -> Iterator[Found]:
+    """Packets of full size did not pass between hosts.
+
+    ## What it looks like
+    `Message too long`, `Frag needed and DF set`; small messages pass (the rendezvous works) and the first large
+    collective hangs.
+
+    ## Why it happens
+    The interfaces of two hosts, or an overlay or tunnel between them, have different largest packet sizes, and the
+    messages that would say so are filtered.
+
+    ## How we know
+    The kernel refused a packet for its size.
+
+    ## What to do
+    Find the size that passes, and set the same on every interface of the path.
+
+    ## When this is wrong
+    A program that sends oversized datagrams of its own gets the same words.
+    """
+    found = [e for e in seen.all(MtuTrouble) if not seen.survived(e)]
+    if found:
+        yield Found(
+            title="packets of full size did not pass between the hosts",
+            because="the kernel refused a packet because it is larger than the path allows",
+            evidence=tuple(found),
+            fixes=(
+                Fix(
+                    do="find the size that passes",
+                    command="ping -M do -s 8972 OTHER_HOST; ping -M do -s 1472 OTHER_HOST",
+                ),
+                Fix(
+                    do="set the same size on every host",
+                    command="ip link set dev eth0 mtu 1500",
+                    safety=Safety.NEEDS_OWNER,
+                ),
+            ),
+        )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET002: a rank could not listen because its port was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import PortTaken
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+
+
+@rule(id="NET002", cause=Cause.NETWORK_PORT_IN_USE, needs=(PortTaken,))
+def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank could not listen on its port because another process holds it.
+
+    ## What it looks like
+    `Address already in use`, `errno: 98` (48 on macOS), `EADDRINUSE`, or gRPC's `No address added out of
+    total 1 resolved`, from the rank that hosts the rendezvous, a TensorFlow server or a parameter server.
+    The other ranks wait, or time out.
+
+    ## Why it happens
+    An earlier run was not ended and still listens; two jobs on one host use the same default port
+    (29500, 2222, 1234); or two ranks of this run were given the same address.
+
+    ## How we know
+    The kernel refused `bind` with EADDRINUSE, and the text says so.
+
+    ## What to do
+    Find and end the process that holds the port, or give this run a port of its own.
+
+    ## When this is wrong
+    Some libraries try several ports in turn and go on; then training continues after the message.
+    """
+    taken = [e for e in seen.all(PortTaken) if not seen.survived(e)]
+    if not taken:
+        return
+    port = next((e.fact.port for e in taken if e.fact.port), None)
+    where = f"port {port}" if port else "its port"
+    yield Found(
+        title=f"{where} was already in use when the run wanted to listen on it",
+        because=f"another process, often left over from an earlier run, holds {where}",
+        evidence=tuple(taken),
+        fixes=(
+            Fix(
+                do="see who holds the port, and end it if it is a left-over",
+                command=f"ss -ltnp 'sport = :{port or 'PORT'}'",
+            ),
+            Fix(do="or give this run a port of its own", command="export MASTER_PORT=29517"),
+        ),
+    )

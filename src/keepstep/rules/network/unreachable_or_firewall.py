@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET001: a rank could not reach another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import ConnectFailed, PeerAwaited, ProxyInTheWay, RendezvousTimeout, Why
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.network._peers import loopback, stated
+
+_MANY = 3
+
+
+@rule(
+    id="NET001",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(ConnectFailed, RendezvousTimeout, ProxyInTheWay),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
+)
+def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank could not connect to another one, or not all of them came together in time.
+
+    ## What it looks like
+    `No route to host`, `Connection refused`, `Connection timed out`, `The client socket has timed out`,
+    `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, `RendezvousTimeoutError`.
+
+    ## Why it happens
+    A firewall or security group closes the port, the hosts share no route, the address or port given is
+    not where the main rank listens, or the other rank never started (or had already failed).
+
+    ## How we know
+    The kernel gave the reason of the failed connection, or the store counted who had joined. No route and
+    unreachable are the network's own words; refused and timed out may also mean that the peer was not there.
+
+    ## What to do
+    Try the very address and port from the host that failed; open the port range between the hosts; check that
+    every rank was started with the same address.
+
+    ## When this is wrong
+    If the other rank failed first, its own output says why: that is the cause, this is what followed.
+    """
+    proxies = seen.all(ProxyInTheWay)
+    if proxies:
+        yield Found(
+            title="a proxy stood between the ranks",
+            because="traffic between ranks went to a proxy, which does not carry it",
+            evidence=tuple(proxies),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.MECHANISM,
+            fixes=(
+                Fix(
+                    do="keep cluster traffic away from the proxy",
+                    command="unset http_proxy https_proxy; export no_proxy='*'",
+                ),
+            ),
+        )
+        return
+    failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
+    final = [e for e in failed if e.fact.final]
+    absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where != "store key" and not seen.survived(e)]
+    if not final and not absent and len(failed) < _MANY:
+        return
+    chosen = final or failed
+    if chosen:
+        yield _no_connection(chosen, gave_up=bool(final))
+    else:
+        yield _not_all(absent, seen.all(PeerAwaited))
+
+
+def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> Found:
+    kinds = {e.fact.why for e in failed}
+    peer = stated(tuple(failed))
+    target = f" to {peer}" if peer else " to a peer"
+    host, _, port = (
+        (peer or "HOST").rpartition(":") if peer and peer.count(":") == 1 else (peer or "HOST", "", "")
+    )
+    fixes = (
+        Fix(
+            do="try the connection from the host that failed",
+            command=f"nc -vz {host.strip('[]') or 'HOST'} {port or 'PORT'}",
+        ),
+        Fix(
+            do="open the ports between the hosts, and see that the main rank listens on that address",
+            command="ss -ltnp",
+        ),
+    )
+    if Why.UNREACHABLE in kinds:
+        return Found(
+            title=f"no route{target}: the network refused to carry the connection",
+            because="the kernel found no way to the address: routing, a firewall, or a wrong address",
+            evidence=tuple(failed),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.MECHANISM,
+            fixes=fixes,
+        )
+    local = loopback(peer)
+    words = "was refused" if Why.REFUSED in kinds else "timed out" if Why.TIMED_OUT in kinds else "failed"
+    return Found(
+        title=f"the connection{target} {words}",
+        because="nobody listened there"
+        + (" on this host" if local else ", or a firewall dropped it")
+        + "; nothing seen says why",
+        evidence=tuple(failed),
+        confidence=Confidence.SUPPORTED if gave_up and not local else Confidence.HYPOTHESIS,
+        fixes=fixes,
+    )
+
+
+def _not_all(absent: list[Evidence[RendezvousTimeout]], awaited: tuple[Evidence[PeerAwaited], ...]) -> Found:
+    counted = next((e.fact for e in absent if e.fact.expected), None)
+    count = f"{counted.joined} of {counted.expected}" if counted else "not all"
+    return Found(
+        title=f"{count} members came to the rendezvous in time",
+        because="the others could not reach it, or were not started; nothing seen says which",
+        evidence=(*absent, *awaited[:1]),
+        ranks=next((e.fact.missing for e in absent if e.fact.missing), ()),
+        confidence=Confidence.HYPOTHESIS,
+        fixes=(
+            Fix(do="see that every node was started, with the same address, port, id and number of nodes"),
+            Fix(do="try the rendezvous address from each node", command="nc -vz $MASTER_ADDR $MASTER_PORT"),
+        ),
+    )

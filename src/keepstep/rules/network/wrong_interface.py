@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET006: the library used, or was told to use, a network interface that does not lead to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.network._peers import host_only, virtual
+
+
+@rule(
+    id="NET006",
+    cause=Cause.NETWORK_WRONG_INTERFACE,
+    needs=(InterfaceMissing, InterfaceUsed, ConnectFailed),
+    explains=(
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
+)
+def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
+    """The network interface that was chosen does not exist, or does not lead to the other hosts.
+
+    ## What it looks like
+    `Bootstrap : no socket interface found`, `Unable to find address for: eth0`; or NCCL `Using docker0:172.17.0.1`
+    or a `veth` with an `fe80::` address, and then connections to such addresses fail.
+
+    ## Why it happens
+    `NCCL_SOCKET_IFNAME` or `GLOO_SOCKET_IFNAME` names an interface that this host does not have; or nothing
+    is set and the library takes a bridge of containers, which no other host can reach.
+
+    ## How we know
+    The library found no interface; or it says which one it took, or where it tried to connect, and that
+    is a bridge, tunnel or link-local address.
+
+    ## What to do
+    Name the interface that carries the addresses of the other hosts, on every host.
+
+    ## When this is wrong
+    With all ranks on one host a bridge or loopback works, and the failure has another reason.
+    """
+    missing = [e for e in seen.all(InterfaceMissing) if not seen.survived(e)]
+    fixes = (
+        Fix(
+            do="see which interface leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"
+        ),
+        Fix(do="name it, on every host", command="export NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0"),
+    )
+    if missing:
+        name = next((e.fact.name for e in missing if e.fact.name), None)
+        told = next((e.fact.name for e in seen.all(InterfaceUsed) if e.fact.address is None), None)
+        yield Found(
+            title=f"no network interface {name or told or ''}".rstrip() + " was found on this host",
+            because="the library found no interface of that name, or none that it may use",
+            evidence=tuple(missing),
+            fixes=fixes,
+        )
+        return
+    failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
+    aimed = [e for e in failed if host_only(e.fact.peer)]
+    used = [
+        e
+        for e in seen.all(InterfaceUsed)
+        if any(virtual(n) for n in e.fact.name.split(",")) and not e.fact.name.startswith("^")
+    ]
+    trouble = failed or [*seen.all(PeerLost), *seen.all(CollectiveTimeout), *seen.all(RanksMissing)]
+    only = [e for e in used if all(virtual(n) for n in e.fact.name.split(","))]
+    if (
+        aimed
+        or (used and failed)
+        or (only and trouble and not all(n == "lo" for e in only for n in e.fact.name.split(",")))
+    ):
+        name = next((n for e in used for n in e.fact.name.split(",") if virtual(n)), None)
+        where = f"interface {name}" if name else f"address {aimed[0].fact.peer}" if aimed else "an interface"
+        yield Found(
+            title=f"the library used {where}, which other hosts cannot reach",
+            because="connections went over a bridge, tunnel or link-local address, and failed",
+            evidence=(*aimed, *used[:2], *failed[:2]) if aimed or used or failed else tuple(trouble[:2]),
+            confidence=Confidence.SUPPORTED,
+            fixes=fixes,
+        )

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NUM001: the loss or gradients became NaN or infinite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.training import NonFinite, StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks
+from keepstep.rules.exceptions import went_on
+
+FEW = 3
+"""One or two odd values pass; this many in a row, with none finite after them, do not."""
+
+
+@rule(
+    id="NUM001",
+    cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
+    needs=(NonFinite, StepSeen),
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NUMERIC_PLATEAU,
+    ),
+)
+def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
+    """The loss or the gradients became NaN or infinite.
+
+    ## What it looks like
+    `Model diverged with loss = NaN`, `Current loss scale already at minimum`, `found NaN in local grad norm`,
+    a `FloatingPointError`, or a loss that is printed as nan to the end of the log.
+
+    ## Why it happens
+    Too large a learning rate, half precision without (or with exhausted) loss scaling, a bad batch on one
+    rank (its NaN reaches all ranks with the next all-reduce), a division by zero or a log of zero, or faulty hardware.
+
+    ## How we know
+    The framework or the program checks the values and says so. The first rank to show one is named.
+
+    ## What to do
+    Look at the batch and step of that rank; lower the learning rate, clip gradients, try bfloat16.
+
+    ## When this is wrong
+    Mixed precision skips single overflowing steps on purpose: those are not counted.
+    """
+    stopped = [e for e in seen.all(NonFinite) if e.fact.fatal and not went_on(seen, e)]
+    if stopped:
+        yield _found(_first_signs(seen, stopped), stopped[0])
+        return
+    lasting = _lasting(seen)
+    if lasting:
+        quiet = not seen.broken
+        yield _found(
+            lasting,
+            lasting[0],
+            severity=Severity.FATAL if quiet else Severity.WARNING,
+            confidence=Confidence.SUPPORTED,
+        )
+
+
+def _first_signs(seen: EvidenceSet, stopped: list[Evidence[NonFinite]]) -> tuple[Evidence[Fact], ...]:
+    printed = [
+        e
+        for e in seen.all(NonFinite)
+        if not e.fact.fatal and e.fact.what in ("loss", "nan", "NaN", "inf", "not finite")
+    ]
+    both = sorted((*printed, *stopped), key=lambda e: seen.position.get(id(e), 0))
+    return tuple(both[:8])
+
+
+def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
+    """NaN losses after which, in their stream, no finite one came."""
+    readings: dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]] = {}
+    for step in seen.all(StepSeen):
+        if step.fact.loss is not None and step.origin.line is not None:
+            key = (step.origin.source, step.origin.stream)
+            readings.setdefault(key, {})[step.origin.line] = (not math.isfinite(step.fact.loss), step)  # type: ignore[assignment]
+    for odd in seen.all(NonFinite):
+        if odd.fact.what == "loss" and not odd.fact.fatal and odd.origin.line is not None:
+            key = (odd.origin.source, odd.origin.stream)
+            readings.setdefault(key, {})[odd.origin.line] = (True, odd)  # type: ignore[assignment]
+    found: list[Evidence[Fact]] = []
+    for by_line in readings.values():
+        tail: list[Evidence[Fact]] = []
+        for line in sorted(by_line, reverse=True):
+            bad, evidence = by_line[line]
+            if not bad:
+                break
+            tail.append(evidence)
+        found.extend(reversed(tail))
+    return tuple(sorted(found, key=lambda e: seen.position.get(id(e), 0))[:8]) if len(found) >= FEW else ()
+
+
+def _found(
+    signs: tuple[Evidence[Fact], ...],
+    main: Evidence[Fact],
+    severity: Severity | None = None,
+    confidence: Confidence | None = None,
+) -> Found:
+    first = signs[0]
+    who = first.who if first.who is not None else main.who
+    fact = first.fact
+    step = fact.step if isinstance(fact, (NonFinite, StepSeen)) else None
+    what = fact.what if isinstance(fact, NonFinite) and fact.what and len(fact.what) < 60 else "the loss"
+    named = f"{ranks((who,))}: " if who is not None else ""
+    at = f" at step {step}" if step is not None else ""
+    subject = what if what not in ("nan", "NaN", "inf", "Inf", "loss", "-inf") else "the loss or a gradient"
+    return Found(
+        title=f"{named}{subject} was not finite{at}",
+        because=(
+            "training was stopped for a value that is NaN or infinite"
+            if severity is None
+            else "the loss is NaN in the last lines and did not become finite again"
+        ),
+        evidence=signs,
+        ranks=(who,) if who is not None else None,
+        severity=severity,
+        confidence=confidence,
+        fixes=(
+            Fix(do="look at the batch of that rank and step for NaN, empty or extreme values"),
+            Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
+            Fix(do="train in bfloat16 or float32 in place of float16", safety=Safety.CHANGES_RESULTS),
+            Fix(do="find the operation that makes the first NaN", command="torch.autograd.set_detect_anomaly(True)"),
+        ),
+    )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PRE001: the run was told to end from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import LabelOutOfRange
+from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import DeviceFault, MachineFault, Preempted
+from keepstep.core.facts.process import (
+    ExceptionRaised,
+    FatalSignal,
+    NativeAbort,
+    ProcessExited,
+    TerminationRequested,
+)
+from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
+
+_OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
+_ENDING = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
+_FAILURES: tuple[type[Fact], ...] = (
+    FatalSignal,
+    NativeAbort,
+    DeviceMemoryExhausted,
+    HostAllocationFailed,
+    OomKilled,
+    CollectiveTimeout,
+    CollectiveMismatch,
+    RanksMissing,
+    RendezvousTimeout,
+    DeviceFault,
+    MachineFault,
+    LabelOutOfRange,
+    ConnectFailed,
+    PeerLost,
+)
+_FIXES = (
+    Fix(
+        do="see why the scheduler ended it",
+        command="sacct -j JOB -o JobID,State,ExitCode,Elapsed,Timelimit || kubectl get events",
+    ),
+    Fix(do="save a checkpoint when SIGTERM arrives, and start again from the newest one"),
+    Fix(do="ask for more time, or for capacity that is not taken back"),
+)
+
+
+@rule(
+    id="PRE001",
+    cause=Cause.PREEMPTION_SIGTERM,
+    needs=(Preempted, TerminationRequested, ProcessExited),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
+)
+def sigterm(seen: EvidenceSet) -> Iterator[Found]:
+    """The run was told to end from outside: time limit, pre-emption, a reclaimed machine, a cancelled job.
+
+    ## What it looks like
+    `CANCELLED AT ... DUE TO TIME LIMIT` or `DUE TO PREEMPTION` of Slurm, torchrun's `Received 15 death signal`
+    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, `Preempted by` of Kubernetes.
+
+    ## Why it happens
+    The time that was asked for is over, somebody with a higher priority came, the cloud took the machine
+    back, or a person cancelled the job.
+
+    ## How we know
+    The scheduler or cloud says so; or SIGTERM reached the launcher and nothing had failed before. The
+    SIGTERM that a launcher itself sends to the other ranks after a failure is teardown and not counted.
+
+    ## What to do
+    Save on SIGTERM, resume from the last checkpoint, ask for more time.
+
+    ## When this is wrong
+    A run that hangs is also ended by its time limit; then the hang is the cause.
+    """
+    told = once_a_line(seen.all(Preempted))
+    if told:
+        fact = told[0].fact
+        hung = "time limit" in (fact.reason or "") and bool(
+            seen.all(CollectiveTimeout) or seen.all(RanksMissing)
+        )
+        yield Found(
+            title=f"the run was ended by {fact.by}{f': {fact.reason}' if fact.reason else ''}",
+            because=f"{fact.by} took the job or machine away{f' ({fact.reason})' if fact.reason else ''}",
+            evidence=told,
+            standing=Standing.SYMPTOM
+            if hung
+            else Standing.EXCEPTION
+            if "time limit" in (fact.reason or "")
+            else None,
+            fixes=_FIXES,
+        )
+        return
+    asked = [
+        e
+        for e in seen.all(TerminationRequested)
+        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not seen.survived(e)
+    ]
+    if asked and not _failed_before(seen, asked[0]):
+        signal = asked[0].fact.signal or "a signal"
+        by = asked[0].fact.by
+        yield Found(
+            title=f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
+            because=asked[0].fact.reason or f"{signal} arrived and nothing had failed before",
+            evidence=once_a_line(asked),
+            ranks=ranks_of(tuple(asked)),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.EXCEPTION,
+            fixes=_FIXES,
+        )
+        return
+    exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
+    first = [e for e in exits if e.fact.first] or exits
+    if first and all(ended_by(e.fact, "SIGTERM") for e in first) and not asked:
+        ours = [
+            e
+            for e in exits
+            if not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1
+        ]
+        if not ours and not _failed_before(seen, first[0]):
+            yield Found(
+                title="ranks were ended by SIGTERM that came from outside the run",
+                because="the first process to end was ended by SIGTERM, and nothing had failed before",
+                evidence=once_a_line(first),
+                confidence=Confidence.HYPOTHESIS,
+                standing=Standing.SYMPTOM,
+                fixes=_FIXES,
+            )
+
+
+def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether anything that ends a run is seen before this."""
+    here = seen.position[id(place)]
+
+    def earlier(evidence: Evidence[Fact]) -> bool:
+        if evidence.at is not None and place.at is not None:
+            return evidence.at <= place.at
+        return seen.position[id(evidence)] < here
+
+    for kind in _FAILURES:
+        if any(
+            earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)
+        ):
+            return True
+    if any(
+        earlier(e)
+        and not e.fact.logged
+        and "SignalException" not in e.fact.type
+        and e.fact.type != "KeyboardInterrupt"
+        for e in seen.all(ExceptionRaised)
+        if not seen.survived(e)
+    ):
+        return True
+    return any(
+        earlier(e) and (e.fact.code or e.fact.signal) and not ended_by(e.fact, "SIGTERM")
+        for e in seen.all(ProcessExited)
+    )

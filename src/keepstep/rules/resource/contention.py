@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES007: another process held what this one needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.resource import Contention
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(id="RES007", cause=Cause.RESOURCE_CONTENTION, needs=(Contention,), explains=OF_A_DEAD_RANK)
+def contention(seen: EvidenceSet) -> Iterator[Found]:
+    """Another process or job held the device or resource that this one needed.
+
+    ## What it looks like
+    `all CUDA-capable devices are busy or unavailable`, `cudaErrorDevicesUnavailable`.
+
+    ## Why it happens
+    The GPU is in exclusive-process mode and two ranks were put on it, or an earlier run still lives.
+
+    ## How we know
+    The driver says that the device is held.
+
+    ## What to do
+    See who is on the device, end left-overs, and give each rank a device of its own.
+
+    ## When this is wrong
+    A GPU that broke answers the same way; see the kernel log for Xid messages.
+    """
+    held = once_a_line(e for e in seen.all(Contention) if not seen.survived(e))
+    if not held:
+        return
+    yield Found(
+        title=f"{who(held)} did not get its device: {held[0].fact.what}",
+        because=held[0].fact.what,
+        evidence=held,
+        fixes=(
+            Fix(
+                do="see who holds the devices",
+                command="nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+            ),
+            Fix(do="see the compute mode; it should be Default", command="nvidia-smi -q -d COMPUTE"),
+            Fix(
+                do="bind each process to its own device",
+                command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+            ),
+        ),
+    )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES006: a limit on files, processes, threads or locked memory was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.resource import LimitReached
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="RES006",
+    cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT,
+    needs=(LimitReached,),
+    explains=(
+        *OF_A_DEAD_RANK,
+        Cause.RESOURCE_SHM,
+        Cause.DATA_LOADER_WORKER_KILLED,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.USER_NATIVE_CRASH,
+    ),
+)
+def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
+    """A limit of the system on open files, processes, threads or locked memory was reached.
+
+    ## What it looks like
+    `[Errno 24] Too many open files`, `received 0 items of ancdata`, `can't start new thread`, `libgomp:
+    Thread creation failed`, OpenBLAS `pthread_create failed`, `fork: Resource temporarily unavailable`.
+
+    ## Why it happens
+    Every tensor that a DataLoader worker passes uses a descriptor; every rank and worker starts as many
+    threads as there are cores; the limits (`ulimit -n`, `ulimit -u`, the pids cgroup) were made for desktops.
+
+    ## How we know
+    The system refused with EMFILE, or refused to start a thread or process.
+
+    ## What to do
+    Raise the limit before the launcher starts, or use fewer descriptors, workers and threads.
+
+    ## When this is wrong
+    A leak of descriptors in the program will reach any limit; count them while it runs.
+    """
+    reached = once_a_line(e for e in seen.all(LimitReached) if not seen.survived(e))
+    if not reached:
+        return
+    limit = reached[0].fact.limit
+    files = "file" in limit
+    yield Found(
+        title=f"{who(reached)} reached the limit on {limit}",
+        because=f"the system refused one more: the limit on {limit} was used up",
+        evidence=reached,
+        fixes=(
+            Fix(
+                do="raise the limit in the shell that starts the run",
+                command="ulimit -n 65536" if files else "ulimit -u unlimited",
+            ),
+            Fix(
+                do="share tensors by file instead of by descriptor",
+                command="torch.multiprocessing.set_sharing_strategy('file_system')",
+            )
+            if files
+            else Fix(
+                do="start fewer threads in every process",
+                command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
+            ),
+            Fix(do="use fewer loader workers"),
+        ),
+    )

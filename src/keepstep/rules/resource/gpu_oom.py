@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES001: a GPU's memory ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+
+@rule(
+    id="RES001",
+    cause=Cause.RESOURCE_GPU_OOM,
+    needs=(DeviceMemoryExhausted,),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
+)
+def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
+    """A GPU's memory ran out and the program did not go on.
+
+    ## What it looks like
+    `CUDA out of memory. Tried to allocate`, `CUDA error: out of memory`, `OOM when allocating tensor with
+    shape`, `RESOURCE_EXHAUSTED: Out of memory while trying to allocate`, `CUDA_ERROR_OUT_OF_MEMORY`, or a
+    CUDA library that cannot make its handle (`CUBLAS_STATUS_ALLOC_FAILED`). Other ranks lose their peer.
+
+    ## Why it happens
+    Weights, gradients, optimizer state and activations of one rank do not fit; a longer sample arrived;
+    memory is fragmented; or another process (often a left-over, or a second rank on the same device) holds it.
+
+    ## How we know
+    The allocator says so. Where only a library's handle failed, memory is the usual but not the only reason.
+
+    ## What to do
+    See who holds the device's memory; lower the batch of each device, or shard or offload the state.
+
+    ## When this is wrong
+    Some programs catch the error and retry with less; then training continues after the message.
+    """
+    all_of_it = [e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "gpu" and not seen.survived(e)]
+    sure = [e for e in all_of_it if e.fact.fatal]
+    if not sure and not (seen.broken or any(_is_error(e.quote) for e in all_of_it)):
+        return
+    if not all_of_it:
+        return
+    evidence = once_a_line(sure or all_of_it)
+    asked = next((e.fact.requested for e in evidence if e.fact.requested), None)
+    device = next((e.fact.device for e in evidence if e.fact.device), None)
+    detail = f" when it asked for {asked}" if asked else ""
+    yield Found(
+        title=f"{who(evidence)} ran out of GPU memory{detail}",
+        because=(
+            f"an allocation{f' of {asked}' if asked else ''} did not fit into the memory of {device or 'its GPU'}"
+            if sure
+            else "a CUDA library could not get what it needs, which is mostly a lack of device memory"
+        ),
+        evidence=evidence,
+        confidence=None if sure else Confidence.SUPPORTED,
+        fixes=(
+            Fix(do="see which processes hold the device's memory, and end left-overs", command="nvidia-smi"),
+            Fix(
+                do="lower the batch of each device and accumulate gradients to keep the effective batch",
+                safety=Safety.CHANGES_RESULTS,
+            ),
+            Fix(
+                do="let PyTorch grow its segments, against fragmentation",
+                command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            ),
+            Fix(do="shard or offload parameters and optimizer state (FSDP, ZeRO), or checkpoint activations"),
+        ),
+    )
+
+
+def _is_error(quote: str) -> bool:
+    """Whether the words are those of an error that ends a program, not of a retry."""
+    return any(word in quote for word in ("Error:", "terminate", "Aborted", "Check failed"))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES003: a process was killed by SIGKILL and nothing says by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.resource import HostAllocationFailed, OomKilled
+from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
+
+
+@rule(
+    id="RES003",
+    cause=Cause.RESOURCE_HOST_OOM_KILLED,
+    needs=(ProcessExited,),
+    standing=Standing.SYMPTOM,
+    confidence=Confidence.HYPOTHESIS,
+    explains=OF_A_DEAD_RANK,
+)
+def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
+    """A process was ended by SIGKILL without a word: most often the kernel, for host memory.
+
+    ## What it looks like
+    `failed (exitcode: -9)`, `terminated with signal SIGKILL`, `exited on signal 9`, `Killed`, exit code 137,
+    and no exception of that process. The others see a reset connection.
+
+    ## Why it happens
+    The kernel's out-of-memory killer sends SIGKILL, and the process cannot say anything. It happens while
+    a model or dataset is loaded by every rank, or when loader workers pile up.
+
+    ## How we know
+    Only that SIGKILL came first and that nothing else failed before. Who sent it is in the kernel log.
+
+    ## What to do
+    Look into the kernel log of the node, or the events of the pod; then treat it as lack of host memory.
+
+    ## When this is wrong
+    A person, a scheduler's grace period or a watchdog may have sent the signal.
+    """
+    if any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed, Preempted)):
+        return
+    exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
+    first = [e for e in exits if e.fact.first]
+    killed = [e for e in (first or exits) if ended_by(e.fact, "SIGKILL")]
+    own = [
+        e
+        for e in exits
+        if not ended_by(e.fact, "SIGKILL")
+        and not ended_by(e.fact, "SIGTERM")
+        and not (e.fact.code == 1 and _wrapper(e.fact))
+    ]
+    if not killed or (own and not first) or seen.all(FatalSignal) or seen.all(NativeAbort):
+        return
+    evidence = once_a_line(killed)
+    blamed = ranks_of(evidence) or tuple(e.fact.local_rank for e in evidence if e.fact.local_rank is not None)
+    name = ranks(blamed) if blamed else "a process"
+    yield Found(
+        title=f"{name} was ended by SIGKILL, most often a sign that host memory ran out",
+        because="SIGKILL came first and without a word, as it does when the kernel's out-of-memory killer strikes",
+        evidence=evidence,
+        ranks=blamed,
+        fixes=(
+            Fix(
+                do="look for the killer in the kernel log of the node",
+                command="dmesg -T | grep -iE 'oom|out of memory|killed process'",
+            ),
+            Fix(
+                do="in Kubernetes, see the last state of the pod",
+                command="kubectl describe pod POD | grep -A5 'Last State'",
+            ),
+            Fix(
+                do="watch host memory while the run starts, and load less per process", command="free -m -s 5"
+            ),
+        ),
+    )
+
+
+def _wrapper(fact: ProcessExited) -> bool:
+    """Launchers and shells report status 1 of their own for a child that was killed."""
+    return fact.reporter in ("subprocess", "container", "Kubernetes", "shell", "mpirun", "srun")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES004: shared memory could not be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import FatalSignal, ProcessExited
+from keepstep.core.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
+
+_FIXES = (
+    Fix(do="see how large and how full it is", command="df -h /dev/shm"),
+    Fix(do="give the container more", command="docker run --shm-size=16g ...   # or --ipc=host"),
+    Fix(do="in Kubernetes, mount a memory-backed volume at /dev/shm (emptyDir with medium: Memory)"),
+    Fix(do="use fewer loader workers, or none, to get by with what there is"),
+)
+
+
+@rule(
+    id="RES004",
+    cause=Cause.RESOURCE_SHM,
+    needs=(SharedMemoryExhausted, LoaderWorkerDied, FatalSignal, ProcessExited),
+    explains=(
+        *OF_A_DEAD_RANK,
+        Cause.DATA_LOADER_WORKER_KILLED,
+        Cause.RESOURCE_DISK_FULL,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.USER_NATIVE_CRASH,
+    ),
+)
+def shm(seen: EvidenceSet) -> Iterator[Found]:
+    """Shared memory (`/dev/shm`) was too small for what ranks or loader workers pass through it.
+
+    ## What it looks like
+    NCCL's `Call to posix_fallocate failed : No space left on device` or `Error while creating shared memory
+    segment`, `DataLoader worker is killed by signal: Bus error`, `Insufficient shared memory (shm)`,
+    `unable to write to file </torch_...>`.
+
+    ## Why it happens
+    Containers get 64 MB of `/dev/shm` unless told otherwise. NCCL puts its buffers there, DataLoader workers
+    their batches. Touching a page that cannot be had gives SIGBUS.
+
+    ## How we know
+    The call that failed is one on shared memory, or a process died of SIGBUS, which little else gives.
+
+    ## What to do
+    Give the container or pod more shared memory, or use less of it.
+
+    ## When this is wrong
+    `unable to open shared memory object` can be the limit on open files; a memory-mapped file that was
+    truncated while in use also gives SIGBUS.
+    """
+    said = once_a_line(e for e in seen.all(SharedMemoryExhausted) if not seen.survived(e))
+    bus: list[Evidence[Fact]] = [
+        e
+        for e in seen.all(LoaderWorkerDied)
+        if e.fact.signal in ("Bus error", "SIGBUS") and not seen.survived(e)
+    ]
+    if said:
+        path = next((e.fact.path for e in said if e.fact.path), None)
+        only_opened = all("unable to open shared memory object" in e.quote for e in said)
+        unsure = only_opened and bool(seen.all(LimitReached))
+        yield Found(
+            title=f"{who(said)} could not get shared memory{f' for {path}' if path else ''}",
+            because="what ranks and loader workers share through /dev/shm did not fit into it",
+            evidence=(*said, *bus),
+            confidence=Confidence.SUPPORTED if unsure else None,
+            standing=Standing.EXCEPTION if unsure else None,
+            fixes=_FIXES,
+        )
+        return
+    if bus:
+        yield Found(
+            title=f"a data-loader worker of {who(tuple(bus))} died of a bus error, as when /dev/shm is full",
+            because="a page of shared memory that cannot be had gives SIGBUS; little else does",
+            evidence=tuple(bus),
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    struck: list[Evidence[Fact]] = [e for e in seen.all(FatalSignal) if e.fact.signal == "SIGBUS"]
+    struck += [e for e in seen.all(ProcessExited) if ended_by(e.fact, "SIGBUS")]
+    if struck:
+        yield Found(
+            title=f"{who(tuple(struck))} died of a bus error, as when /dev/shm is full",
+            because="SIGBUS mostly means that a page of shared memory could not be had",
+            evidence=tuple(struck),
+            confidence=Confidence.HYPOTHESIS,
+            standing=Standing.EXCEPTION,
+            fixes=_FIXES,
+        )

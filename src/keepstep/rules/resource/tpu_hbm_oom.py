@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RST001: a TPU's memory ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.exceptions import ranks_told, went_on
+
+
+@rule(
+    id="RST001",
+    cause=Cause.RESOURCE_TPU_HBM_OOM,
+    needs=(DeviceMemoryExhausted,),
+    explains=(
+        Cause.RESOURCE_GPU_OOM,
+        Cause.COMPILE_PROGRAM_LIMIT_EXCEEDED,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.USER_CODE_EXCEPTION,
+    ),
+)
+def tpu_hbm_oom(seen: EvidenceSet) -> Iterator[Found]:
+    """A program did not fit into a TPU's memory (HBM).
+
+    ## What it looks like
+    `Ran out of memory in memory space hbm. Used 8.41G of 8.00G hbm`, `RESOURCE_EXHAUSTED: Attempting to
+    reserve ... That was not possible`, while compiling, loading or running a step.
+
+    ## Why it happens
+    Parameters, optimizer state and activations of one core need more than its HBM holds. Shapes are
+    padded to tiles of 8 by 128, so that small dimensions can cost many times their size.
+
+    ## How we know
+    The TPU compiler adds up what the program needs before it runs, and says both figures.
+
+    ## What to do
+    Lower the batch of each core, shard the state over more cores, rematerialise activations, use bfloat16.
+
+    ## When this is wrong
+    If another process uses the same chips, their memory is the smaller part that is left.
+    """
+    full = tuple(e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "tpu" and not went_on(seen, e))
+    if not full:
+        return
+    used = next((e.fact for e in full if e.fact.requested and e.fact.capacity), None)
+    asked = next((e.fact.requested for e in full if e.fact.requested), None)
+    if used is not None:
+        detail = f": it needed {used.requested} of {used.capacity}"
+    else:
+        detail = f" when it asked for {asked}" if asked else ""
+    yield Found(
+        title=f"the program did not fit into the TPU's memory{detail}",
+        because="the TPU's own compiler or allocator reports that HBM does not hold what the program needs",
+        evidence=full,
+        ranks=ranks_told(seen, full),
+        fixes=(
+            Fix(do="lower the batch of each core", safety=Safety.CHANGES_RESULTS),
+            Fix(do="shard parameters and optimizer state over more cores, or use a TPU with more memory"),
+            Fix(do="rematerialise activations", command="jax.checkpoint / torch_xla.utils.checkpoint"),
+            Fix(
+                do="look at the largest allocations that the message lists: padding of small dimensions is shown there"
+            ),
+        ),
+    )

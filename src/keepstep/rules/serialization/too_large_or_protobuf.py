@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SER001: a message or graph was too large for its encoding, or could not be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.training import MessageTooLarge
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.exceptions import ranks_told, went_on
+
+
+@rule(
+    id="SER001",
+    cause=Cause.SERIALIZATION_TOO_LARGE_OR_PROTOBUF,
+    needs=(MessageTooLarge,),
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.RESOURCE_GPU_OOM,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+    ),
+)
+def too_large_or_protobuf(seen: EvidenceSet) -> Iterator[Found]:
+    """A graph, message or object was larger than its encoding allows, or could not be decoded.
+
+    ## What it looks like
+    `GraphDef cannot be larger than 2GB`, `Cannot serialize protocol buffer ... larger than the limit
+    (2147483647 bytes)`, gRPC's `Received message larger than max`, `cannot serialize a bytes object
+    larger than 4 GiB`, `Error parsing message`.
+
+    ## Why it happens
+    Data or weights became constants of the graph, or a whole dataset is sent or pickled to other
+    processes. Protocol buffers end at 2 GB, gRPC's default at 4 MB, old pickle protocols at 4 GiB.
+
+    ## How we know
+    The serialiser names its limit.
+
+    ## What to do
+    Keep data out of the graph (files, generators, variables), or send it in parts.
+
+    ## When this is wrong
+    A parsing error can also come from files or programs of different versions.
+    """
+    large = tuple(e for e in seen.all(MessageTooLarge) if not went_on(seen, e))
+    if not large:
+        return
+    size = next((e.fact.size for e in large if e.fact.size), None)
+    what = next((e.fact.what for e in large if e.fact.what), None) or "a message"
+    decoded = all("arsing" in e.quote or "Decode" in e.quote or "parse" in e.quote for e in large)
+    yield Found(
+        title=f"{what} could not be decoded" if decoded else f"{what} was too large to be serialised{_of(size)}",
+        because=(
+            "the decoder reports that the bytes are not the message it expects"
+            if decoded
+            else "the serialiser reports that its size limit was passed"
+        ),
+        evidence=large,
+        ranks=ranks_told(seen, large),
+        fixes=(
+            Fix(do="feed data by files or a generator; do not turn arrays into constants of the graph"),
+            Fix(do="raise gRPC's limit where it is yours", command="grpc.max_receive_message_length = -1"),
+            Fix(do="pickle with protocol 4 or higher, and let each process load its own part"),
+        ),
+    )
+
+
+def _of(size: str | None) -> str:
+    if size is None:
+        return ""
+    return (
+        f" ({int(size) / 1e9:.2f} GB)"
+        if size.isdigit() and len(size) > 8
+        else f" ({size} bytes)"
+        if size.isdigit()
+        else f" (limit {size})"
+    )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SLO002: steps wait for data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.training import Slowness
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+
+
+@rule(
+    id="SLO002",
+    cause=Cause.SLOW_INPUT_BOUND,
+    needs=(Slowness,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def input_bound(seen: EvidenceSet) -> Iterator[Found]:
+    """Most of each step is spent waiting for data.
+
+    ## What it looks like
+    `data_time` is nearly as long as `time` in the log, or a profiler says that the program is input-bound.
+
+    ## Why it happens
+    Too few loader workers, decoding on the critical path, or storage that is slow or far away.
+
+    ## How we know
+    The run prints how long a step took and how much of that it waited for its batch.
+
+    ## What to do
+    Add loader workers, prefetch, cache or pre-decode the data, move it to local disks.
+
+    ## When this is wrong
+    The first steps of an epoch wait for data in every run.
+    """
+    slow = [e for e in seen.all(Slowness) if e.fact.what == "input"]
+    if len(slow) < 8:
+        return
+    detail = next((e.fact.detail for e in slow if e.fact.detail), None)
+    yield Found(
+        title="most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
+        because="the printed time to get a batch is most of the time of a step",
+        evidence=tuple(slow[:8]),
+        fixes=(
+            Fix(
+                do="load with more workers, and keep them",
+                command="DataLoader(..., num_workers=8, persistent_workers=True, pin_memory=True)",
+            ),
+            Fix(
+                do="with tf.data, parallelise and prefetch",
+                command="ds.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
+            ),
+        ),
+    )

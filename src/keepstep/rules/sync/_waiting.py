@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for whom: what several rules of this family ask of time-outs and progress."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+
+NEAR = 4
+"""Lines between a watchdog's words and the status that belongs to them."""
+
+BUSY = (Phase.SAVING, Phase.EVALUATING, Phase.LOADING, Phase.RESTORING, Phase.COMPILING, Phase.STOPPING_EARLY)
+
+
+def who(evidence: Evidence[Fact]) -> int | None:
+    """The global rank: a rank within a group and a local rank are never larger than it."""
+    stated = evidence.fact.rank
+    printed = evidence.rank.index if evidence.rank is not None else None
+    if stated is None or printed is None:
+        return stated if printed is None else printed
+    return max(stated, printed)
+
+
+def waiting(seen: EvidenceSet) -> dict[int, list[Evidence[CollectiveTimeout]]]:
+    """Time-outs by the rank that had them, in order."""
+    found: dict[int, list[Evidence[CollectiveTimeout]]] = defaultdict(list)
+    for evidence in seen.all(CollectiveTimeout):
+        rank = who(evidence)
+        if rank is not None:
+            found[rank].append(evidence)
+    for heard in seen.all(TimeoutHeardOf):
+        if heard.fact.of is not None:
+            found.setdefault(heard.fact.of, [])
+    return dict(found)
+
+
+def group_of(seen: EvidenceSet, evidence: Evidence[CollectiveTimeout]) -> str | None:
+    """The process group of a time-out: its own words, or the status line next to it."""
+    if evidence.fact.group is not None:
+        return evidence.fact.group
+    for near in seen.near(evidence, CollectiveProgress, after=NEAR):
+        if near.fact.group is not None and near.fact.rank == evidence.fact.rank:
+            return near.fact.group
+    return None
+
+
+def never_entered(seen: EvidenceSet) -> tuple[int, ...]:
+    """Ranks whose last collective is before the one in which others of the same group wait."""
+    groups: dict[str | None, dict[int, CollectiveProgress]] = defaultdict(dict)
+    for evidence in seen.all(CollectiveProgress):
+        rank = who(evidence)
+        if rank is not None:
+            groups[evidence.fact.group].setdefault(rank, evidence.fact)
+    absent: list[int] = []
+    for ranks in groups.values():
+        stuck = [
+            f.last_completed + 1
+            for f in ranks.values()
+            if f.last_completed is not None
+            and f.last_enqueued is not None
+            and f.last_enqueued > f.last_completed
+        ]
+        if not stuck:
+            continue
+        least = min(stuck)
+        absent.extend(r for r, f in ranks.items() if f.last_enqueued is not None and f.last_enqueued < least)
+    return tuple(dict.fromkeys(absent))
+
+
+def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:
+    """What ranks that did not time out said they were doing, the latest of each."""
+    found: dict[int | None, Evidence[Fact]] = {}
+    for phase in seen.all(PhaseSeen):
+        if phase.fact.phase in BUSY and who(phase) not in timed_out:
+            found[who(phase)] = phase
+    for step in seen.all(StepSeen):
+        if who(step) is not None and who(step) not in timed_out:
+            found.setdefault(who(step), step)
+    return tuple(found.values())
+
+
+def others(seen: EvidenceSet, timed_out: set[int]) -> tuple[int, ...]:
+    """Ranks of the world that are not among those that timed out, as far as the world is known."""
+    known = set(seen.ranks) | timed_out
+    size = seen.world_size or (max(known) + 1 if known else 0)
+    return tuple(r for r in range(min(size, 4096)) if r not in timed_out)

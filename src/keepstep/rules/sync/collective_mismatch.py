@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN001: ranks ran different collectives at the same place."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveProgress, CollectiveTimeout, GroupShutDown
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._waiting import group_of, waiting, who
+
+_VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHER_V", "ALLGATHERV")
+
+_FIXES = (
+    Fix(
+        do="let the framework compare every collective between ranks and name the line",
+        command="TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
+    ),
+    Fix(
+        do="make every rank run the same layers, branches and number of steps; share decisions such as stopping by a broadcast"
+    ),
+)
+
+
+@rule(
+    id="SYN001",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(CollectiveMismatch, CollectiveTimeout, GroupShutDown),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+    ),
+)
+def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks ran different collectives, or the same with different sizes, at the same place.
+
+    ## What it looks like
+    `Detected mismatch between collectives on ranks`, gloo's `op.preamble.length <= op.nbytes`, NCCL's
+    `Mismatched collective detected`; or watchdog time-outs that show, for one sequence number, an
+    `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another; or ranks that
+    find the group shut down because one had stopped earlier.
+
+    ## Why it happens
+    A branch that depends on the rank or on its data (an empty batch, a missing modality, a layer that is
+    skipped, early stopping decided by one rank) makes one rank run other collectives than the rest.
+
+    ## How we know
+    The library compared them and said so, or the time-outs of the ranks themselves differ in
+    operation or size at the same sequence number of the same group.
+
+    ## What to do
+    Run once with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; make the branch the same on all ranks.
+
+    ## When this is wrong
+    Sequence numbers count per process group: time-outs of different groups must not be compared. Where the
+    group is not printed we take equal numbers to be of the same group.
+    """
+    said = [e for e in seen.all(CollectiveMismatch) if not seen.survived(e)]
+    if said:
+        yield _said(said)
+        return
+    found = _by_sequence(seen) or _out_of_step(seen) or _left_early(seen)
+    if found is not None:
+        yield found
+
+
+def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
+    prints: dict[int, str] = {}
+    for e in said:
+        if e.fact.rank is not None and e.fact.left:
+            prints[e.fact.rank] = e.fact.left
+        if e.fact.other_rank is not None and e.fact.right:
+            prints[e.fact.other_rank] = e.fact.right
+    culprits = _odd(prints) or tuple(prints)
+    if not culprits:
+        culprits = tuple(dict.fromkeys(e.fact.other_rank for e in said if e.fact.other_rank is not None))
+    if not culprits:
+        culprits = tuple(dict.fromkeys(r for e in said if (r := who(e)) is not None))
+    first = said[0].fact
+    sides = f": {first.left} against {first.right}" if first.left and first.right else ""
+    return Found(
+        title=f"ranks ran different collectives at the same place{sides}",
+        because="the library compared what the ranks were running and found that it differs",
+        evidence=tuple(said),
+        ranks=culprits if len(culprits) <= 2 else (),
+        fixes=_FIXES,
+    )
+
+
+def _odd(prints: dict[int, str]) -> tuple[int, ...]:
+    """The ranks that are alone with what they ran, where most others agree."""
+    if len(prints) < 3:
+        return ()
+    common, votes = Counter(prints.values()).most_common(1)[0]
+    return tuple(r for r, p in prints.items() if p != common) if votes * 2 > len(prints) else ()
+
+
+def _by_sequence(seen: EvidenceSet) -> Found | None:
+    """Time-outs with one sequence number and different operations or sizes."""
+    places: dict[tuple[str | None, int], dict[int, Evidence[CollectiveTimeout]]] = defaultdict(dict)
+    for rank, events in waiting(seen).items():
+        for e in events:
+            fact = e.fact
+            if fact.seq is None or fact.op is None or fact.op.upper().startswith(_VARY):
+                continue
+            places[group_of(seen, e), fact.seq].setdefault(rank, e)
+    _join_unknown(places)
+    for (_, seq), ranks in places.items():
+        prints = {
+            r: f"{e.fact.op}[{'' if e.fact.numel_in is None else e.fact.numel_in}]" for r, e in ranks.items()
+        }
+        if len(set(prints.values())) < 2 or _only_sizes_missing(prints):
+            continue
+        culprits = _odd(prints) or _least_far(seen, tuple(ranks)) or tuple(ranks)
+        left, right = list(dict.fromkeys(prints.values()))[:2]
+        return Found(
+            title=f"at collective {seq} ranks ran different things: {left} and {right}",
+            because=f"the time-outs of collective {seq} differ between ranks; {say_ranks(culprits)} is out of line",
+            evidence=tuple(ranks.values()),
+            ranks=culprits if len(culprits) <= 2 else (),
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+    return None
+
+
+def _join_unknown(places: dict[tuple[str | None, int], dict[int, Evidence[CollectiveTimeout]]]) -> None:
+    """A time-out whose group is not printed goes with the one group that has the same number."""
+    for group, seq in [key for key in places if key[0] is None]:
+        same = [key for key in places if key[0] is not None and key[1] == seq]
+        if len(same) == 1:
+            for rank, e in places.pop((group, seq)).items():
+                places[same[0]].setdefault(rank, e)
+
+
+def _only_sizes_missing(prints: dict[int, str]) -> bool:
+    """Whether they differ only because some lines do not print the size."""
+    return len({p.partition("[")[0] for p in prints.values()}) == 1 and any(
+        p.endswith("[]") for p in prints.values()
+    )
+
+
+def _least_far(seen: EvidenceSet, among: tuple[int, ...]) -> tuple[int, ...]:
+    last: dict[int, int] = {}
+    for e in seen.all(CollectiveProgress):
+        rank = who(e)
+        if rank in among and e.fact.last_enqueued is not None:
+            last.setdefault(rank, e.fact.last_enqueued)
+    if len(last) < 2 or len(set(last.values())) < 2:
+        return ()
+    least = min(last.values())
+    return tuple(r for r, n in last.items() if n == least)
+
+
+def _out_of_step(seen: EvidenceSet) -> Found | None:
+    """Every rank waits, each in another collective of the default group."""
+    first: dict[int, Evidence[CollectiveTimeout]] = {}
+    for rank, events in waiting(seen).items():
+        for e in events:
+            if e.fact.seq is not None and e.fact.op is not None and e.fact.op != "HEARTBEAT":
+                first.setdefault(rank, e)
+    groups = {group_of(seen, e) for e in first.values()}
+    if len(first) < 2 or len(groups) > 1:
+        return None
+    kinds = {(e.fact.seq, e.fact.op) for e in first.values()}
+    if len({seq for seq, _ in kinds}) < 2 or len({op for _, op in kinds}) < 2:
+        return None
+    least = min(e.fact.seq or 0 for e in first.values())
+    behind = tuple(r for r, e in first.items() if e.fact.seq == least)
+    if len(behind) * 2 > len(first) and len(first) > 2:
+        ahead = tuple(r for r in first if r not in behind)
+        behind = ahead
+    return Found(
+        title="ranks waited in different collectives for each other",
+        because=f"{say_ranks(behind)} waited in another collective than the rest, which seems to be a different path through the program",
+        evidence=tuple(first.values()),
+        ranks=behind if len(behind) <= 2 else (),
+        confidence=Confidence.SUPPORTED,
+        standing=Standing.SYMPTOM,
+        fixes=_FIXES,
+    )
+
+
+def _left_early(seen: EvidenceSet) -> Found | None:
+    """The group was shut down because one rank had stopped or finished before the others."""
+    shut = seen.all(GroupShutDown)
+    if not shut:
+        return None
+    blamed = {who(e) for e in shut}
+    for phase in (Phase.STOPPING_EARLY, Phase.FINISHED):
+        left = [
+            e
+            for e in seen.all(PhaseSeen)
+            if e.fact.phase is phase and (who(e) is None or who(e) not in blamed)
+        ]
+        if left:
+            culprits = tuple(dict.fromkeys(r for e in left if (r := who(e)) is not None))
+            verb = "stopped early" if phase is Phase.STOPPING_EARLY else "finished"
+            return Found(
+                title=f"{say_ranks(culprits)} {verb} while other ranks went on to the next collective",
+                because="the others asked for a collective after a rank had left, so the group was shut down under them",
+                evidence=(*left[-1:], *shut[:3]),
+                ranks=culprits if len(culprits) <= 2 else (),
+                confidence=Confidence.SUPPORTED,
+                standing=Standing.MECHANISM if phase is Phase.STOPPING_EARLY else Standing.SYMPTOM,
+                fixes=_FIXES,
+            )
+    return None

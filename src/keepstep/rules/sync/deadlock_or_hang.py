@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN002: ranks waited in a collective that others never entered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, PeerLost
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing, TimeoutHeardOf
+from keepstep.core.facts.training import PhaseSeen
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._waiting import never_entered, occupied, others, waiting, who
+
+
+@rule(
+    id="SYN002",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(CollectiveTimeout, TimeoutHeardOf, RanksMissing),
+    standing=Standing.SYMPTOM,
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
+)
+def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks waited in a collective until their time limit, because another rank did not come.
+
+    ## What it looks like
+    `Watchdog caught collective operation timeout`, `Timed out waiting 1800000ms for recv operation`,
+    `Rank 2 failed to pass monitoredBarrier`, `Received a dump signal due to a collective timeout`.
+
+    ## Why it happens
+    One rank does something the others do not wait for: it prepares data, evaluates, saves or logs behind
+    `if rank == 0`, with a collective inside or around it; it is stuck in its loader or in a lock; or it
+    has died without a word.
+
+    ## How we know
+    A time-out names who waited. Who was waited for is the rank that the barrier names, the one whose last collective
+    is behind, the one that only heard of the time-out, or the one that was busy with something else.
+
+    ## What to do
+    Look at what the named rank was doing; move collectives out of rank-dependent branches, or let all ranks
+    take part; raise the time limit if the work is legitimate but long.
+
+    ## When this is wrong
+    A broken link or GPU makes every rank wait in the same collective; then nobody is missing.
+    """
+    missing = [e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e)]
+    timed = {rank: events for rank, events in waiting(seen).items()}
+    events: list[Evidence[Fact]] = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e)]
+    heard = list(seen.all(TimeoutHeardOf))
+    if not (missing or events or heard):
+        return
+    if not missing and not _certain(events) and not heard and (seen.all(PeerLost) or seen.all(ConnectFailed)):
+        return
+    culprits, how, extra = _culprits(seen, missing, set(timed))
+    waited = _limit(events)
+    op = _operation(events)
+    if culprits:
+        title = f"{say_ranks(culprits)} did not come to {op}; {_waiters(timed, culprits)} waited {waited}"
+    else:
+        title = f"{_waiters(timed, ())} waited {waited} in {op} until the time limit"
+    evidence = (*missing[:3], *events[:6], *heard[:3], *extra)
+    yield Found(
+        title=title,
+        because=how,
+        evidence=tuple({id(e): e for e in evidence}.values()),
+        ranks=culprits if len(culprits) <= 2 else (),
+        confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
+        fixes=(
+            Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
+            Fix(
+                do="look for collectives, barriers, saves or evaluations behind `if rank == 0`, and let all ranks take part"
+            ),
+            Fix(
+                do="if the rank was only slow, raise the time limit",
+                command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
+                safety=Safety.SAFE,
+            ),
+        ),
+    )
+
+
+def _certain(events: list[Evidence[Fact]]) -> bool:
+    """Whether a time limit is spoken of, not just a failed operation."""
+    return any(
+        isinstance(e.fact, CollectiveTimeout) and (e.fact.op or e.fact.timeout_ms or e.fact.seq)
+        for e in events
+    )
+
+
+def _culprits(
+    seen: EvidenceSet, missing: list[Evidence[RanksMissing]], timed: set[int]
+) -> tuple[tuple[int, ...], str, tuple[Evidence[Fact], ...]]:
+    if missing:
+        named = tuple(dict.fromkeys(r for e in missing for r in e.fact.missing))
+        return named, f"the waiting rank names {say_ranks(named)} as the one that did not arrive", ()
+    absent = tuple(r for r in never_entered(seen) if r not in timed)
+    if absent:
+        return (
+            absent,
+            f"the last collective of {say_ranks(absent)} comes before the one in which the others waited",
+            (),
+        )
+    heard = [e for e in seen.all(TimeoutHeardOf) if (rank := who(e)) is not None and rank not in timed]
+    ranks = tuple(dict.fromkeys(r for e in heard if (r := who(e)) is not None))
+    if ranks and (len(ranks) <= 2 or not timed):
+        return (
+            ranks,
+            f"{say_ranks(ranks)} only heard of the time-out, so was not in the collective itself",
+            tuple(heard[:2]),
+        )
+    busy = occupied(seen, timed)
+    known = tuple(dict.fromkeys(r for e in busy if (r := who(e)) is not None))
+    if known and len(known) <= 2:
+        return known, f"{say_ranks(known)} was busy with something else while the others waited", busy[:2]
+    rest = others(seen, timed)
+    unnamed = [e for e in busy if who(e) is None and isinstance(e.fact, PhaseSeen)]
+    if unnamed and 0 not in timed:
+        doing = unnamed[-1].fact
+        what = doing.phase.value if isinstance(doing, PhaseSeen) else "something else"
+        return (0,), f"rank 0 did not time out; the run was {what} just before", tuple(unnamed[-1:])
+    if rest and len(rest) <= 2 and timed:
+        return rest, f"{say_ranks(rest)} is the only one that did not time out", ()
+    if timed and 0 not in timed:
+        return (
+            (0,),
+            "rank 0 did not time out while others did: work done only on rank 0 is the usual reason",
+            (),
+        )
+    if timed and not rest:
+        return (), "all ranks waited in a collective: nobody is known to be missing", ()
+    return (), "the ranks that are heard of waited; who did not come is not shown", ()
+
+
+def _limit(events: list[Evidence[Fact]]) -> str:
+    limits = [
+        e.fact.timeout_ms for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.timeout_ms
+    ]
+    return duration(limits[0] / 1000) if limits else "in vain"
+
+
+def _operation(events: list[Evidence[Fact]]) -> str:
+    for e in events:
+        if isinstance(e.fact, CollectiveTimeout) and e.fact.op and e.fact.op != "HEARTBEAT":
+            return f"{e.fact.op} {e.fact.seq}" if e.fact.seq is not None else e.fact.op
+    return "a collective"
+
+
+def _waiters(timed: dict[int, list[Evidence[CollectiveTimeout]]], culprits: tuple[int, ...]) -> str:
+    names = [r for r in timed if r not in culprits]
+    return say_ranks(names) if names else "others"

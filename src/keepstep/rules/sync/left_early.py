@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN050: one rank decided by itself to stop, and the others went on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+
+@rule(
+    id="SYN050",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(PhaseSeen,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
+    ),
+)
+def left_early(seen: EvidenceSet) -> Iterator[Found]:
+    """One rank decided by itself to stop, while the others went on to the next collective.
+
+    ## What it looks like
+    A rank prints `Early stopping conditions are met`; then the others find the group shut down, time out
+    in a collective or lose that peer.
+
+    ## Why it happens
+    Only one rank evaluates, and its decision to stop is not shared with the others.
+
+    ## How we know
+    Some ranks said that they stop, others did not, and those others then failed in a collective.
+
+    ## What to do
+    Broadcast the decision, so that all ranks leave the loop at the same step.
+
+    ## When this is wrong
+    All ranks stop at one step, and the failure afterwards has a reason of its own.
+    """
+    stops = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.STOPPING_EARLY and not seen.survived(e)]
+    if not stops:
+        return
+    kinds = (GroupShutDown, CollectiveTimeout, RanksMissing, PeerLost)
+    stopped = {e.who for e in stops}
+    stuck = [
+        e for kind in kinds for e in seen.all(kind)
+        if e.who is None or e.who not in stopped or None in stopped
+    ]  # fmt: skip
+    if not stuck:
+        return
+    ranks = tuple(sorted(n for n in stopped if n is not None))
+    yield Found(
+        title=f"{say_ranks(ranks) if ranks else 'one rank'} stopped early, the others went on and found it gone",
+        because="the decision to stop was taken on one rank and not shared with the others",
+        evidence=(*stops[:2], *stuck[:4]),
+        ranks=ranks or None,
+        fixes=(
+            Fix(
+                do="share the decision, so that all ranks stop at the same step",
+                command="stop = torch.tensor(stop); dist.broadcast(stop, 0)  # Horovod: hvd.broadcast(stop, 0)",
+            ),
+        ),
+    )

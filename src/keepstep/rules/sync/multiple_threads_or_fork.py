@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN004: a process was forked, or used from several threads, where the library forbids it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="SYN004",
+    cause=Cause.SYNC_MULTIPLE_THREADS_OR_FORK,
+    needs=(ForkOrThread,),
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+)
+def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
+    """A process was forked after its library had started, or used from several threads at once.
+
+    ## What it looks like
+    `Cannot re-initialize CUDA in forked subprocess`, `os.fork() is incompatible with multithreaded code`,
+    complaints about calls from several threads.
+
+    ## Why it happens
+    CUDA, JAX, gRPC and most collective libraries keep threads and locks that a forked child does not
+    have. The first use in the child fails, or waits for ever.
+
+    ## How we know
+    The library refused; or it warned, and the run hung afterwards.
+
+    ## What to do
+    Start child processes with `spawn` or `forkserver`, and touch the device only in the child.
+
+    ## When this is wrong
+    A warning alone is harmless in most runs; it counts only where the run hung.
+    """
+    refused = [e for e in seen.all(ForkOrThread) if e.fact.fatal and not seen.survived(e)]
+    warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
+    fixes = (
+        Fix(
+            do="start child processes by spawn",
+            command="torch.multiprocessing.set_start_method('spawn', force=True)",
+        ),
+        Fix(
+            do="keep the device out of data loader workers, or use no workers to confirm",
+            command="DataLoader(..., num_workers=0)",
+        ),
+    )
+    if refused:
+        yield Found(
+            title=f"{refused[0].fact.what}, which the library refused",
+            because="the library had started before the fork, or was called from several threads, and says that it cannot go on",
+            evidence=tuple(refused),
+            fixes=fixes,
+        )
+    elif warned and seen.all(CollectiveTimeout):
+        yield Found(
+            title=f"{warned[0].fact.what}, and the run hung later",
+            because="the library warned that this may deadlock; nothing else explains the hang",
+            evidence=(*warned, *seen.all(CollectiveTimeout)[:2]),
+            ranks=(),
+            confidence=Confidence.HYPOTHESIS,
+            standing=Standing.SYMPTOM,
+            fixes=fixes,
+        )

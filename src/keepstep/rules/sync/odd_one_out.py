@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN051: in a live job that stands still, the rank that the others wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from keepstep.core import wording
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
+from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.core.stacks import Kind, Wait, Whose, awaits_others, innermost_user, place, waits_in, whose
+
+BUSY = 0.5
+"""Of one core: a rank that computes this much is at work, however long it takes."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One live process: what it is, and where its main thread stood."""
+
+    process: Evidence[ProcessSeen]
+    stack: Evidence[StackDump] | None
+    wait: Wait | None
+    user: Frame | None
+
+    @property
+    def rank(self) -> int | None:
+        return self.process.who
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.rank}" if self.rank is not None else f"pid {self.process.fact.pid}"
+
+    @property
+    def evidence(self) -> tuple[Evidence[Fact], ...]:
+        return (self.process, *([self.stack] if self.stack is not None else []))
+
+    @property
+    def busy(self) -> bool:
+        process = self.process.fact
+        return bool(process.watched_s and process.cpu_s is not None and process.cpu_s > BUSY * process.watched_s)
+
+    @property
+    def slept(self) -> bool:
+        """Whether its main thread did not wake up while it was watched (once or twice is chance)."""
+        return self.process.fact.switches is not None and self.process.fact.switches <= 2
+
+    @property
+    def waits_for_others(self) -> bool:
+        return awaits_others(self.wait)
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        user = tuple((f.file, f.line) for f in self._frames if not f.is_native and whose(f) is Whose.USER)[:4]
+        return (self.wait, user)
+
+    @property
+    def _frames(self) -> tuple[Frame, ...]:
+        return self.stack.fact.frames if self.stack is not None else ()
+
+    @property
+    def where(self) -> str:
+        """``time.sleep at train.py:22 in step``."""
+        parts = []
+        if self.wait is not None:
+            parts.append(self.wait.name)
+        if self.user is not None:
+            parts.append(place(self.user))
+        elif self.wait is None and self._frames:
+            parts.append(place(self._frames[0]))
+        return " at ".join(parts) or "an unknown place"
+
+
+def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
+    """The live processes of each job."""
+    main = {e.fact.pid: e for e in seen.all(StackDump) if e.fact.living and e.fact.current}
+    others: dict[int | None, list[Evidence[StackDump]]] = defaultdict(list)
+    for stack in seen.all(StackDump):
+        if stack.fact.living and not stack.fact.current:
+            others[stack.fact.pid].append(stack)
+    found: dict[str | None, list[Seen]] = defaultdict(list)
+    for process in seen.all(ProcessSeen):
+        stack = main.get(process.fact.pid)
+        frames = stack.fact.frames if stack else ()
+        wait = _named_better(waits_in(frames), others[process.fact.pid])
+        found[process.fact.job].append(Seen(process, stack, wait, innermost_user(frames)))
+    yield from found.values()
+
+
+def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait | None:
+    """A wait for a device or a step is a wait for others if a thread behind it stands in a collective."""
+    if wait is None or (wait.kind is not Kind.DEVICE and not wait.vague):
+        return wait
+    for thread in threads:
+        behind = waits_in(f for f in thread.fact.frames if f.is_native)
+        if behind is not None and behind.kind is Kind.COLLECTIVE:
+            return behind
+    return wait
+
+
+def stands_still(job: list[Seen]) -> bool:
+    """Whether no rank of the job moved while it was watched.
+
+    Being met at the same line is not enough: a short loop always is. Either the ranks
+    that wait or the ones that hold them up must have slept through.
+    """
+    if not all(each.process.fact.still for each in job):
+        return False
+    waiting = [each for each in job if each.waits_for_others]
+    odd = [each for each in job if not each.waits_for_others]
+    if any(each.busy for each in odd):
+        return False
+    return (bool(odd) and all(each.slept for each in odd)) or (bool(waiting) and all(each.slept for each in waiting))
+
+
+def names(job: Iterable[Seen]) -> str:
+    members = list(job)
+    known = [each.rank for each in members if each.rank is not None]
+    return wording.ranks(known) if len(known) == len(members) else wording.listing(each.name for each in members)
+
+
+@rule(
+    id="SYN051",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(ProcessSeen,),
+    confidence=Confidence.SUPPORTED,
+)
+def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
+    """In a live job that stands still, one rank is elsewhere than the ranks that wait for it.
+
+    ## What it looks like
+    The job prints nothing more. Most ranks stand in the same collective, barrier or shutdown; one or a few
+    stand somewhere else: in a sleep, a lock, the input pipeline, a read, or they are stopped.
+
+    ## Why it happens
+    A collective ends only when every rank has come. A rank that is held up by something of its own (a
+    data loader, a lock, a remote file system, a debugger, a `SIGSTOP`, work that only rank 0 does) holds all.
+
+    ## How we know
+    The stacks of all processes were taken several times over some seconds. No rank moved between
+    the looks, and the named rank used no CPU time to speak of: a rank that computes is not called stuck.
+
+    ## What to do
+    Look at the named line. Free what it waits for, bring the work that only one rank does under a barrier
+    that all ranks reach, or give the slow part more time before the collective.
+
+    ## When this is wrong
+    A step that really takes longer than the time of watching, with its work on a device or another host.
+    Look again a minute later: a stuck rank will stand in the same line.
+    """
+    for job in jobs(seen):
+        stopped = [each for each in job if each.process.fact.state in ("T", "t")]
+        if stopped:
+            yield from _stopped(stopped, [each for each in job if each not in stopped])
+            continue
+        job = [each for each in job if each.wait is None or each.wait.kind is not Kind.CHILDREN] or job
+        if not stands_still(job):
+            continue
+        waiting = [each for each in job if each.waits_for_others]
+        odd = [each for each in job if not each.waits_for_others]
+        if not waiting:
+            yield from _in_the_kernel(odd)
+        elif odd:
+            yield from _odd(odd, waiting)
+        else:
+            yield from _all_wait(seen, job)
+
+
+def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
+    traced = all(each.process.fact.state == "t" for each in stopped)
+    how = "by a debugger or tracer" if traced else "by a signal (SIGSTOP)"
+    pids = " ".join(str(each.process.fact.pid) for each in stopped)
+    waiting = [each for each in others if each.waits_for_others]
+    rest = f" while {names(waiting)} waited in {_what(waiting)}" if waiting else ""
+    yield Found(
+        title=f"{names(stopped)} was stopped {how}{rest}",
+        because="a stopped process runs no code, and every collective waits for it",
+        evidence=tuple(e for each in (*stopped, *waiting) for e in each.evidence),
+        ranks=tuple(each.rank for each in stopped if each.rank is not None),
+        confidence=Confidence.ESTABLISHED,
+        fixes=(
+            Fix(do="detach the debugger") if traced else Fix(do="let it go on", command=f"kill -CONT {pids}", safety=Safety.NEEDS_OWNER),
+        ),
+    )
+
+
+def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
+    groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
+    for each in odd:
+        groups[each.signature].append(each)
+    for group in sorted(groups.values(), key=len)[:3]:
+        first = group[0]
+        process = first.process.fact
+        asleep = all(each.process.fact.switches == 0 for each in group)
+        in_kernel = process.state == "D"
+        where = first.where + (f" (uninterruptible, in the kernel's {process.waits_in or 'I/O'})" if in_kernel else "")
+        watched = wording.duration(process.watched_s or 0.0)
+        yield Found(
+            title=f"{names(group)} was stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
+            because=(
+                f"{names(waiting)} cannot go on before {names(group)} comes, and {names(group)} did not leave "
+                f"{first.where} in {watched}{' nor wake up once' if asleep else ''}"
+            ),
+            evidence=tuple(e for each in (*group, *waiting) for e in each.evidence),
+            ranks=tuple(each.rank for each in group if each.rank is not None),
+            confidence=Confidence.ESTABLISHED if asleep and first.wait is not None else Confidence.SUPPORTED,
+            fixes=_fixes(first),
+        )
+
+
+def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
+    """Nobody waits in a collective, but a process cannot be woken up."""
+    stuck = [each for each in odd if each.process.fact.state == "D"]
+    if stuck:
+        first = stuck[0]
+        yield Found(
+            title=f"{names(stuck)} was stuck in uninterruptible I/O at {first.where}",
+            because=f"the kernel held it in {first.process.fact.waits_in or 'I/O'} each time it was looked at",
+            evidence=tuple(e for each in stuck for e in each.evidence),
+            fixes=_fixes(first),
+        )
+
+
+def _all_wait(seen: EvidenceSet, job: list[Seen]) -> Iterator[Found]:
+    """Every rank here waits for others: somebody left early, or is missing."""
+    leaving = [each for each in job if each.wait is not None and each.wait.kind is Kind.LEAVING]
+    staying = [each for each in job if each not in leaving]
+    if leaving and staying:
+        yield Found(
+            title=f"{names(leaving)} was already in {_what(leaving)} while {names(staying)} waited in {_what(staying)}",
+            because=f"{names(leaving)} left the training before {names(staying)} had its last collective: their steps differ",
+            evidence=tuple(e for each in (*leaving, *staying) for e in each.evidence),
+            ranks=tuple(each.rank for each in leaving if each.rank is not None),
+            fixes=(Fix(do="give every rank the same number of steps (drop_last, Join, equal shards)", safety=Safety.CHANGES_RESULTS),),
+        )
+        return
+    if len({each.signature for each in job}) > 1 or any(each.busy for each in job):
+        return
+    here = {each.rank for each in job if each.rank is not None}
+    pids = {each.process.origin.source for each in job}
+    world = max((e.fact.size or 0 for e in seen.all(WorldSeen) if e.origin.source in pids), default=0)
+    missing = sorted(set(range(world)) - here)
+    vague = job[0].wait is not None and job[0].wait.vague
+    if not missing or len(here) != len(job) or vague:
+        return
+    yield Found(
+        title=f"{names(job)} waited in {_what(job)} for {wording.ranks(missing)}, which has no process on this host",
+        because=f"of {world} ranks only {len(job)} run here, all in the same place; the one they wait for died or is elsewhere",
+        evidence=tuple(e for each in job for e in each.evidence),
+        ranks=tuple(missing),
+        confidence=Confidence.HYPOTHESIS,
+        fixes=(Fix(do="look at the hosts of the other ranks too", command="keepstep why --live"),),
+    )
+
+
+def _what(waiting: list[Seen]) -> str:
+    known = dict.fromkeys(each.wait.name for each in waiting if each.wait is not None)
+    return wording.listing(list(known)[:2]) or "a collective"
+
+
+_ADVICE = {
+    Kind.SLEEP: "end the sleep, or let every rank do it",
+    Kind.LOCK: "find who holds the lock or fills the queue; the other threads of the process are in the report",
+    Kind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
+    Kind.FILE: "look at the file, socket or mount that it reads",
+    Kind.DEVICE: "look at the device of that rank",
+}
+
+
+def _fixes(first: Seen) -> tuple[Fix, ...]:
+    advice = _ADVICE.get(first.wait.kind) if first.wait is not None else None
+    if first.process.fact.state == "D":
+        advice = "look at the storage or mount behind it (NFS, FUSE, disk); the kernel log tells more"
+    looking = Fix(do="look at its whole stack again", command=f"pystack remote --native {first.process.fact.pid}")
+    return (Fix(do=advice), looking) if advice else (looking,)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN006: several ranks changed the same file or folder at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.sync import SharedStateRace
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+
+_MAKES = re.compile(r"^(?:mkdir|makedirs|symlink|link|rename|replace|move|copytree)$")
+_REMOVES = re.compile(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace|move|onerror|scandir)$")
+
+
+@rule(
+    id="SYN006",
+    cause=Cause.SYNC_RACE_ON_SHARED_STATE,
+    needs=(SharedStateRace, ExceptionRaised),
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+)
+def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
+    """Several ranks made, renamed or removed the same file, folder or cache at the same time.
+
+    ## What it looks like
+    `FileExistsError` from `makedirs` or `mkdir`, `FileNotFoundError` from `rename`, `remove` or `rmtree`,
+    `Directory not empty`, `Text file busy`, a lock file of a compiled extension that never goes away.
+
+    ## Why it happens
+    Every rank runs the same script: all of them prepare the output folder, download, unpack, compile or clean
+    up in the same shared place, and one comes second.
+
+    ## How we know
+    The failing call is one that only fails when somebody else was faster.
+
+    ## What to do
+    Do it on one rank and let the others wait at a barrier, or make the call tolerant
+    (`exist_ok=True`, `missing_ok=True`).
+
+    ## When this is wrong
+    A single process also fails so when the folder is left over from an earlier run.
+    """
+    told = [e for e in seen.all(SharedStateRace) if not seen.survived(e)]
+    raised = [e for e in seen.all(ExceptionRaised) if _race(e) and not e.fact.logged and not seen.survived(e)]
+    if not told and not raised:
+        return
+    evidence: tuple[Evidence[SharedStateRace] | Evidence[ExceptionRaised], ...] = (*told, *raised)
+    what = told[0].fact.what if told else shorten(raised[0].fact.message or raised[0].fact.type, 60)
+    yield Found(
+        title=f"ranks collided on shared state: {what}",
+        because="the call fails only if another process changed the same place at the same time",
+        evidence=evidence,
+        confidence=None if told else Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do="prepare shared folders, caches and downloads on one rank and let the others wait",
+                command="torch.distributed.barrier()",
+            ),
+            Fix(do="or make the call tolerant", command="os.makedirs(path, exist_ok=True)"),
+        ),
+    )
+
+
+def _race(evidence: Evidence[ExceptionRaised]) -> bool:
+    fact = evidence.fact
+    kind = fact.type.rpartition(".")[2]
+    functions = [f.function for f in fact.frames]
+    if kind == "FileExistsError":
+        return "File exists" in fact.message and (
+            not functions or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
+        )
+    if kind == "FileNotFoundError":
+        return any(_REMOVES.match(f) for f in functions[:3] + functions[-3:])
+    if kind in ("OSError", "PermissionError"):
+        return bool(re.search(r"Directory not empty|Text file busy|Stale file handle", fact.message))
+    return False

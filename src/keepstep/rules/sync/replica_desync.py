@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN005: replicas that must be equal were found to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.sync import ModelsDiffer, ReplicasDiffer
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.sync._waiting import who
+
+
+@rule(
+    id="SYN005",
+    cause=Cause.SYNC_REPLICA_DESYNC,
+    needs=(ModelsDiffer, ReplicasDiffer),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    ),
+)
+def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
+    """The model or its values differ between ranks that must hold the same.
+
+    ## What it looks like
+    `DDP expects same model across all ranks`, `appears not to match sizes of the same param in process 0`,
+    `gradients are inconsistent between workers`, parameter hashes that do not match.
+
+    ## Why it happens
+    Ranks build the model from different settings (vocabulary, classes, adapters, checkpoint), without a common
+    seed, or change it after it was wrapped; or one rank's update did not arrive.
+
+    ## How we know
+    The wrapper compared the ranks and says where they differ.
+
+    ## What to do
+    Build the model from the same configuration and checkpoint on every rank, before wrapping it.
+
+    ## When this is wrong
+    If another rank failed before it could send its shapes, the comparison reads rubbish.
+    """
+    models = [e for e in seen.all(ModelsDiffer) if not seen.survived(e)]
+    values = [e for e in seen.all(ReplicasDiffer) if not seen.survived(e)]
+    fixes = (
+        Fix(
+            do="print the number of parameters on each rank before wrapping",
+            command="print(rank, sum(p.numel() for p in model.parameters()))",
+        ),
+        Fix(
+            do="build the model from the same configuration, seed and checkpoint on every rank, then wrap it"
+        ),
+    )
+    if models:
+        detail = next((e.fact.detail for e in models if e.fact.detail), None)
+        ranks = tuple(dict.fromkeys(r for e in models if (r := who(e)) is not None))
+        yield Found(
+            title=f"ranks built different models{': ' + shorten(detail, 60) if detail else ''}",
+            because="the wrapper compared the parameters of the ranks and they do not match",
+            evidence=tuple(models),
+            ranks=ranks if len(ranks) <= 2 else (),
+            fixes=fixes,
+        )
+    elif values:
+        detail = next((e.fact.detail for e in values if e.fact.detail), "values")
+        ranks = tuple(dict.fromkeys(r for e in values if (r := who(e)) is not None))
+        yield Found(
+            title=f"{shorten(detail, 50)} differed between ranks that must be equal",
+            because="the run compared values between ranks and they do not agree",
+            evidence=tuple(values),
+            ranks=ranks if len(ranks) <= 2 else (),
+            fixes=fixes,
+        )

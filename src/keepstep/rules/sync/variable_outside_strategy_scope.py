@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN007: something was made outside of its strategy's scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.sync import OutsideScope
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+
+
+@rule(
+    id="SYN007",
+    cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE,
+    needs=(OutsideScope,),
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+)
+def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
+    """A variable, optimizer, metric or model was made or used outside of its strategy's scope.
+
+    ## What it looks like
+    `Trying to create optimizer slot variable under the scope for tf.distribute.Strategy, which is different from
+    the scope used for the original variable`, `was not created in the distribution strategy scope`,
+    `Mixing different tf.distribute.Strategy objects`.
+
+    ## Why it happens
+    A strategy mirrors only what is created inside `with strategy.scope():`. A model, optimizer or metric made
+    before or after it lives on one device only, or under another strategy.
+
+    ## How we know
+    TensorFlow compared the scopes and refused.
+
+    ## What to do
+    Create model, optimizer, metrics and restored checkpoints inside the scope, and compile there.
+
+    ## When this is wrong
+    Some libraries make variables lazily at the first call; then that call must be in the scope.
+    """
+    found = [e for e in seen.all(OutsideScope) if not seen.survived(e)]
+    if not found:
+        return
+    what = next((e.fact.what for e in found if e.fact.what), None)
+    yield Found(
+        title=f"{shorten(what, 50) if what else 'a variable'} was made outside of its strategy's scope",
+        because="TensorFlow found a variable that belongs to another strategy, or to none",
+        evidence=tuple(found),
+        fixes=(
+            Fix(
+                do="create model, optimizer and metrics inside the scope",
+                command="with strategy.scope(): model = build(); model.compile(...)",
+            ),
+        ),
+    )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN054: in a live job that stands still, ranks wait in different collectives."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from keepstep.core import wording
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import ProcessSeen
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.stacks import Kind
+from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
+
+
+@rule(id="SYN054", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED)
+def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """In a live job that stands still, ranks wait in different collectives of the same group.
+
+    ## What it looks like
+    The job prints nothing more, and every rank stands in a collective, but not in the same one: one
+    in `all_reduce` at one line, another in `broadcast` or `barrier` at another line.
+
+    ## Why it happens
+    A branch that depends on the rank or on the data (`if rank == 0:`, early stopping, a skipped batch)
+    made the ranks call different collectives, or the same ones in a different order.
+
+    ## How we know
+    The stacks of all processes were taken several times; none moved, and their collectives differ.
+
+    ## What to do
+    Let every rank call the same collectives in the same order; decide on branches together.
+
+    ## When this is wrong
+    Ranks of different process groups (pipeline or tensor parallel) rightly stand in different collectives
+    while they wait for a rank on another host.
+    """
+    for job in jobs(seen):
+        if len(job) < 2 or not stands_still(job) or not all(each.waits_for_others for each in job):
+            continue
+        if any(each.wait is None or each.wait.kind is not Kind.COLLECTIVE for each in job):
+            continue
+        groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
+        for each in job:
+            groups[each.signature].append(each)
+        if len(groups) < 2:
+            continue
+        ordered = sorted(groups.values(), key=len)
+        odd = ordered[0] if len(ordered[0]) < len(ordered[-1]) else None
+        sides = wording.listing(f"{names(group)} in {group[0].where}" for group in ordered[:3])
+        yield Found(
+            title=f"ranks waited in different collectives: {sides}",
+            because="each of these ends only when all ranks are in it, and no rank moved while the job was watched",
+            evidence=tuple(e for each in job for e in each.evidence),
+            ranks=tuple(each.rank for each in odd if each.rank is not None) if odd else None,
+            fixes=(Fix(do="let every rank reach the same collectives in the same order; look at the branch between these lines"),),
+        )

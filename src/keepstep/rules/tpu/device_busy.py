@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPU001: another process held the TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import TpuBusy
+from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.rule import rule
+from keepstep.rules.exceptions import ranks_told, went_on
+
+
+@rule(
+    id="TPU001",
+    cause=Cause.TPU_DEVICE_BUSY_IN_USE,
+    needs=(TpuBusy,),
+    explains=(
+        Cause.TPU_INITIALIZATION_FAILURE,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+    ),
+)
+def device_busy(seen: EvidenceSet) -> Iterator[Found]:
+    """The TPU could not be opened because another process held it.
+
+    ## What it looks like
+    `The TPU is already in use by process with pid`, `libtpu.so already in use by another process`,
+    `Device or resource busy` on `/dev/accel*` or `/dev/vfio/*`, or a lock file at `/tmp/libtpu_lockfile`.
+    JAX may then fall back to the CPU without an error.
+
+    ## Why it happens
+    One process at a time may hold a TPU's chips. A left-over of an earlier run, a notebook,
+    a second rank on the host, or a child that imported the library holds them; or a lock file was left behind.
+
+    ## How we know
+    libtpu or the kernel refused the device and says so.
+
+    ## What to do
+    End the process that holds the device; if there is none, remove the lock file.
+
+    ## When this is wrong
+    torch_xla with several processes prints the libtpu line from helper processes and trains on.
+    """
+    busy = tuple(e for e in seen.all(TpuBusy) if not went_on(seen, e))
+    if not busy:
+        return
+    pid = next((e.fact.pid for e in busy if e.fact.pid), None)
+    holder = f"process {pid}" if pid else "another process"
+    yield Found(
+        title=f"the TPU was already held by {holder}",
+        because=f"only one process may use a TPU's chips, and {holder} had them when this run wanted them",
+        evidence=busy,
+        ranks=ranks_told(seen, busy),
+        fixes=(
+            Fix(do="see who holds the chips", command="sudo lsof -w /dev/accel* /dev/vfio/*"),
+            Fix(do="end that process if it is a left-over", command=f"kill {pid or 'PID'}", safety=Safety.NEEDS_OWNER),
+            Fix(do="if none holds them, remove the lock file that was left", command="sudo rm -f /tmp/libtpu_lockfile"),
+        ),
+    )

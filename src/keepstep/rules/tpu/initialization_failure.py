@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPU002: the TPU system could not be set up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import TpuInitFailed
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import ranks_told, went_on
+
+SLOW_TO_START = "taking more than"
+
+
+@rule(
+    id="TPU002",
+    cause=Cause.TPU_INITIALIZATION_FAILURE,
+    needs=(TpuInitFailed,),
+    explains=(
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+    ),
+)
+def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
+    """The TPU system could not be set up.
+
+    ## What it looks like
+    `TPU initialization failed`, `Failed to initialize TPU system`, `No ba16c7433 device found`,
+    `Unable to initialize backend 'tpu'` raised as an error, or `TPU backend initialization is
+    taking more than 60 seconds` and then nothing.
+
+    ## Why it happens
+    The program was not started on every host of the slice; the slice's addresses or bounds (`TPU_WORKER_HOSTNAMES`,
+    `TPU_PROCESS_BOUNDS`) do not fit it; the process may not open the device files; or libtpu and framework do not fit.
+
+    ## How we know
+    The runtime says that its set-up failed. On a machine without TPUs, JAX merely notes at INFO that
+    the backend is not there; that is not counted.
+
+    ## What to do
+    Start the program on all hosts of the slice at once, with the same libtpu, and look at the reason given.
+
+    ## When this is wrong
+    If the chips were only busy or are ill, another finding says so and comes first.
+    """
+    failed = tuple(e for e in seen.all(TpuInitFailed) if not went_on(seen, e))
+    if not failed:
+        return
+    sure = tuple(e for e in failed if SLOW_TO_START not in e.fact.what)
+    shown = sure or failed
+    reason = shorten(shown[0].fact.what.strip(" :;."), 90)
+    yield Found(
+        title=f"the TPU system could not be set up: {reason}" if sure else "the TPU system did not finish its set-up",
+        because=(
+            "the TPU runtime gave up during its set-up"
+            if sure
+            else "set-up waits for all hosts of the slice, which is likely not running on all of them"
+        ),
+        evidence=failed,
+        ranks=ranks_told(seen, failed),
+        confidence=None if sure else Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do="start the program on every host of the slice at the same time",
+                command='gcloud compute tpus tpu-vm ssh NAME --worker=all --command="python train.py"',
+            ),
+            Fix(do="look at what the slice is said to be", command="env | grep -E '^(TPU|MEGASCALE|PJRT|XRT)_'"),
+            Fix(do="see that the device files are there and may be opened", command="ls -l /dev/accel* /dev/vfio/*"),
+        ),
+    )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""USR001: the program raised an exception of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks, shorten
+from keepstep.rules.exceptions import (
+    Raised,
+    chains,
+    is_of_peers,
+    is_wrapper,
+    only_logged,
+    ranks_told,
+    recognised,
+    short_type,
+    user_frame,
+    went_on,
+)
+
+
+@rule(
+    id="USR001",
+    cause=Cause.USER_CODE_EXCEPTION,
+    needs=(ExceptionRaised,),
+    standing=Standing.EXCEPTION,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+        Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+    ),
+)
+def code_exception(seen: EvidenceSet) -> Iterator[Found]:
+    """The program raised an exception for a reason of its own, and ended.
+
+    ## What it looks like
+    A Python traceback (`KeyError`, `AttributeError`, `AssertionError`, a rejected command-line argument)
+    on one or all ranks. The launcher then reports a failed child, and the other ranks lose their peer.
+
+    ## Why it happens
+    A bug or a wrong option in the training program, not in the cluster. Under several ranks a common kind is
+    code that asks the wrapped model for an attribute, or that handles ranks differently.
+
+    ## How we know
+    The exception was not caught, no known message of a library or of the system is in it, and
+    training did not go on after it. Exceptions that only report another failure are not counted.
+
+    ## What to do
+    Read the frame that is named: it is the innermost one of your own code.
+
+    ## When this is wrong
+    The exception can be a consequence of something that left no words, such as a file that another rank was to write.
+    """
+    groups: dict[tuple[str, str, str], list[Raised]] = {}
+    for chain in chains(seen):
+        if any(recognised(seen, each) for each in chain):
+            continue
+        own = [each for each in chain if not is_wrapper(each.fact) and not is_of_peers(each.fact)]
+        if len(own) < len(chain) and not own:
+            continue
+        told = own[-1]
+        if went_on(seen, told):
+            continue
+        place = user_frame(told.fact)
+        key = (short_type(told.fact), shorten(told.fact.message, 60), f"{place.file}:{place.line}" if place else "")
+        groups.setdefault(key, []).append(told)
+    sure = {key: found for key, found in groups.items() if not all(only_logged(seen, e) for e in found)}
+    for found in (sure or groups).values():
+        yield _found(seen, found)
+
+
+def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
+    first = raised[0]
+    fact = first.fact
+    frame = user_frame(fact)
+    where = f" in {_file(frame.file)}:{frame.line}" if frame and frame.file else ""
+    who = ranks_told(seen, tuple(raised))  # type: ignore[arg-type]
+    subject = f"{ranks(who)} raised" if who else "the program raised"
+    message = shorten(fact.message.split("\n")[0], 48)
+    title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")
+    return Found(
+        title=shorten(title, 150),
+        because="this exception was not caught and nothing in it is a known failure of the system or the cluster",
+        evidence=tuple(raised),
+        ranks=who,
+        confidence=None if fact.frames else Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do=f"look at {frame.file}, line {frame.line}, in {frame.function}"
+                if frame
+                else "look at the exception's own message; its frames are not in this log"
+            ),
+            Fix(
+                do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
+            ),
+        ),
+    )
+
+
+def _file(path: str | None) -> str:
+    return (path or "").replace("\\", "/").rpartition("/")[2]

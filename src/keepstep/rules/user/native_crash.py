@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""USR002: native code of the user crashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.stacks import Whose
+from keepstep.rules._crash import FALLOUT, blame, called_from, crashes, grouped, names, standing_of
+
+
+@rule(
+    id="USR002",
+    cause=Cause.USER_NATIVE_CRASH,
+    needs=(FatalSignal, NativeAbort, CoreDump),
+    explains=(*FALLOUT, Cause.FRAMEWORK_BUG_SEGFAULT),
+)
+def native_crash(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank was ended by a crash in native code that the user brought: an extension, ctypes, cffi.
+
+    ## What it looks like
+    `Segmentation fault`, exit code -11 or 139, a core file, or faulthandler's `Fatal Python error`. The other
+    ranks lose their peer or wait for it.
+
+    ## Why it happens
+    An own extension, a custom operator or a `ctypes` call read or wrote memory that is not its own: a null
+    pointer, a buffer that was freed or is too short, wrong argument types, a missing `argtypes`.
+
+    ## How we know
+    The innermost native frame that is not the system's lies in a library outside of the installed packages,
+    or the last Python lines go from the user's own file through `ctypes` or `cffi`.
+
+    ## What to do
+    Run the named line alone with the same inputs; build the extension with `-g -fsanitize=address`.
+
+    ## When this is wrong
+    Memory that another library had damaged earlier can strike here first.
+    """
+    found = [(crash, blamed) for crash in crashes(seen) if (blamed := blame(crash)).owner is Whose.USER]
+    for group, blamed in grouped(found):
+        first = group[0]
+        sure = blamed.confidence is not Confidence.HYPOTHESIS
+        yield Found(
+            title=f"{names(group)} crashed ({first.signal or 'abort'}) in {blamed.at}{called_from(first, blamed.at)}",
+            because=(
+                f"{names(group)} was ended by {first.how} in {blamed.at}, which is "
+                f"{'not of the framework nor of an installed package' if sure else 'perhaps an extension of your own'}"
+            ),
+            evidence=tuple(e for crash in group for e in crash.evidence),
+            ranks=tuple(c.rank for c in group if c.rank is not None) or None,
+            confidence=blamed.confidence,
+            standing=standing_of(seen, first, blamed),
+            fixes=(
+                Fix(do="look at the native code behind this line; run it alone with the same inputs"),
+                Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
+            ),
+        )

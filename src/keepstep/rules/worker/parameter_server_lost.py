@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""WRK002: a parameter server went away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.platform import ParameterServerLost
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting
+
+
+@rule(
+    id="WRK002",
+    cause=Cause.WORKER_PARAMETER_SERVER_LOST,
+    needs=(ParameterServerLost,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
+)
+def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
+    """A parameter server went away, and with it the variables that it held.
+
+    ## What it looks like
+    `UNAVAILABLE: Socket closed` or `Connection reset by peer` from `/job:ps/replica:0/task:0`, or the
+    coordinator's `Parameter server failure detected at PS task 0`.
+
+    ## Why it happens
+    The server's process was killed (memory, eviction, preemption) or its host was lost. Workers can be
+    replaced; a parameter server holds state, so the run cannot go on without a checkpoint.
+
+    ## How we know
+    The connection to a task of the job `ps` broke after it had stood. Where something says why that
+    process ended, that is reported instead.
+
+    ## What to do
+    Look at the parameter server's own log, give it more memory, and resume from a checkpoint.
+
+    ## When this is wrong
+    The server was never reached: then it is an address, a port or a firewall.
+    """
+    found = lasting(seen, ParameterServerLost)
+    never = [e for e in found if e.fact.how and ("connect to all" in e.fact.how or "refused" in e.fact.how)]
+    if not found or (len(never) == len(found) and not seen.all(StepSeen)):
+        return
+    member = next((e.fact.member for e in found if e.fact.member), None)
+    name = f"parameter server {member}" if member else "a parameter server"
+    yield Found(
+        title=f"{name} went away during training",
+        because="the connection to it broke after it had stood, and it holds the variables",
+        evidence=found[:8],
+        fixes=(
+            Fix(do="read the parameter server's own log and why it ended", command="kubectl describe pod PS_POD"),
+            Fix(do="resume from the last checkpoint, with the server given more memory", safety=Safety.NEEDS_OWNER),
+        ),
+    )

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""WRK001: a member came back as a new process while the others still knew the old one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import RendezvousClosed
+from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, lasting
+
+
+@rule(
+    id="WRK001",
+    cause=Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+    needs=(MemberRestarted, RendezvousClosed),
+    standing=Standing.SYMPTOM,
+    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.SYNC_COLLECTIVE_MISMATCH,
+              Cause.WORKER_PARAMETER_SERVER_LOST),
+)
+def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
+    """A member came back as a new process while the others still knew the old one.
+
+    ## What it looks like
+    `unexpectedly tried to connect with a different incarnation. It has likely restarted`, `Unable to find a
+    context_id matching the specified one`, `Your worker job was probably restarted`, or a rendezvous that was
+    already closed when an agent came back to it.
+
+    ## Why it happens
+    A scheduler or supervisor restarted one task alone. The state that the group shares (sessions, contexts,
+    communicators) belongs to the process that died, and the new one cannot join it.
+
+    ## How we know
+    The service compares the incarnation that it knows with the one that calls, and says that they differ.
+
+    ## What to do
+    Restart all members together from the last checkpoint; then look for why the first one died.
+
+    ## When this is wrong
+    Two processes were given the same index: then the "restart" is a second process. See CFG001.
+    """
+    found = lasting(seen, MemberRestarted)
+    if found:
+        member = next((e.fact.member for e in found if e.fact.member), None)
+        ranks = tuple(dict.fromkeys(e.fact.rank for e in found if e.fact.rank is not None))
+        yield Found(
+            title=f"{member or 'a member'} restarted while the others still knew its old process",
+            because="the incarnation that called is not the one that the group was formed with",
+            evidence=found[:8],
+            ranks=ranks or None,
+            fixes=_FIXES,
+        )
+        return
+    closed = lasting(seen, RendezvousClosed)
+    if closed:
+        yield Found(
+            title="an agent came back to a rendezvous that was already closed",
+            because="another agent had left or been restarted and closed it, so this one could not join again",
+            evidence=closed[:4],
+            confidence=Confidence.HYPOTHESIS,
+            fixes=_FIXES,
+        )
+
+
+_FIXES = (
+    Fix(do="restart all members together, from the last checkpoint"),
+    Fix(do="look for why the first one ended", command="kubectl describe pod POD | grep -A5 'Last State'"),
+)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Core files: signal, rank and place from the notes, stacks by pystack, else by gdb. Never copied, never loaded whole."""
+
+from __future__ import annotations
+
+import mmap
+import platform
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import CoreDump, FatalSignal, Frame, StackDump
+from keepstep.core.identity import Rank
+from keepstep.core.stacks import Whose, base_name, is_handler, whose
+from keepstep.parse import elf_core, gdb_text, prefix
+from keepstep.parse.elf_core import Core, NotACore
+from keepstep.parse.rank_env import member
+from keepstep.sources import stacks
+from keepstep.sources.stacks import Stacks
+
+LIMIT_S = 60.0
+GDB_LIMIT_S = 30.0
+MOST_THREADS = 40
+CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP")
+
+
+def is_core(path: Path) -> bool:
+    """Whether a file is an ELF core, by its header."""
+    try:
+        with path.open("rb") as file:
+            return elf_core.looks_like_core(file.read(20))
+    except OSError:
+        return False
+
+
+def read_core(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """What a core tells. Notes are always read; stacks where the program and a reader of them are here."""
+    what = f"core {name}"
+    try:
+        at = path.stat().st_mtime
+        core = _notes(path)
+    except OSError as error:
+        return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")]
+    except NotACore as error:
+        return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=str(error))]
+    who = _rank(core) or rank or _rank_of_name(name)
+    found, coverage = _stacks(path, core, what)
+    origin = Origin(source=name)
+    struck = found.main
+    frames = struck.frames if struck is not None else _place(core)
+    dump = CoreDump(
+        path=name,
+        signal=core.signal_name,
+        pid=core.pid,
+        executable=core.executable,
+        machine=core.machine,
+        address=core.address,
+        readable=bool(found.threads),
+    )
+    items: list[Evidence[Fact]] = [Evidence(fact=dump, origin=origin, rank=who, at=at, quote=_words(core))]
+    if dump.signal in CRASHES:
+        signal = FatalSignal(signal=dump.signal, pid=core.pid, library=_library(frames), frames=frames)
+        items.append(Evidence(fact=signal, origin=origin, rank=who, at=at, quote=_words(core)))
+    told = Stacks(threads=tuple(t for t in found.threads if t.current or any(not f.is_native for f in t.frames)))
+    items.extend(stacks.as_evidence(told, name, who, at)[:MOST_THREADS])
+    return items, coverage
+
+
+def _notes(path: Path) -> Core:
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            raise NotACore("it is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return elf_core.read(data)
+
+
+def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
+    """The stacks, and one line that says what was had and what is missing."""
+
+    def line(state: CoverageState, why: str = "") -> list[Coverage]:
+        cut = "it is cut off (a size limit or a full disk)" if core.truncated else ""
+        return [Coverage(what=what, state=state, why="; ".join(part for part in (cut, why) if part))]
+
+    if core.machine != _this_machine():
+        why = f"it is of a {core.machine} machine, this one is {_this_machine()}: notes read, no stacks"
+        return Stacks(), line(CoverageState.UNAVAILABLE, why)
+    executable = Path(core.executable) if core.executable else None
+    if executable is None or not executable.is_file():
+        program = core.executable or core.program or "its program"
+        return Stacks(), line(CoverageState.UNAVAILABLE, f"{program} is not on this machine: notes read, no stacks")
+    found = stacks.core_stacks(path, executable, pid=core.pid, thread=core.thread, limit=LIMIT_S)
+    if found.threads:
+        missing = _missing(core)
+        why = f"{missing} of its libraries are not on this machine" if missing else ""
+        return found, line(CoverageState.CHECKED, why)
+    native = _by_gdb(path, executable, core)
+    if native is not None and native.threads:
+        return native, line(CoverageState.UNAVAILABLE, f"{found.why_not}; native frames are by gdb, without Python lines")
+    also = "" if native is not None else "; gdb is not installed either"
+    return Stacks(), line(CoverageState.UNAVAILABLE, f"{found.why_not}{also}: notes read, no stacks")
+
+
+def _by_gdb(path: Path, executable: Path, core: Core) -> Stacks | None:
+    """The struck thread's native frames; None where gdb is not here."""
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        return None
+    # A core is hostile input: no init files, no scripts of the program's libraries, no downloads.
+    safe = ["-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-iex", "set width 0"]
+    command = [gdb, *safe, "-ex", "bt 80", str(executable), str(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=GDB_LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+    except (subprocess.TimeoutExpired, OSError):
+        return Stacks(why_not="gdb did not finish")
+    frames = gdb_text.frames(done.stdout[: 4 << 20].decode("utf-8", "replace").splitlines(), core.file_at)
+    if not frames:
+        return Stacks(why_not="gdb found no frames")
+    innermost = _place(core)
+    if innermost and frames[0].library == "[unknown]":
+        frames = (replace(frames[0], file=innermost[0].file, library=innermost[0].library), *frames[1:])
+    thread = StackDump(frames=frames, thread=str(core.thread), pid=core.pid, current=True)
+    return Stacks(threads=(thread,), native=True)
+
+
+def _rank(core: Core) -> Rank | None:
+    """Of the core's own environment, which is surer than a file's name."""
+    who = member(core.environment, (core.arguments or "").split())
+    return Rank(index=who.rank, local=who.local, role=who.role) if who is not None else None
+
+
+def _rank_of_name(name: str) -> Rank | None:
+    named = prefix.identify(name)
+    return Rank(index=named.rank, role=named.role) if named.rank is not None else None
+
+
+def _place(core: Core) -> tuple[Frame, ...]:
+    """Without stacks: the library in which the program counter stood."""
+    path = core.file_at(core.counter) if core.counter is not None else None
+    return (Frame(function="???", file=path, library=base_name(path)),) if path else ()
+
+
+def _library(frames: tuple[Frame, ...]) -> str | None:
+    """The innermost library that means something."""
+    ours = [f for f in frames if f.is_native and not is_handler(f)]
+    telling = (f for f in ours if whose(f) not in (Whose.SYSTEM, Whose.PYTHON))
+    return next((f.library for f in telling), ours[0].library if ours else None)
+
+
+def _missing(core: Core) -> int:
+    paths = {m.path for m in core.files if ".so" in m.path and m.path.startswith("/") and not m.path.startswith(("/dev/", "/memfd"))}
+    return sum(1 for path in list(paths)[:5000] if not Path(path).exists())
+
+
+def _words(core: Core) -> str:
+    program = " ".join((core.arguments or core.program or "a process").split()[:2])
+    told = core.signal_name or "no signal (it was dumped on demand)"
+    where = f" at address {core.address:#x}" if core.address is not None else ""
+    sender = f", sent by pid {core.sender}" if core.sender and core.sender != core.pid else ""
+    return f"{program} (pid {core.pid}) was ended by {told}{where}{sender}"
+
+
+def _this_machine() -> str:
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine())

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flight-recorder dumps of PyTorch, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.identity import Rank
+from keepstep.core.stacks import place
+from keepstep.parse import flight_recorder
+
+HEAD = 64 << 10
+
+
+def is_flight_recorder(path: Path) -> bool:
+    """Whether a file is a flight-recorder dump, by its first bytes and its name."""
+    try:
+        with path.open("rb") as file:
+            return flight_recorder.looks_like_dump(path.name, file.read(HEAD))
+    except OSError:
+        return False
+
+
+def read_flight_recorder(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """The last collectives of one rank. The rank is the given one, else the one of the file's name."""
+    what = f"flight recorder {name}"
+    try:
+        with path.open("rb") as file:
+            data = file.read(flight_recorder.MOST_BYTES + 1)
+        facts = flight_recorder.read(data)
+    except OSError as error:
+        return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")]
+    except flight_recorder.NotADump as error:
+        return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=str(error))]
+    index = flight_recorder.rank_of(path.name)
+    who = rank or (Rank(index=index) if index is not None else None)
+    items: list[Evidence[Fact]] = [
+        Evidence(fact=fact, origin=Origin(source=name), rank=who, quote=_words(fact)) for fact in facts
+    ]
+    why = "" if who is not None else "its name does not tell the rank"
+    return items, [Coverage(what=what, state=CoverageState.CHECKED, why=why)]
+
+
+def _words(fact: Fact) -> str:
+    if not isinstance(fact, RecordedCollective):
+        return str(fact)[:200]
+    where = f" from {place(fact.frame)}" if fact.frame else ""
+    return f"#{fact.seq} {fact.op} {fact.sizes or ''} {fact.dtype or ''} of group {fact.group}: {fact.state}{where}"[:300]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scheduler's own client tells about a job: the shape of the answer, and how clients are asked.
+
+Schedulers are spoken to only through their clients (``scontrol``, ``sacct``, ``kubectl``),
+as the user who calls, never for longer than a bounded time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.core.evidence import Coverage, Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.sources.files import Kind, Left
+
+TIME_LIMIT_S = 60.0
+LARGEST_ANSWER = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client printed. ``found`` is False when there is no such program."""
+
+    status: int = 0
+    out: bytes = b""
+    err: str = ""
+    found: bool = True
+
+    @property
+    def text(self) -> str:
+        return self.out.decode(errors="replace")
+
+    @property
+    def complaint(self) -> str:
+        """The last thing that it said on standard error: clients put their conclusion there."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit status {self.status}"
+
+
+Ask = Callable[[Sequence[str]], Answer]
+"""Runs one client with its arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLeft:
+    """What a job left, as its scheduler knows it: files, texts read through the client, facts, and blind spots."""
+
+    name: str
+    paths: tuple[Path, ...] = ()
+    texts: tuple[Left, ...] = ()
+    evidence: tuple[Evidence[Fact], ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+
+
+def ask_client(command: Sequence[str]) -> Answer:
+    """Run a client to its end, or to the time limit."""
+    if shutil.which(command[0]) is None:
+        return Answer(status=127, err=f"{command[0]} is not on the PATH", found=False)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return Answer(status=124, err=f"{command[0]} did not answer within {TIME_LIMIT_S:.0f} s")
+    except OSError as error:
+        return Answer(status=126, err=f"{command[0]} could not be run: {error.strerror}")
+    return Answer(done.returncode, done.stdout[-LARGEST_ANSWER:], done.stderr.decode(errors="replace"))
+
+
+def as_log(name: str, content: bytes) -> Left:
+    """A text that a client printed, as one of the logs."""
+    return Left(None, name, Kind.LOG, len(content), None, content)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep rules``: list, search, show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import keepstep.rules
+from keepstep.cli.parser import run
+from keepstep.core.rule import HEADINGS, rules_in
+
+RULES = rules_in(keepstep.rules)
+
+
+def test_all_rules_are_listed_within_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules"]) == 0
+    out = capsys.readouterr().out
+    assert all(rule.id in out for rule in RULES)
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "list", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "keepstep.rules/1"
+    assert {rule["id"] for rule in document["rules"]} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("name", ["NET002", "net002", "port-in-use", "port_in_use", "network.port_in_use"])
+def test_a_rule_is_shown_by_id_name_or_cause(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "show", name]) == 0
+    out = capsys.readouterr().out
+    assert "NET002" in out
+    assert all(heading in out for heading in HEADINGS)
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_reads_well_at_80_columns(rule: keepstep.core.rule.Rule, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "show", rule.id]) == 0
+    too_wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80 and " " in line.strip()]
+    assert not too_wide
+
+
+def test_an_unknown_name_is_a_usage_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "show", "port-inuse"]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean port-in-use?" in error
+    assert "Traceback" not in error
+
+
+def test_search_finds_by_words_best_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "search", "port", "in", "use"]) == 0
+    assert capsys.readouterr().out.split()[0] == "NET002"
+
+
+def test_search_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "search", "xyzzyplugh"]) == 0
+    assert "no rule speaks of" in capsys.readouterr().err
+
+
+def test_own_rules_are_listed_and_their_mistakes_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "keepstep.toml").write_text('[rules]\nfolder = "."\n')
+    (tmp_path / "bad.py").write_text("oops(\n")
+    (tmp_path / "good.toml").write_text(
+        '[[signature]]\nname = "mine"\npattern = "my own words"\ncause = "user.code_exception"\ntitle = "mine"\n'
+    )
+    assert run(["rules", "--config", str(tmp_path / "keepstep.toml")]) == 0
+    said = capsys.readouterr()
+    assert "OWN001" in said.out
+    assert "bad.py:1" in said.err

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test relies on: no launcher's variables around it, and frameworks only where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+FRAMEWORKS = ("tensorflow", "torch", "jax")
+LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "RAY_", "TORCHELASTIC_", "KUBERNETES_", "KEEPSTEP")
+RANK_VARIABLES = ("TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip ``@pytest.mark.frameworks("torch")`` where torch is not installed; without names, all are needed."""
+    for item in items:
+        for mark in item.iter_markers("frameworks"):
+            absent = [name for name in mark.args or FRAMEWORKS if importlib.util.find_spec(name) is None]
+            if absent:
+                item.add_marker(pytest.mark.skip(reason=f"not installed: {', '.join(absent)}"))
+
+
+@pytest.fixture(autouse=True)
+def outside_of_any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test gives the same answer under Slurm, in a pod, or at a desk."""
+    for name in list(os.environ):
+        if name in RANK_VARIABLES or name.startswith(LAUNCHER_VARIABLES):
+            monkeypatch.delenv(name)

@@ -1,0 +1,122 @@
+"""The scan: chunks, floods, wrapped lines, hostile bytes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.training import StreamEnded
+from keepstep.parse import logscan
+from keepstep.parse.block import block
+from keepstep.parse.knowledge import build, builtin
+from keepstep.parse.logscan import LogScan
+from keepstep.parse.signature import signature
+
+KNOWLEDGE = build((signature(r"Address already in use", PortTaken),), ())
+
+
+def found(data: bytes, chunk: int | None = None, knowledge=KNOWLEDGE):
+    chunks = [data] if chunk is None else [data[i : i + chunk] for i in range(0, len(data), chunk)]
+    return [s for s in LogScan(knowledge).scan(chunks) if not isinstance(s.fact, StreamEnded)]
+
+
+def test_line_numbers_count_from_one():
+    assert [s.line for s in found(b"a\nAddress already in use\nb\nAddress already in use")] == [2, 4]
+
+
+def test_a_hit_is_found_once_wherever_chunks_are_cut(monkeypatch):
+    monkeypatch.setattr(logscan, "PIECE", 4096)
+    monkeypatch.setattr(logscan, "AHEAD", 512)
+    monkeypatch.setattr(logscan, "BEHIND", 256)
+    monkeypatch.setattr(logscan, "MOST_PER_STREAM", 10**6)
+    monkeypatch.setattr(logscan, "LAST_PART", 128)
+    data = b"".join(b"line %d\n" % n + (b"x Address already in use\n" if n % 97 == 0 else b"") for n in range(5000))
+    expected = [n + 1 for n, line in enumerate(data.split(b"\n")) if b"Address" in line]
+    for size in (1000, 4096, 5000, 7777):
+        assert [s.line for s in found(data, size)] == expected
+
+
+def test_a_signature_broken_over_two_lines_is_found():
+    assert len(found(b"prefix Address already\nin use here\n")) == 1
+
+
+def test_carriage_returns_of_progress_bars_do_not_hide_a_line():
+    (hit,) = found(b"10%|#  |\r20%|## |\rAddress already in use\r30%|###|\n")
+    assert hit.quote == "Address already in use"
+
+
+def test_colours_are_taken_off():
+    (hit,) = found(b"\x1b[31mAddress already in use\x1b[0m\n")
+    assert hit.quote == "Address already in use"
+
+
+def test_a_flood_keeps_the_first_and_the_last():
+    data = b"Address already in use\n" * 200_000
+    hits = found(data, 1 << 20)
+    assert hits[0].line == 1
+    assert len(hits) <= 2 * logscan.MOST_PER_STREAM
+    assert hits[-1].line > 180_000
+
+
+def test_a_line_without_end_is_read_in_bounded_memory():
+    hits = found(b"x" * (9 << 20) + b" Address already in use " + b"y" * (9 << 20), 1 << 20)
+    assert len(hits) == 1
+    assert len(hits[0].quote) <= logscan.QUOTE
+
+
+def test_blocks_read_only_their_writers_lines():
+    got = []
+
+    def read(match, lines):
+        got.extend(next(lines) for _ in range(2))
+        return ()
+
+    knowledge = build((), (block(r"BEGIN here", read),))
+    list(LogScan(knowledge).scan([b"[rank0]: BEGIN here\n[rank1]: no\n[rank0]: one\n[rank1]: no\n[rank0]: two\n"]))
+    assert got == ["one", "two"]
+
+
+def test_the_last_words_of_each_writer_are_kept():
+    sightings = LogScan(KNOWLEDGE).scan([b"[rank0]: a\n[rank1]: b\n[rank0]: c\n"])
+    assert {(s.writer.rank, s.quote) for s in sightings} == {(0, "c"), (1, "b")}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=3000))
+def test_no_bytes_make_the_scan_fail(data):
+    list(LogScan(builtin()).scan([data]))
+
+
+PIECES = st.sampled_from(
+    [
+        b"Traceback (most recent call last):\n",
+        b'  File "a.py", line 3, in f\n',
+        b"KeyError: 'x'\n",
+        b"[rank1]: ",
+        b"[1,0]<stderr>:",
+        b"NCCL WARN ",
+        b"\r",
+        b"\n",
+        b"\x1b[3",
+        b"\xff\xfe",
+        b"Fatal Python error: Segmentation fault\n",
+        b"*** Process received signal ***\n",
+        b"Current thread 0x1 (most recent call first):\n",
+        b"Root Cause (first observed failure):\n",
+        b"  exitcode  : -9 (pid: 1)\n",
+        b"{" * 50,
+        b"(" * 50,
+        b"[" * 50,
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.binary(max_size=20)), max_size=60))
+def test_no_mixture_of_beginnings_makes_the_scan_fail(parts):
+    list(LogScan(builtin()).scan([b"".join(parts)]))
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"\n" * 1000, b"\x00" * 1000])
+def test_nothing_gives_nothing(text):
+    assert found(text) == []

@@ -1,0 +1,72 @@
+"""Who wrote a line, by every launcher's prefix."""
+
+import pytest
+
+from keepstep.parse.prefix import Prefixes, heading, identify
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "text"),
+    [
+        ("[rank1]: Traceback", 1, "Traceback"),
+        ("[default0]:loss 1.0", 0, "loss 1.0"),
+        ("[trainer3]: x", 3, "x"),
+        ("[1,3]<stderr>:boom", 3, "boom"),
+        ("[1,12]<stdout>: boom", 12, "boom"),
+        ("[3]<stderr>:boom", 3, "boom"),
+        ("20%|#9    | 412/2040 [4:02<15:57, 35.27s/it][rank3]:[E901 08:12:24] boom", 3, "[E901 08:12:24] boom"),
+        ("[pod/bert-worker-2/pytorch] boom", 2, "boom"),
+        ("(RayTrainWorker pid=4711, ip=10.0.0.2) boom", None, "boom"),
+    ],
+)
+def test_a_strong_prefix_is_believed_anywhere(line, rank, text):
+    writer, rest = Prefixes(()).split(line)
+    assert (writer.rank, rest) == (rank, text)
+
+
+def test_the_prefix_before_the_hit_counts_when_a_line_has_two():
+    line = "[rank0]: 10%|# [rank2]: boom"
+    assert Prefixes(()).split(line, upto=line.index("10%"))[0].rank == 0
+    assert Prefixes(()).split(line, upto=len(line))[0].rank == 2
+
+
+def test_a_label_of_srun_is_believed_where_most_lines_have_one():
+    lines = ["0: a", "1: b", "0: c", "1: Traceback"]
+    assert Prefixes(lines).split("1: Traceback")[0].rank == 1
+    assert Prefixes(["a", "b", "c", "1: d"]).split("1: d")[0].rank is None
+
+
+def test_two_ray_workers_are_two_streams():
+    split = Prefixes(()).split
+    assert split("(W pid=1, ip=a) x")[0].key != split("(W pid=2, ip=a) x")[0].key
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "role"),
+    [
+        ("rank3.log", 3, None),
+        ("rank_03.txt", 3, None),
+        ("logs/attempt_0/2/stderr.log", 2, None),
+        ("worker-1.log", 1, "worker"),
+        ("ps_0.txt", 0, "ps"),
+        ("chief.log", 0, "chief"),
+        ("bert-master-0", 0, "master"),
+        ("1/rank.3/stdout", 3, None),
+        ("train.log", None, None),
+        ("slurm-4711.out", None, None),
+        ("model-v2.log", None, None),
+    ],
+)
+def test_names_give_rank_and_role_away(name, rank, role):
+    writer = identify(name)
+    assert (writer.rank, writer.role) == (rank, role)
+
+
+@pytest.mark.parametrize("line", ["Rank 0:", "### worker 1 ###", "rank1 log", "==> logs/rank2.log <=="])
+def test_headings_name_the_writer_of_what_follows(line):
+    assert heading(line) is not None
+
+
+@pytest.mark.parametrize("line", ["rank 0 failed", "worker 1: boom", "Epoch 1:"])
+def test_sentences_are_not_headings(line):
+    assert heading(line) is None

@@ -1,0 +1,50 @@
+"""Signatures: patterns to facts, and the anchors that make them fast."""
+
+import pytest
+
+from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.parse.signature import signature
+
+
+def test_named_groups_become_typed_fields():
+    fact = signature(r"port (?P<port>\d+) is taken at (?P<address>\S+)", PortTaken).read("port 2222 is taken at a:1")
+    assert fact == PortTaken(port=2222, address="a:1")
+
+
+def test_a_tuple_field_takes_every_number_of_its_group():
+    row = signature(r"missing ranks: (?P<missing>\[[^\]]*\])", RanksMissing)
+    assert row.read("missing ranks: [1, 2, 13]") == RanksMissing(missing=(1, 2, 13))
+
+
+def test_a_blank_also_matches_a_line_break():
+    assert signature(r"Address already in use", PortTaken).read("Address already\n   in use") is not None
+
+
+def test_a_blank_in_a_look_behind_keeps_its_width():
+    row = signature(r"(?<!not an )undefined symbol", PortTaken)
+    assert row.read("undefined symbol") is not None
+    assert row.read("not an undefined symbol") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "anchors"),
+    [
+        (r"Address already in use", ("Address already in use",)),
+        (r"(?:foo barbaz|quux corge)", ("foo barbaz", "quux corge")),
+        (r"x{1,3}(?:optional)?the longest run\d+", ("the longest run",)),
+        (r"(?i)Some Words", ("some words",)),
+    ],
+)
+def test_anchors_are_the_longest_literals_of_every_match(pattern, anchors):
+    assert signature(pattern, PortTaken).anchors == anchors
+
+
+def test_a_pattern_without_a_literal_is_refused():
+    with pytest.raises(ValueError, match="no literal"):
+        signature(r"\d+ \w+", PortTaken)
+
+
+def test_a_group_that_the_fact_does_not_have_is_refused():
+    with pytest.raises(TypeError, match="no nonsense"):
+        signature(r"port taken (?P<nonsense>\d+)", PortTaken)

@@ -1,0 +1,90 @@
+"""Tracebacks in all the shapes in which they are printed."""
+
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.parse import traceback as module
+from keepstep.parse.knowledge import build
+from keepstep.parse.logscan import LogScan
+
+KNOWLEDGE = build((), module.BLOCKS)
+
+
+def raised(text: str) -> list[ExceptionRaised]:
+    sightings = LogScan(KNOWLEDGE).scan([text.encode()])
+    return [s.fact for s in sightings if isinstance(s.fact, ExceptionRaised)]
+
+
+PLAIN = """\
+Traceback (most recent call last):
+  File "/srv/app/train.py", line 10, in <module>
+    main()
+    ~~~~^^
+  File "/srv/app/train.py", line 5, in main
+    return batch["label"]
+KeyError: 'label'
+"""
+
+
+def test_a_plain_traceback():
+    (fact,) = raised(PLAIN)
+    assert (fact.type, fact.message) == ("KeyError", "'label'")
+    assert [(f.function, f.line) for f in fact.frames] == [("<module>", 10), ("main", 5)]
+
+
+def test_a_chained_one_gives_both():
+    first, second = raised(PLAIN + "\nDuring handling of the above exception, another exception occurred:\n\n" + PLAIN.replace("Key", "Value"))
+    assert (first.type, first.chained) == ("KeyError", True)
+    assert (second.type, second.chained) == ("ValueError", False)
+
+
+def test_two_ranks_interleaved_line_by_line():
+    one = [f"[rank0]: {line}" for line in PLAIN.splitlines()]
+    two = [f"[rank1]: {line}" for line in PLAIN.replace("KeyError: 'label'", "OSError: gone").splitlines()]
+    mixed = "\n".join(line for pair in zip(one, two, strict=True) for line in pair)
+    assert {(f.type, len(f.frames)) for f in raised(mixed)} == {("KeyError", 2), ("OSError", 2)}
+
+
+def test_only_the_last_line_is_left():
+    (fact,) = raised("    return f(x)\ntorch.distributed.DistBackendError: NCCL error in: x.cpp:1\nncclInvalidUsage: bad\n")
+    assert fact.type == "torch.distributed.DistBackendError"
+    assert "ncclInvalidUsage" in fact.message
+
+
+def test_one_drawn_by_rich():
+    text = (
+        "╭───── Traceback (most recent call last) ─────╮\n"
+        "│ /srv/app/data.py:74 in __init__             │\n"
+        "╰─────────────────────────────────────────────╯\n"
+        "ValueError: Invalid rank 4\n"
+    )
+    (fact,) = raised(text)
+    assert fact.type == "ValueError"
+    assert fact.frames[0].file == "/srv/app/data.py"
+
+
+def test_an_exception_group_gives_its_members():
+    text = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/srv/app/t.py", line 3, in <module>\n'
+        "  |     run()\n"
+        "  | ExceptionGroup: many (1 sub-exception)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | Traceback (most recent call last):\n"
+        '    |   File "/srv/app/t.py", line 9, in work\n'
+        "    |     raise KeyError(1)\n"
+        "    | KeyError: 1\n"
+        "    +------------------------------------\n"
+    )
+    assert "KeyError" in {f.type for f in raised(text)}
+
+
+def test_one_printed_by_a_logger_is_marked():
+    (fact,) = raised("2024-01-01 10:00:00 ERROR trainer: retrying\n" + PLAIN)
+    assert fact.logged
+
+
+def test_a_log_line_that_only_speaks_of_an_error_is_none():
+    assert raised("0 errors so far\nError rate: 0.1\nFixed the ValueError: yes\n") == []
+
+
+def test_a_truncated_traceback_gives_nothing_wrong():
+    assert raised(PLAIN[: PLAIN.index("KeyError")]) == []

@@ -1,0 +1,24 @@
+"""Lines that a terminal broke are joined; drawings and prose are left alone."""
+
+from keepstep.parse.wrapping import Unwrapped
+
+
+def wrapped(text: str, width: int) -> bytes:
+    return "\n".join(text[i : i + width] for i in range(0, len(text), width)).encode()
+
+
+def test_text_broken_at_the_edge_is_joined_and_lines_keep_their_numbers():
+    long = "abcdefghij" * 40 + "xyz"
+    joined = Unwrapped(wrapped(long, 80) + b"\nend\n")
+    assert joined.text == long.encode() + b"\nend\n"
+    assert joined.line_shift(len(long)) == 5
+
+
+def test_prose_of_varying_width_is_left_alone():
+    text = b"\n".join(b"word " * n for n in range(1, 20))
+    assert Unwrapped(text).text == text
+
+
+def test_tables_and_boxes_are_left_alone():
+    text = b"\n".join([b"+" + b"-" * 78 + b"+", b"|" + b" x" * 39 + b"|"] * 5)
+    assert Unwrapped(text).text == text

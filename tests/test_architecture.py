@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drawing in ARCHITECTURE.md, held by tests: who may import whom, and how files are named and opened."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "keepstep"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff", "tools"}
+LONGEST_FILE = 400
+LONGEST_TABLE = 600
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """The absolute names of all modules that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}:{node.lineno}: import by the full name"
+            yield node.module or ""
+
+
+def test_the_import_contracts_of_pyproject_hold() -> None:
+    pytest.importorskip("importlinter")
+    call = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run(
+        [sys.executable, "-c", call, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=name_of)
+def test_the_core_imports_only_the_standard_library_and_itself(path: Path) -> None:
+    foreign = [
+        name
+        for name in imports_of(path)
+        if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith("keepstep.core")
+    ]
+    assert not foreign
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_file_begins_with_its_licence_and_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("# SPDX-License-Identifier: Apache-2.0\n"), "the first line is the SPDX line"
+    assert ast.get_docstring(ast.parse(text)), "a module docstring says what the file is for"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_name_says_what_the_file_holds(path: Path) -> None:
+    assert path.stem not in EMPTY_NAMES
+    assert not EMPTY_NAMES & set(path.relative_to(PACKAGE).parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_file_can_be_held_in_the_head(path: Path) -> None:
+    text = path.read_text()
+    lines = len(text.splitlines())
+    limit = LONGEST_TABLE if "\nSIGNATURES = (" in text else LONGEST_FILE
+    assert lines <= limit, f"{lines} lines: split it by subject"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_importing_a_module_with_future_annotations_keeps_python_310_working(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 10))
+    if any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AnnAssign) for node in tree.body):
+        assert "__future__" in set(imports_of(path))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""keepstep must load where no framework is installed, and must never load one to find out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, sys
+from importlib.abc import MetaPathFinder
+
+BLOCKED = {"tensorflow", "tf_keras", "keras", "torch", "jax", "jaxlib", "ray", "numpy"}
+
+class Blocker(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ImportError(f"{name} was asked for, and no framework may be")
+
+sys.meta_path.insert(0, Blocker())
+
+import keepstep
+
+def failed(name):
+    raise
+
+names = ["keepstep", *(m.name for m in pkgutil.walk_packages(keepstep.__path__, "keepstep.", onerror=failed))]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+loaded = BLOCKED & {name.partition(".")[0] for name in sys.modules}
+assert not loaded, loaded
+print(len(names))
+"""
+
+
+def test_every_module_loads_with_all_frameworks_blocked() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT_EVERYTHING], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30

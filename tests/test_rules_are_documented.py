@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule can be read by a person: identity, headings, a name that says what went wrong, one cause."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from types import ModuleType
+
+import pytest
+
+import keepstep.rules
+from keepstep.core.cause import Cause
+from keepstep.core.finding import Standing
+from keepstep.core.rule import HEADINGS, Rule, rules_in
+
+RULES = rules_in(keepstep.rules)
+
+# "this run suffered ___" must read well
+BANNED_STARTS = ("avoid-", "use-", "check-", "bad-")
+BANNED_ENDS = ("-issue", "-problem")
+
+NOT_SEEN_IN_LOGS_YET = {
+    Cause.NUMERIC_PLATEAU: "a loss that stands still is only seen with the guard's own measurements",
+    Cause.RESOURCE_MEMORY_LEAK: "growth needs several readings of one process: comes with `keepstep run`",
+    Cause.RESOURCE_CONTENTION: "what else runs on a host is not in the job's logs: comes with `keepstep check`",
+    Cause.SLOW_NETWORK_BOUND: "needs measured link speeds: comes with `keepstep check`",
+    Cause.SYNC_RACE_ON_SHARED_STATE: "two writers of one file leave no words of their own",
+    Cause.SYNC_REPLICA_DESYNC: "silent until replicas are compared: comes with the guard",
+}
+
+
+def modules() -> list[ModuleType]:
+    walked = pkgutil.walk_packages(keepstep.rules.__path__, "keepstep.rules.")
+    return [importlib.import_module(info.name) for info in walked]
+
+
+def own_rules(module: ModuleType) -> list[Rule]:
+    return [r for r in vars(module).values() if isinstance(r, Rule) and r.find.__module__ == module.__name__]
+
+
+def by_id(rule: Rule) -> str:
+    return f"{rule.id}-{rule.name}"
+
+
+def test_there_are_rules() -> None:
+    assert RULES
+
+
+def test_no_two_rules_share_an_id_or_a_name() -> None:
+    every = [r for module in modules() for r in own_rules(module)]
+    for what in ("id", "name"):
+        twice = {value: n for value, n in Counter(getattr(r, what) for r in every).items() if n > 1}
+        assert not twice, f"{what} used more than once: {twice}"
+
+
+def test_one_file_holds_one_rule_of_its_own_name() -> None:
+    for module in modules():
+        file = module.__name__.rpartition(".")[2]
+        names = [r.name.replace("-", "_") for r in own_rules(module)]
+        assert len(names) <= 1, f"{module.__name__} holds {names}"
+        if names:
+            assert names == [file], f"{module.__name__} holds {names[0]}: name the file after the rule"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=by_id)
+def test_a_rule_has_a_stable_identity(rule: Rule) -> None:
+    assert re.fullmatch(r"[A-Z]{3}\d{3}", rule.id)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert not rule.name.startswith(BANNED_STARTS) and not rule.name.endswith(BANNED_ENDS), "name what went wrong"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=by_id)
+def test_a_rule_lives_in_the_folder_of_its_family(rule: Rule) -> None:
+    folder = rule.find.__module__.split(".")[2]
+    if folder == "fallback":
+        assert rule.standing is Standing.GUESS
+    else:
+        assert folder == rule.cause.family
+
+
+@pytest.mark.parametrize("rule", RULES, ids=by_id)
+def test_a_rule_is_explained_under_all_headings_in_order(rule: Rule) -> None:
+    found = tuple(re.findall(r"^\s*## (.+?)\s*$", rule.doc, re.M))
+    assert tuple(h for h in found if h in HEADINGS) == HEADINGS
+    assert set(found) <= {*HEADINGS, "References"}
+    for heading, text in zip(found, re.split(r"^\s*## .+$", rule.doc, flags=re.M)[1:], strict=True):
+        assert len(text.split()) >= 5, f"nothing is said under {heading!r}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=by_id)
+def test_a_rules_summary_is_one_sentence_of_one_line(rule: Rule) -> None:
+    lines = rule.doc.splitlines()
+    assert lines[0].strip() and lines[0].endswith("."), "the first line is the summary"
+    assert len(lines[0]) <= 120
+    assert len(lines) > 1 and not lines[1].strip(), "a blank line follows the summary"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=by_id)
+def test_the_file_of_a_rule_names_its_id(rule: Rule) -> None:
+    module = importlib.import_module(rule.find.__module__)
+    assert (module.__doc__ or "").startswith(f"{rule.id}: "), "so that grep for an id finds the file"
+
+
+def test_every_cause_has_a_rule_or_a_reason_why_not() -> None:
+    with_rule = {r.cause for r in RULES}
+    silent = {c.value for c in Cause if c not in with_rule and c not in NOT_SEEN_IN_LOGS_YET}
+    assert not silent, f"no rule can name {sorted(silent)}"
+    stale = {c.value for c in NOT_SEEN_IN_LOGS_YET if c in with_rule}
+    assert not stale, f"has a rule by now, take it off the list: {sorted(stale)}"
