@@ -66,15 +66,16 @@ plain: $(PLAIN)/.ready
 	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) -m 'not frameworks'
 
 lab: setup
-	@$(BIN)/python -m lab.score
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/test_recordings.py
+	@echo 'These were recordings of real faults. To strike again on this machine: $(BIN)/python -m lab.record --all'
 
 bench: setup
 	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
 
 docs: setup
-	$(BIN)/python -m tools.rule_pages
-	$(BIN)/python -m tools.terminal_picture
+	$(BIN)/python -m keepstep.render.rules_docs docs/rules
+	$(BIN)/python -m tools.readme_report
 
 clean:
 	rm -rf $(VENV) $(PLAIN) .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -56,11 +56,11 @@ class Run:
         """The process id of the Python of `rank`, below whatever launched it."""
         for pid in self._descendants():
             with contextlib.suppress(OSError):
-                environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                environ = set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                if f"LAB_TASK={rank}".encode() in environ or f"RANK={rank}".encode() in environ:
-                    if b"lab/jobs/" in command and not command.startswith(b"bash"):
-                        return pid
+                names = {f"LAB_TASK={rank}".encode(), f"RANK={rank}".encode()}
+                if names & environ and b"lab/jobs/" in command and not command.startswith(b"bash"):
+                    return pid
         raise LookupError(f"rank {rank} has no process")
 
     def children_of(self, pid: int) -> list[int]:
@@ -148,7 +148,7 @@ def _torchrun(run: Run) -> list[str]:
         command += [f"--log-dir={run.logs / 'torchrun'}", "--redirects=3"]
     elif scenario.launcher == "torchrun-tee":
         command += [f"--log-dir={run.work / 'torchrun'}", "--tee=3"]
-    return [*command, *scenario.launcher_args, str(ROOT / scenario.job), *run.args[0]]
+    return [*command, str(ROOT / scenario.job), *run.args[0]]
 
 
 def _spawn(run: Run, command: list[str], env: dict[str, str], log: Path) -> None:

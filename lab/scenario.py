@@ -22,11 +22,15 @@ class Scenario:
     strike_step: int = 0
     ranks: int = 2
     launcher: str = "plain"  # plain | shell | torchrun | torchrun-tee
-    launcher_args: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     roles: tuple[str, ...] = ()
-    mark: str = ""  # the log text that an outside fault waits for
+    mark: str = "step 40"  # the log text that an outside fault waits for
     checkpoint: str = "last.pt"
     limit: float = 90.0
+
+    @property
+    def struck(self) -> int:
+        """The first rank that the fault strikes; rank 1 unless told otherwise."""
+        return self.strike_ranks[0] if self.strike_ranks else 1

@@ -7,5 +7,5 @@ from lab.launch import Run
 
 
 def outside(run: Run) -> None:
-    if run.wait_for("step 40"):
-        os.kill(run.pid_of((run.scenario.strike_ranks or (1,))[0]), signal.SIGKILL)
+    if run.wait_for(run.scenario.mark):
+        os.kill(run.pid_of(run.scenario.struck), signal.SIGKILL)

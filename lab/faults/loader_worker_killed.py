@@ -9,8 +9,8 @@ from lab.launch import Run
 
 
 def outside(run: Run) -> None:
-    if run.wait_for("step 40"):
-        parent = run.pid_of((run.scenario.strike_ranks or (1,))[0])
+    if run.wait_for(run.scenario.mark):
+        parent = run.pid_of(run.scenario.struck)
         end = time.monotonic() + 10
         while time.monotonic() < end:
             for pid in run.children_of(parent):

@@ -17,7 +17,7 @@ def outside(run: Run) -> None:
     run.stack.callback(_remove)
     (GROUP / "memory.limit_in_bytes").write_text(str(LIMIT))
     if run.wait_for("step 20"):
-        pid = run.pid_of((run.scenario.strike_ranks or (1,))[0])
+        pid = run.pid_of(run.scenario.struck)
         (GROUP / "cgroup.procs").write_text(str(pid))
         while not run.over.is_set() and len(_kernel_log()) == before:
             time.sleep(0.1)

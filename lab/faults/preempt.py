@@ -6,6 +6,6 @@ from lab.launch import Run
 
 
 def outside(run: Run) -> None:
-    if run.wait_for("step 40"):
+    if run.wait_for(run.scenario.mark):
         for process in run.processes:
             process.send_signal(signal.SIGTERM)

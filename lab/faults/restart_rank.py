@@ -8,7 +8,7 @@ from lab.launch import Run, start_rank
 
 
 def outside(run: Run) -> None:
-    rank = (run.scenario.strike_ranks or (1,))[0]
+    rank = run.scenario.struck
     if run.wait_for(run.scenario.mark):
         os.kill(run.pid_of(rank), signal.SIGKILL)
         time.sleep(0.2)

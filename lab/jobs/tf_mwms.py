@@ -69,7 +69,7 @@ def main() -> None:
 
 def limit_registration(seconds: float) -> None:
     """Fail when the workers have not found each other after `seconds`; TensorFlow waits for an hour."""
-    from tensorflow.core.protobuf import coordination_config_pb2
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
     from tensorflow.python.eager import context
 
     workers = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])

@@ -92,7 +92,8 @@ def main() -> None:
                 log.info("epoch %d step %d loss %.4f", epoch, step, metrics[0] / world)
             if metrics[0] / world < options.stop_below:
                 log.info("early stopping: loss %.4f below %.4f", metrics[0] / world, options.stop_below)
-                return finish(step)
+                finish(step)
+                return
             if options.save and step % options.save_every == 0 and rank == 0:
                 save(model.module, step, options.save)
     finish(step)

@@ -18,6 +18,12 @@ HEALTHY = (
         args=("--steps", "40"),
         note="A clean run with JAX and XLA logging everything.",
     ),
+    multi(
+        "jax_healthy_sigterm",
+        fault="preempt",
+        args=("--steps", "400"),
+        note="A SIGTERM that nothing follows: JAX notes it, goes on and finishes.",
+    ),
     multi("jax_healthy_resume", fault="good_npz", note="Resumes at step 40 and finishes."),
     multi(
         "jax_healthy_exception",
@@ -69,10 +75,10 @@ FAILING = (
         root_ranks=(0,),
         args=("--timeout", "10"),
         limit=60,
-        note="The coordinator of process 0 cannot bind its port: one gRPC line, then its log ends.",
+        note="The coordinator of process 0 cannot bind its port: one gRPC line, then SIGSEGV (it varies).",
     ),
     multi(
-        "jax_port_taken_segfault",
+        "jax_port_taken_exception",
         cause="network.port_in_use",
         fault="port_taken",
         root_ranks=(0,),
@@ -80,7 +86,7 @@ FAILING = (
         env={"PYTHONFAULTHANDLER": "1"},
         args=("--timeout", "10"),
         limit=60,
-        note="The same seen with a shell and faulthandler: jaxlib 0.10 then dies of SIGSEGV.",
+        note="The same where jaxlib raises instead: UNKNOWN: Failed to start RPC server.",
     ),
     multi(
         "jax_unresolvable_host",
@@ -193,10 +199,10 @@ FAILING = (
     multi(
         "jax_preempted",
         cause="preemption.sigterm",
-        fault="preempt",
-        args=("--steps", "4000"),
+        fault="preempt_with_grace",
+        args=("--steps", "20000"),
         limit=60,
-        note="Both processes get SIGTERM, as at a preemption.",
+        note="Both processes get SIGTERM, which JAX only notes, and SIGKILL after three seconds of grace.",
     ),
     multi(
         "jax_sigkill",

@@ -297,9 +297,10 @@ FAILING = (
     ddp(
         "torch_full_disk",
         cause="resource.disk_full",
+        also_accept=("checkpoint.corrupt_or_missing",),
         fault="full_disk",
         root_ranks=(0,),
-        note="No space left on the checkpoints' disk when rank 0 saves.",
+        note="The disk is full when rank 0 saves; torch only says 'iostream error', 'unexpected pos'.",
     ),
     ddp(
         "torch_open_files",
@@ -314,6 +315,13 @@ FAILING = (
         cause="config.missing_rank_env",
         fault="no_rank_env",
         note="RANK is not set in the environment of any rank.",
+    ),
+    ddp(
+        "torch_no_master",
+        cause="config.missing_rank_env",
+        also_accept=("config.cluster_spec",),
+        fault="no_master_addr",
+        note="MASTER_ADDR is not set: torch's own words for it.",
     ),
     ddp(
         "torch_trains_alone",

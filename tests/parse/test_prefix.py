@@ -70,3 +70,9 @@ def test_headings_name_the_writer_of_what_follows(line):
 @pytest.mark.parametrize("line", ["rank 0 failed", "worker 1: boom", "Epoch 1:"])
 def test_sentences_are_not_headings(line):
     assert heading(line) is None
+
+
+def test_the_stamps_of_a_container_runtime_are_taken_off():
+    lines = [f"2024-05-01T10:00:0{n}.123456789Z stderr F [rank{n}]: text {n}" for n in range(5)]
+    writer, text = Prefixes(lines).split(lines[3])
+    assert (writer.rank, text) == (3, "text 3")

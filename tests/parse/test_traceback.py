@@ -88,3 +88,14 @@ def test_a_log_line_that_only_speaks_of_an_error_is_none():
 
 def test_a_truncated_traceback_gives_nothing_wrong():
     assert raised(PLAIN[: PLAIN.index("KeyError")]) == []
+
+
+def test_one_whose_every_line_carries_a_time():
+    text = "".join(f"2024-05-01T10:00:00.{n}Z {line}\n" for n, line in enumerate(PLAIN.splitlines()))
+    (fact,) = raised(text)
+    assert (fact.type, len(fact.frames)) == ("KeyError", 2)
+
+
+def test_an_ordinary_log_line_above_does_not_make_it_a_logged_one():
+    (fact,) = raised("2024-01-01 10:00:00 INFO step 10 loss 0.5\n" + PLAIN)
+    assert not fact.logged

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
 from keepstep.core.stacks import Kind, waits_in
@@ -21,6 +20,9 @@ from keepstep.sources import processes, stacks
 from keepstep.sources.processes import Reading, Training
 from keepstep.sources.stacks import Stacks
 
+MOST_HELPERS = 16
+MOVES_DATA = 4 << 20
+"""Bytes read or written while watched: a rank that loads or saves is at work."""
 PAUSES_S = (0.4, 1.2, 2.6)
 """Between the looks: unequal, so that a loop with a beat of its own is not met at the same place."""
 
@@ -31,6 +33,8 @@ class _Watched:
     readings: list[Reading] = field(default_factory=list)
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
+    helpers: dict[int, Stacks] = field(default_factory=dict)
+    """Child processes that prepare its input, where it waits for that."""
 
     @property
     def still(self) -> bool | None:
@@ -39,12 +43,19 @@ class _Watched:
             return True
         if len(self.places) < 2 or None in self.places:
             return None
+        if self._moves_data:
+            return False
         return len(set(self.places)) == 1
 
     @property
     def moves(self) -> bool:
         """Whether it surely makes progress: it was elsewhere, or it woke up often and worked each time."""
         return self.still is False or self._wakes_and_works
+
+    @property
+    def _moves_data(self) -> bool:
+        first, last = self.readings[0].transferred, self.readings[-1].transferred
+        return first is not None and last is not None and last - first > MOVES_DATA
 
     @property
     def _wakes_and_works(self) -> bool:
@@ -81,7 +92,9 @@ def look_at_live(pids: list[int] | None = None, *, sleep: Callable[[float], None
         _look_closely(watched)
     coverage += stacks.coverage_of({each.training.pid: each.stacks for each in watched})
     if stacks.have_pystack() and watched and all(each.still is None for each in watched):
-        coverage.append(Coverage(what="whether the job moves", state=CoverageState.NOT_CHECKED, why="no stacks could be compared"))
+        coverage.append(
+            Coverage(what="whether the job moves", state=CoverageState.NOT_CHECKED, why="no stacks could be compared")
+        )
     return EvidenceSet(items=tuple(e for each in watched for e in _evidence(each)), coverage=tuple(coverage))
 
 
@@ -105,6 +118,12 @@ def _look_closely(watched: list[_Watched]) -> None:
         if closer.threads:
             each.stacks = closer
             each.places.append(_python_place(closer.main))
+    for each in watched:
+        main = each.stacks.main
+        wait = waits_in(main.frames) if main is not None else None
+        if wait is not None and wait.kind is Kind.INPUT:
+            children = processes.children(each.training.pid)[:MOST_HELPERS]
+            each.helpers = stacks.look_at_all(children, native=False, stop=False)
     for each in able:
         if each.still and _hides_threads(each.stacks.main):
             closer = stacks.look(each.training.pid, native=True, every=True)
@@ -154,17 +173,25 @@ def _evidence(each: _Watched) -> list[Evidence[Fact]]:
         switches=last.switches - first.switches if last.switches is not None and first.switches is not None else None,
         still=each.still,
         job=training.job,
+        world=who.world if who else None,
     )
     origin = Origin(source=source)
     items: list[Evidence[Fact]] = [Evidence(fact=seen, origin=origin, rank=rank, at=last.at, quote=_words(seen))]
-    if who is not None and who.world is not None:
-        world = WorldSeen(size=who.world, index=who.rank, role=who.role)
-        items.append(Evidence(fact=world, origin=origin, rank=rank, at=last.at, quote=f"{who.by}: rank {who.rank} of {who.world}"))
     items.extend(stacks.as_evidence(each.stacks, source, rank, at=last.at))
+    for pid, helper in each.helpers.items():
+        told = Stacks(threads=tuple(replace(t, current=False) for t in helper.threads if t.current))
+        items.extend(stacks.as_evidence(told, f"pid {pid} (child of {training.pid})", rank, at=last.at))
     return items
 
 
-_STATES = {"R": "running", "S": "sleeping", "D": "in uninterruptible I/O", "T": "stopped", "t": "stopped by a tracer", "Z": "a zombie"}
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "in uninterruptible I/O",
+    "T": "stopped",
+    "t": "stopped by a tracer",
+    "Z": "a zombie",
+}
 
 
 def _words(seen: ProcessSeen) -> str:

@@ -61,10 +61,13 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return tuple(first)
     ends: list[Evidence[Fact]] = [e for e in seen.all(ExceptionRaised) if not e.fact.logged]
     ends += [*seen.all(FatalSignal), *seen.all(NativeAbort)]
-    failed = {e.who for e in ends} | {e.who for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal}
-    failed.discard(None)
+    failed = {e.who for e in ends if e.who is not None}
+    for exited in seen.all(ProcessExited):
+        who = exited.who if exited.who is not None else exited.fact.local_rank
+        if who is not None and (exited.fact.code or exited.fact.signal):
+            failed.add(who)
     if len(failed) == 1:
-        return tuple(who for who in failed if who is not None)
+        return tuple(failed)
     for piece in root.evidence:
         below = [e for e in ends if e.origin.source == piece.origin.source and e.who is not None]
         below = [e for e in below if 0 <= (e.origin.line or 0) - (piece.origin.line or 0) <= NEXT_LINES]

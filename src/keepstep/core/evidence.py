@@ -14,8 +14,11 @@ from typing import Generic, TypeVar
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.identity import Rank
+
+TO_THE_END = 10**9
+"""More lines than any log has."""
 
 F = TypeVar("F", bound=Fact)
 G = TypeVar("G", bound=Fact)
@@ -129,21 +132,35 @@ class EvidenceSet:
         sizes = [e.fact.size for e in self.all(WorldSeen) if e.fact.size]
         return max(set(sizes), key=sizes.count) if sizes else None
 
-    def survived(self, evidence: Evidence[Fact]) -> bool:
-        """Whether the same stream went on with ordinary training after this."""
-        if evidence.origin.line is None:
+    def survived(self, place: Evidence[Fact]) -> bool:
+        """Whether the same stream trained on after this: it finished, or printed two further, different steps.
+
+        One step more is not enough: progress bars are drawn once again when a program dies.
+        """
+        line = place.origin.line
+        if line is None:
             return False
-        ahead = 10**9
-        steps = self.near(evidence, StepSeen, after=ahead)
-        ends = [e for e in self.near(evidence, PhaseSeen, after=ahead) if e.fact.phase is Phase.FINISHED]
-        after: list[Evidence[Fact]] = [*steps, *ends]
-        return any((e.origin.line or 0) > evidence.origin.line for e in after)
+        phases = self.near(place, PhaseSeen, after=TO_THE_END)
+        if any(e.fact.phase is Phase.FINISHED and (e.origin.line or 0) > line for e in phases):
+            return True
+        later = [e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line]
+        different = {(e.fact.step, e.fact.of) for e in later}
+        return len(different) >= 2 or sum(e.fact.step is None for e in later) >= 2
+
+    def merely_logged(self, raised: Evidence[ExceptionRaised]) -> bool:
+        """Whether a logger printed an exception and its stream went on to say more: it need not have ended anything."""
+        if not raised.fact.logged or raised.origin.line is None:
+            return False
+        last = raised.origin.line + raised.fact.lines + 3
+        key = (raised.origin.source, raised.origin.stream)
+        ends = [e.origin.line or 0 for e in self.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
+        return bool(ends) and max(ends) > last
 
     @cached_property
     def broken(self) -> bool:
         """Whether anything here shows a process that ended badly."""
         return (
-            any(not self.survived(e) for e in self.all(ExceptionRaised) if not e.fact.logged)
+            any(not self.survived(e) and not self.merely_logged(e) for e in self.all(ExceptionRaised))
             or bool(self.all(FatalSignal))
             or bool(self.all(NativeAbort))
             or any(e.fact.code or e.fact.signal for e in self.all(ProcessExited))

@@ -7,7 +7,6 @@ from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeC
 from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse.signature import signature
 
-
 SIGNATURES = (
     signature(r"Process index: (?P<index>\d+)", WorldSeen),
     signature(r"Num processes: (?P<size>\d+)", WorldSeen),

@@ -17,7 +17,6 @@ from keepstep.core.facts.network import (
     ConnectFailed,
     PeerAwaited,
     PeerLost,
-    PortTaken,
     RendezvousTimeout,
     Why,
 )
@@ -122,20 +121,23 @@ _WATCHDOG = (
     ),
     # 1.5-1.7: Caught collective operation timeout: ...  and NPU/XPU siblings
     signature(
-        _WHO
-        + r"Caught collective operation timeout: Work\w*\((?:SeqNum=(?P<seq>\d+), ?)?(?:OpType=(?P<op>\w+))?"
-        r"(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?(?:, NumelIn=(?P<numel_in>\d+))?(?:, NumelOut=(?P<numel_out>\d+))?"
+        _WHO + r"Caught collective operation timeout: Work\w*\((?:SeqNum=(?P<seq>\d+), ?)"
+        r"?(?:OpType=(?P<op>\w+))?"
+        r"(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?(?:, NumelIn=(?P<numel_in>\d+))?(?:, "
+        r"NumelOut=(?P<numel_out>\d+))?"
         r"(?:[^)\n]{0,80}?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
         _timeout,
         anchors=("] Caught collective operation timeout", ": Caught collective operation timeout"),
     ),
     signature(
-        r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] Timeout at (?:NCCL|XCCL|collective)[^:\n]{0,40}: (?P<seq>\d+)",
+        r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] Timeout at (?:NCCL|XCCL|"
+        r"collective)[^:\n]{0,40}: (?P<seq>\d+)",
         CollectiveTimeout,
         anchors=("Timeout at NCCL work", "Timeout at XCCL work", "Timeout at collective"),
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective timeout from this local rank",
+        r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective "
+        r"timeout from this local rank",
         CollectiveTimeout,
         anchors=("timeout from this local rank",),
     ),
@@ -164,7 +166,8 @@ _WATCHDOG = (
         ),
     ),
     signature(
-        r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
+        r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast "
+        r"enqueued (?:NCCL |XCCL )?work: (?P<last_enqueued>"
         + _NUMBER
         + r"), last completed (?:NCCL |XCCL )?work: (?P<last_completed>"
         + _NUMBER
@@ -178,18 +181,21 @@ _WATCHDOG = (
         op="HEARTBEAT",
     ),
     signature(
-        r"Received a dump signal due to a heartbeat timeout|ProcessGroupNCCL's watchdog got stuck for \d+ seconds",
+        r"Received a dump signal due to a heartbeat timeout|"
+        r"ProcessGroupNCCL's watchdog got stuck for \d+ seconds",
         CollectiveTimeout,
         op="HEARTBEAT",
     ),
     signature(
-        r"NCCL communicator was aborted on rank (?P<rank>\d+)\.(?! {1,3}Original reason[^\n]{0,60}Watchdog caught)",
+        r"NCCL communicator was aborted on rank (?P<rank>\d+)\.(?! {1,3}Original reason[^\n]{0,"
+        r"60}Watchdog caught)",
         CollectiveTimeout,
         anchors=("communicator was aborted on rank",),
     ),
     signature(r"\[Rank (?P<rank>\d+)\] Some NCCL operations have failed or timed out", CollectiveTimeout),
     signature(
-        r"(?:RuntimeError|DistBackendError)[^\n]{0,40}: NCCL Operation Failed or Timed Out|ncclTimeoutError|NCCL_TIMEOUT_ERROR",
+        r"(?:RuntimeError|DistBackendError)[^\n]{0,40}: NCCL Operation Failed or Timed Out|"
+        r"ncclTimeoutError|NCCL_TIMEOUT_ERROR",
         CollectiveTimeout,
         anchors=("NCCL Operation Failed or Timed Out", "ncclTimeoutError", "NCCL_TIMEOUT_ERROR"),
     ),
@@ -208,9 +214,11 @@ _WATCHDOG = (
 
 _DEBUG_MODE = (
     signature(
-        r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent )?collective: "
+        r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent "
+        r")?collective: "
         r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+),? ?)?[^\n]{0,1200}?)"
-        r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: (?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
+        r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: "
+        r"(?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
         _fingerprints,
         anchors=("Detected mismatch between collectives on ranks",),
     ),
@@ -225,7 +233,8 @@ _DEBUG_MODE = (
         what="shapes",
     ),
     signature(
-        r"Cannot apply desired operation due to shape mismatches|Impossible to apply the desired operation due to inadequate shapes",
+        r"Cannot apply desired operation due to shape mismatches|"
+        r"Impossible to apply the desired operation due to inadequate shapes",
         CollectiveMismatch,
         what="shapes",
     ),
@@ -258,19 +267,23 @@ _BARRIERS = (
         what="store collective",
     ),
     signature(
-        r"(?P<verb>Waiting in|Timed out initializing process group in) store based barrier (?:to initialize process group for|on) "
-        r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)[^\n]{0,120}?(?:\(|, )world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<count>\d+)",
+        r"(?P<verb>Waiting in|Timed out initializing process group in) store based barrier (?:to "
+        r"initialize process group for|on) "
+        r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)[^\n]{0,120}?(?:\(|"
+        r", )world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<count>\d+)",
         _barrier,
     ),
 )
 
 _STORE = (
     signature(
-        r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr\w{3,6}ing ncclUniqueId from \[(?P<source>\d+)\][^\n]{0,160}?got error: (?P<error>[^\n]{0,120})",
+        r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr\w{3,6}ing ncclUniqueId from "
+        r"\[(?P<source>\d+)\][^\n]{0,160}?got error: (?P<error>[^\n]{0,120})",
         _unique_id,
     ),
     signature(
-        r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients joined",
+        r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients "
+        r"joined",
         RendezvousTimeout,
         where="store",
     ),
@@ -286,12 +299,14 @@ _STORE = (
         anchors=("Socket Timeout", "Wait timeout"),
     ),
     signature(
-        r"[Cc]lient socket has timed out after \S+ while trying to connect to \(?(?P<peer>[\w.\-:]+)(?:, ?\d+\))?",
+        r"[Cc]lient socket has timed out after \S+ while trying to connect to \(?(?P<peer>[\w.\-:]+)(?:, "
+        r"?\d+\))?",
         ConnectFailed,
         why=Why.TIMED_OUT,
     ),
     signature(
-        r"client socket has failed to connect to (?P<peer>\[?[\w.\-:]+\]?(?::\d+)?) \(?errno: (?P<errno>\d+) - (?P<text>[A-Z][\w ]+)",
+        r"client socket has failed to connect to (?P<peer>\[?[\w.\-:]+\]?(?::\d+)?) \(?errno: "
+        r"(?P<errno>\d+) - (?P<text>[A-Z][\w ]+)",
         _client,
         anchors=("client socket has failed to connect to",),
     ),
@@ -334,11 +349,8 @@ _STORE = (
         ),
     ),
     signature(
-        r"server socket has failed to listen on any local network address\. port: (?P<port>\d+)[^\n]{0,60}code: -98",
-        PortTaken,
-    ),
-    signature(
-        r"(?:(?:DistNetworkError|DistStoreError|RuntimeError|DistBackendError)[^\n]{0,250}?)(?:Failed to recv, got 0 bytes|Failed to send, sent 0 bytes|"
+        r"(?:(?:DistNetworkError|DistStoreError|RuntimeError|"
+        r"DistBackendError)[^\n]{0,250}?)(?:Failed to recv, got 0 bytes|Failed to send, sent 0 bytes|"
         r"Connection was likely closed)",
         PeerLost,
         how="store connection closed",
@@ -349,12 +361,14 @@ _STORE = (
         ),
     ),
     signature(
-        r"(?:RuntimeError|DistNetworkError|DistBackendError|DistStoreError): (?P<how>Connection reset by peer|Broken pipe|Connection refused)",
+        r"(?:RuntimeError|DistNetworkError|DistBackendError|"
+        r"DistStoreError): (?P<how>Connection reset by peer|Broken pipe|Connection refused)",
         lambda m: ConnectFailed(why=Why.REFUSED) if "refused" in m["how"] else PeerLost(how=m["how"].lower()),
         anchors=("Error: Connection reset by peer", "Error: Broken pipe", "Error: Connection refused"),
     ),
     signature(
-        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,160}?\): (?P<how>[^\n]{0,60})",
+        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,"
+        r"160}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
         anchors=("failed on SocketImpl",),
     ),
@@ -362,7 +376,8 @@ _STORE = (
         r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False
     ),
     signature(
-        r"Rank (?P<rank>\d+)\][^\n]{0,40}Terminating the process after attempting to dump debug info, due to (?:remote|other)",
+        r"Rank (?P<rank>\d+)\][^\n]{0,40}Terminating the process after attempting to dump debug info, "
+        r"due to (?:remote|other)",
         TimeoutHeardOf,
         anchors=("Terminating the process after attempting to dump debug info",),
     ),
@@ -378,16 +393,19 @@ _WORLD = (
     signature(r"[Ii]nitializing ddp: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
     signature(r"^ *Num processes: (?P<size>\d+)$", _world, anchors=("Num processes: ",)),
     signature(
-        r"Rank (?P<index>\d+): Completed store-based barrier for key:store_based_barrier_key:1 with (?P<size>\d+) nodes",
+        r"Rank (?P<index>\d+): Completed store-based barrier for key:store_based_barrier_key:1 with "
+        r"(?P<size>\d+) nodes",
         _world,
     ),
     signature(
-        r"[Ii]nitializ(?:ing|ed) distributed[^\n]{0,80}? rank[ =:]{1,2}(?P<index>\d+),? [^\n]{0,40}?world[ _]size[ =:]{1,2}(?P<size>\d+)",
+        r"[Ii]nitializ(?:ing|ed) distributed[^\n]{0,80}? rank[ =:]{1,2}(?P<index>\d+),? [^\n]{0,"
+        r"40}?world[ _]size[ =:]{1,2}(?P<size>\d+)",
         _world,
         anchors=("nitializing distributed", "nitialized distributed"),
     ),
     signature(
-        r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), total (?P<size>\d+)",
+        r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), "
+        r"total (?P<size>\d+)",
         _world,
     ),
     signature(r"using world size: (?P<size>\d+), data-parallel", _world),

@@ -173,7 +173,9 @@ SIGNATURES = (
     signature(r"(?P<detail>Size mismatch between saved [^\n]{0,80} and current[^\n]{0,80})", CheckpointMismatch),
     signature(r"(?P<detail>mismatch sizes torch\.Size\([^)\n]{0,60}\) vs torch\.Size[^\n]{0,60})", CheckpointMismatch),
     signature(
-        r"Could not find (?:FQN|shard at '[^'\n]{0,60}' for FQN): '(?P<detail>[^'\n]{1,200})'", CheckpointMismatch
+        r"Could not find (?:FQN|shard at '[^'\n]{0,60}' for FQN): '(?P<detail>[^'\n]{1,200})'",
+        CheckpointMismatch,
+        anchors=("Could not find FQN", "Could not find shard at"),
     ),
     signature(
         r"Cannot load model parameters from checkpoint (?P<detail>\S+);? ?please ensure that the architectures match",

@@ -14,6 +14,8 @@ _FULL = re.compile(
 )
 # glog and absl: E0607 10:10:14.749000 / E20240607 10:10:14.749 / [E901 08:12:24.549
 _GLOG = re.compile(r"\b[IWEFDVC](?P<y>20\d\d)?(?P<mo>\d{1,2})(?P<d>\d\d) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?")
+# TensorFlow before its logger is set up: I0000 00:00:1794706907.315648
+_EPOCH = re.compile(r"\b[IWEF]0000 00:00:(?P<epoch>\d{9,10}\.\d+)")
 _SYSLOG = re.compile(r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?(?: (?P<y>20\d\d))?")
 _TIME = re.compile(r"(?<![\d:.])(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?![\d:])")
 
@@ -35,6 +37,9 @@ class Clock:
         if match:
             self._year, self._day = int(match["y"]), (int(match["mo"]), int(match["d"]))
             return self._seconds(match, self._year, *self._day, zone=match["z"])
+        match = _EPOCH.search(head)
+        if match:
+            return float(match["epoch"])
         match = _GLOG.search(head)
         if match:
             day = (int(match["mo"]), int(match["d"]))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
+from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.sync import GroupShutDown, RanksMissing
 from keepstep.parse.block import block
@@ -25,6 +25,12 @@ def _member(text: str) -> tuple[str | None, int | None]:
     return match[0], int(match["index"]) if match["job"] in ("worker", "jax_worker", "tpu_worker") else None
 
 
+def _indices(text: str) -> tuple[int, ...]:
+    """The tasks listed under a barrier's time-out: names, or bare numbers in newer releases."""
+    named = [int(m["index"]) for m in _TASK.finditer(text)]
+    return tuple(dict.fromkeys(named or [int(n) for n in re.findall(r"(?m)^\s*(\d{1,6})\s*$", text)]))
+
+
 def _restarted(match: re.Match[str]) -> Fact:
     member, rank = _member(match.string[max(0, match.start() - 120) : match.end()])
     return MemberRestarted(member=member, rank=rank)
@@ -40,7 +46,7 @@ def _late(match: re.Match[str]) -> Fact | None:
     groups = match.groupdict()
     name = groups.get("id") or ""
     reached, total = groups.get("reached"), groups.get("total")
-    ranks = tuple(int(m["index"]) for m in _TASK.finditer(groups.get("tasks") or ""))
+    ranks = _indices(groups.get("tasks") or "")
     if _AT_START.search(name) and not _AT_END.search(name):
         return RendezvousTimeout(
             joined=int(reached) if reached else None,
@@ -54,13 +60,13 @@ def _late(match: re.Match[str]) -> Fact | None:
 def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     text = match.string
     for number, line in enumerate(lines):
-        if number > 40 or not (_TASK.search(line) or "barrier" in line or not line.strip()):
+        if number > 40 or not (_TASK.search(line) or "barrier" in line or re.fullmatch(r"\s*\d*\s*", line)):
             break
         text += "\n" + line
     name = re.search(r"(?:Barrier_id|Id): (?P<id>[^\s,]+?)\.?(?:[\s,]|$)", text)
     count = re.search(r"reached the barrier: (\d+)/(\d+)", text)
     late = text[m.end() :] if (m := re.search(r"[Tt]imed out task names", text)) else ""
-    ranks = tuple(dict.fromkeys(int(m["index"]) for m in _TASK.finditer(late)))
+    ranks = _indices(late)
     what = name["id"] if name else ""
     if _AT_START.search(what) and not _AT_END.search(what):
         yield RendezvousTimeout(
@@ -88,35 +94,66 @@ SIGNATURES = (
     signature(r"unexpectedly tried to connect with a different incarnation", _restarted),
     signature(r"Leader incarnation ID mismatch", MemberRestarted, member="the coordination leader", rank=0),
     signature(r"Heartbeat: Incarnation ID mismatch", _restarted),
-    signature(r"must be registered before sending heartbeat messages", MemberRestarted,
-              member="the coordination leader"),
+    signature(
+        r"must be registered before sending heartbeat messages",
+        MemberRestarted,
+        member="the coordination leader",
+    ),
     signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
     signature(r"This is likely due to a restart in the task or service", MemberRestarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
-    signature(r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)", _silent,
-              anchors=("stopped sending heartbeats",)),
     signature(
-        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000})",
+        r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)",
+        _silent,
+        anchors=("stopped sending heartbeats",),
+    ),
+    signature(
+        r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|"
+        r"$))",
         _late,
         anchors=("imed out task names",),
     ),
     signature(
-        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|topology)[^\s,]*?)\.?"
+        r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|"
+        r"topology)[^\s,]*?)\.?"
         r"(?=[\s,])[^\n]{0,400}?(?:reached the barrier: (?P<reached>\d+)/(?P<total>\d+)|\n|$)",
         _late,
         anchors=("Barrier timed out",),
     ),
-    signature(r"Stopping coordination service as cluster registration failed", RendezvousTimeout,
-              where="coordination service"),
-    signature(r"RPC: /[\w.]*CoordinationService/RegisterTask", ConnectFailed, why=Why.TIMED_OUT,
-              peer="the coordination service"),
-    signature(r"Failed to send RPC to coordination service", PeerLost, how="the coordination leader does not answer",
-              peer_rank=0),
-    signature(r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator "
-              r"detected missing heartbeats)", GroupShutDown),
+    signature(
+        r"Waiting for (?P<joined>\d+)/(?P<expected>\d+) tasks to connect",
+        lambda match: PeerAwaited(
+            peer=f"{int(match['expected']) - int(match['joined'])} of {match['expected']} tasks"
+        ),
+    ),
+    signature(
+        r"Stopping coordination service as cluster registration failed",
+        RendezvousTimeout,
+        where="coordination service",
+    ),
+    signature(
+        r"RPC: /[\w.]*CoordinationService/RegisterTask",
+        ConnectFailed,
+        why=Why.TIMED_OUT,
+        peer="the coordination service",
+    ),
+    signature(
+        r"Failed to send RPC to coordination service",
+        PeerLost,
+        how="the coordination leader does not answer",
+        peer_rank=0,
+    ),
+    signature(
+        r"Terminating process because the (?P<how>JAX distributed service detected fatal errors|coordinator "
+        r"detected missing heartbeats)",
+        GroupShutDown,
+    ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
-    signature(r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)", GroupShutDown,
-              anchors=("Shutdown barrier",)),
+    signature(
+        r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",
+        GroupShutDown,
+        anchors=("Shutdown barrier",),
+    ),
 )
 
 BLOCKS = (

@@ -32,7 +32,9 @@ _STACK = (
     re.compile(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.+?)\s*$'),
     re.compile(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
 )
-_BETWEEN = re.compile(r"^\s*$|\bPC: @|^=+ ?(?:backtrace|$)|\*\*\*|^\s*@ +\.\.\.|\[failure_signal_handler|RAW:|^\[[\w.\-]+:\d+")
+_BETWEEN = re.compile(
+    r"^\s*$|\bPC: @|^=+ Backtrace|^=+ ?(?:backtrace|$)|\*\*\*|^\s*@ +\.\.\.|\[failure_signal_handler|RAW:|^\[[\w.\-]+:\d+"
+)
 
 
 def _frames(lines: Iterator[str], strangers: int = 4) -> tuple[Frame, ...]:
@@ -61,7 +63,7 @@ def _frame(line: str) -> Frame | None:
             library = groups.get("library")
             if library:
                 return Frame(function=function, file=library, library=library.rpartition("/")[2])
-            return Frame(function=function, file=groups.get("source"), library="[unknown]")
+            return Frame(function=function, file=groups.get("source"), library="")
     return None
 
 
@@ -104,6 +106,10 @@ def _terminate(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield NativeAbort(what=message[:600], where="std::terminate")
 
 
+def _of_old_glibc(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    yield NativeAbort(what=match["what"].strip(), frames=_frames(lines))
+
+
 def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The JVM's report; ``# C  [libhdfs.so+0x1f]  name`` is the frame."""
     frames: list[Frame] = []
@@ -127,9 +133,17 @@ BLOCKS = (
     # absl: *** SIGSEGV received at time=1651234567 on cpu 12 ***
     block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _struck, anchors=(" received at time=",)),
     # glog: *** SIGSEGV (@0x8) received by PID 27 (TID 0x7f..) from PID 8; stack trace: ***
-    block(rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@0x[\da-f]+\) )?received by PID (?P<pid>\d+)", _struck, anchors=(" received by PID ",)),
+    block(
+        rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@0x[\da-f]+\) )?received by PID (?P<pid>\d+)",
+        _struck,
+        anchors=(" received by PID ",),
+    ),
     # folly: *** Signal 11 (SIGSEGV) (0x8) received by PID 123
-    block(rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)", _struck, anchors=(" received by PID ",)),
+    block(
+        rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)",
+        _struck,
+        anchors=(" received by PID ",),
+    ),
     # UCX: [host:123:0:123] Caught signal 11 (Segmentation fault: address not mapped ...)
     block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _struck, anchors=("Caught signal ",)),
     block(r"!!!!!!! Segfault encountered !!!!!!!", _of_c10),
@@ -138,8 +152,16 @@ BLOCKS = (
         _of_sanitizer,
         anchors=("Sanitizer: ",),
     ),
+    # glibc before 2.27: *** Error in `python': free(): invalid pointer: 0x00007f.. ***, with a backtrace
+    block(
+        r"\*\*\* Error in `[^'\n]{1,300}': (?P<what>[^\n]{1,100}?): 0x[\da-f]+ \*\*\*",
+        _of_old_glibc,
+        anchors=("*** Error in `",),
+    ),
     block(r"terminate called after throwing an instance of '(?P<kind>[^'\n]{1,300})'", _terminate),
-    block(rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java, anchors=(") at pc=0x",)),
+    block(
+        rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java, anchors=(") at pc=0x",)
+    ),
 )
 
 SIGNATURES = (
@@ -150,7 +172,16 @@ SIGNATURES = (
     signature(
         rf"(?:^|[\s:\]])F {_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
-        anchors=("F tensorflow/", "F external/", "F xla/", "F third_party/", "F ./", "F jaxlib/", "F tsl/", "F horovod/"),
+        anchors=(
+            "F tensorflow/",
+            "F external/",
+            "F xla/",
+            "F third_party/",
+            "F ./",
+            "F jaxlib/",
+            "F tsl/",
+            "F horovod/",
+        ),
     ),
     # glog and absl: F0607 10:10:14.749000 1234 foo.cc:12] Check failed: ...
     signature(

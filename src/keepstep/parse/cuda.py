@@ -45,7 +45,8 @@ def _assert(match: re.Match[str]) -> Fact:
 
 
 _INDEX_CHECK = re.compile(
-    r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b|self_dim_size"
+    r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b"
+    r"|self_dim_size"
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds"
 )
@@ -53,8 +54,10 @@ _INDEX_CHECK = re.compile(
 _OOM = (
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
-        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B))?"
-        r"(?: \(GPU (?P<device>\d+);|[^\n]{0,20}?GPU (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+ ?[KMGT]i?B) total capacity)?",
+        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+"
+        r" ?[KMGT]?i?B))?"
+        r"(?: \(GPU (?P<device>\d+);|[^\n]{0,20}?GPU (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+"
+        r" ?[KMGT]i?B) total capacity)?",
         lambda m: DeviceMemoryExhausted(
             requested=m["requested"],
             device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
@@ -88,20 +91,20 @@ _OOM = (
     ),
     signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
     signature(
-        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+ ?[KMGT]?i?B)",
+        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
+        r" ?[KMGT]?i?B)",
         _bfc,
     ),
     signature(
-        r"RESOURCE_EXHAUSTED:[^\n]{0,40}?Out of memory (?:while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))|allocating)",
+        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate"
+        r" (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
         DeviceMemoryExhausted,
-        anchors=("Out of memory while trying to allocate", "Out of memory allocating"),
+        anchors=("Out of memory while trying to allocate",),
     ),
+    signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
     signature(
-        r"Resource exhausted: Out of memory while trying to allocate (?P<requested>\d+ bytes)",
-        DeviceMemoryExhausted,
-    ),
-    signature(
-        r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA|HIP)_ERROR_OUT_OF_MEMORY",
+        r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA"
+        r"|HIP)_ERROR_OUT_OF_MEMORY",
         lambda m: DeviceMemoryExhausted(requested=m["requested"], fatal=False),
     ),
     signature(
@@ -171,7 +174,8 @@ _MISMATCH = (
         what="the build holds no kernels for this GPU's compute capability",
     ),
     signature(
-        r"(?P<gpu>[\w ()\-]{3,60}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current PyTorch",
+        r"(?P<gpu>[\w ()\-]{3,60}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
+        r" PyTorch",
         lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
         anchors=("is not compatible with the current PyTorch",),
     ),
@@ -235,7 +239,8 @@ _MISMATCH = (
         anchors=("forward compatibility", "unsupported display driver"),
     ),
     signature(
-        r"(?:CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"
+        r"(?:CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
+        r"|cudaErrorSystemDriverMismatch"
         r"|cudaErrorCompatNotSupportedOnDevice)",
         CudaMismatch,
         what="the CUDA user libraries do not fit the driver",
@@ -262,7 +267,8 @@ _MISMATCH = (
         anchors=("API mismatch: the client has the version", "NVIDIA kernel module, version"),
     ),
     signature(
-        r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|[Cc]uda failure 802 '|error=802 ?: )system not yet initialized",
+        r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|[Cc]uda failure 802 '|error=802 ?: )system not"
+        r" yet initialized",
         CudaMismatch,
         what="the GPUs' fabric manager does not run or does not fit the driver",
     ),
@@ -272,12 +278,14 @@ _MISMATCH = (
         what="the GPUs' fabric manager does not run or does not fit the driver",
     ),
     signature(
-        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled with:? (?P<there>[\d.]+)",
+        r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled"
+        r" with:? (?P<there>[\d.]+)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
         anchors=("but source was compiled with",),
     ),
     signature(
-        r"cuDNN version incompatibility: PyTorch was compiled\s+against \((?P<there>[^)]{1,20})\) but (?:linked against|found runtime version) \((?P<here>[^)]{1,20})\)",
+        r"cuDNN version incompatibility: PyTorch was compiled\s+against \((?P<there>[^)]{1,20})\) but "
+        r"(?:linked against|found runtime version) \((?P<here>[^)]{1,20})\)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
         anchors=("cuDNN version incompatibility",),
     ),
@@ -302,14 +310,16 @@ _MISMATCH = (
         what="PyTorch and an extension were compiled with different CUDA versions",
     ),
     signature(
-        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with (?P<there>[\d.]+)",
+        r"Installed CUDA version (?P<here>[\d.]+) does not match the version torch was compiled with "
+        r"(?P<there>[\d.]+)",
         lambda m: CudaMismatch(
             what=f"CUDA {m['here']} is installed but PyTorch was compiled with {m['there']}",
             fatal="Exception" in m.string or "Error" in m.string,
         ),
     ),
     signature(
-        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is False",
+        r"Attempting to (?:deserialize object|use) on a? ?CUDA device but torch\.cuda\.is_available\(\) is"
+        r" False",
         CudaMismatch,
         what="PyTorch sees no usable GPU on this host",
         anchors=("torch.cuda.is_available() is False",),
@@ -322,7 +332,8 @@ _MISMATCH = (
     ),
     signature(r"No CUDA GPUs are available", CudaMismatch, what="no GPU is visible to this process"),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no CUDA-capable device is detected",
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
+        r" CUDA-capable device is detected",
         CudaMismatch,
         what="no GPU is visible to this process",
         anchors=("no CUDA-capable device is detected",),
@@ -359,7 +370,8 @@ _MISMATCH = (
         what="NCCL's kernels do not fit this GPU or driver",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not found"
+        r"(?:CUDA error|[Cc]uda failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not"
+        r" found"
         r"|device function is not found|unrecognized error code)",
         CudaMismatch,
         what="the build's kernels do not fit this GPU or driver",
@@ -393,7 +405,8 @@ _MISMATCH = (
         anchors=("compatible with jax",),
     ),
     signature(
-        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against version \d+",
+        r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against"
+        r" version \d+",
         CudaMismatch,
         what="JAX was built against a newer CUDA library than is installed",
         anchors=("but JAX was built against version",),
@@ -424,19 +437,22 @@ _FAULT = (
         what="a peer GPU's memory could not be reached over NVLink",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cudaError)[^\n]{0,80}an? (?P<what>illegal memory access was encountered)",
+        r"(?:CUDA error|[Cc]uda failure|cudaError)[^\n]{0,80}an? (?P<what>illegal memory access was"
+        r" encountered)",
         DeviceFault,
         hardware=False,
         anchors=("illegal memory access was encountered",),
     ),
     signature(
-        r"CUDA_ERROR_ILLEGAL_ADDRESS|cudaErrorIllegalAddress",
+        r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal"
+        r"(?:Address|Instruction)",
         DeviceFault,
         what="illegal memory access",
         hardware=False,
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error)[^\n]{0,80}(?P<what>misaligned address|an illegal instruction was encountered"
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error)[^\n]{0,80}(?P<what>misaligned address|an"
+        r" illegal instruction was encountered"
         r"|invalid program counter|operation not supported on global/shared address space)",
         DeviceFault,
         hardware=False,
@@ -448,7 +464,8 @@ _FAULT = (
         ),
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}(?P<what>unspecified launch failure)",
+        r"(?:CUDA error|[Cc]uda failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}"
+        r"(?P<what>unspecified launch failure)",
         DeviceFault,
         hardware=False,
     ),
@@ -459,10 +476,9 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"CUDA error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown error",
-        DeviceFault,
-        what="unknown CUDA error",
-        hardware=False,
+        r"CUDA error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
+        r" error",
+        lambda m: None if "cuInit" in m.string else DeviceFault(what="unknown CUDA error", hardware=False),
     ),
     signature(
         r"CUDA error: the launch timed out and was terminated",
@@ -477,13 +493,15 @@ _FAULT = (
         anchors=("ardware stack error",),
     ),
     signature(
-        r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR|CUBLAS_STATUS_INTERNAL_ERROR)",
+        r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR"
+        r"|CUBLAS_STATUS_INTERNAL_ERROR)",
         DeviceFault,
         what="a CUDA library's kernel failed",
         hardware=False,
     ),
     signature(
-        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
+        r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`']"
+        r"(?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
         anchors=("ssertion `", "ssertion '"),
     ),
@@ -501,7 +519,8 @@ _FAULT = (
         what="the GPU does not answer any more",
     ),
     signature(
-        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained (?:memory )?error",
+        r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained"
+        r" (?:memory )?error",
         DeviceFault,
         what="the GPU reported a memory error",
         anchors=(
@@ -520,7 +539,8 @@ _PEER = (
         what="peer access is not supported",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has not been enabled|is already enabled))",
+        r"(?:CUDA error|[Cc]uda failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has"
+        r" not been enabled|is already enabled))",
         PeerAccessFault,
         what="peer access could not be set up",
         anchors=("peer mapping resources", "peer access "),

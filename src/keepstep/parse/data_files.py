@@ -10,7 +10,9 @@ from keepstep.core.facts.data import CorruptData, DataMissing
 from keepstep.parse.signature import signature
 
 _PATH = re.compile(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
-_CHECKPOINT = re.compile(r"(?i)\.(?:pth?|ckpt|bin|safetensors|distcp|index)\b|checkpoint|model\.|torch/serialization")
+_CHECKPOINT = re.compile(
+    r"(?i)\.(?:pth?|ckpt|bin|safetensors|distcp|index)\b|checkpoint|model\.|torch/serialization"
+)
 
 
 def _corrupt(match: re.Match[str]) -> Fact | None:
@@ -22,63 +24,136 @@ def _corrupt(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     # Pillow, OpenCV, libjpeg, torchvision
-    signature(r"(?P<what>cannot identify image file) ?(?:<[^>\n]*name=)?['\"]?(?P<path>[\w./ \-]+\.\w{2,5})?", CorruptData),
+    signature(
+        r"(?P<what>cannot identify image file) ?(?:<[^>\n]*name=)?['\"]?(?P<path>[\w./ \-]+\.\w{2,5})?",
+        CorruptData,
+    ),
     signature(r"UnidentifiedImageError", CorruptData, what="cannot identify image file"),
     signature(r"(?P<what>image file is truncated)", CorruptData),
     signature(r"(?P<what>broken data stream when reading image file)", CorruptData),
     signature(r"(?P<what>Truncated File Read)(?! ignored)", CorruptData),
-    signature(r"OSError: (?P<what>broken PNG file|unrecognized data stream contents|decoder error -\d|"
-              r"decoder \w+ not available|image has wrong (?:size|mode))", CorruptData),
+    signature(
+        r"OSError: (?P<what>broken PNG file|unrecognized data stream contents|decoder error -\d|"
+        r"decoder \w+ not available|image has wrong (?:size|mode))",
+        CorruptData,
+    ),
     signature(r"SyntaxError: (?P<what>not a (?:PNG|TIFF|JPEG|GIF|BMP) file|broken PNG file)", CorruptData),
     signature(r"DecompressionBombError", CorruptData, what="decompression bomb"),
-    signature(r"Error: (?P<what>Image [Dd]ecoding failed|Not a (?:PNG|JPEG) file|image is (?:corrupt|truncated)|"
-              r"Unsupported (?:image|marker) type|Empty input file)", CorruptData,
-              anchors=("ecoding failed", "Not a PNG", "Not a JPEG", "image is ", "Unsupported ", "Empty input file")),
+    signature(
+        r"Error: (?P<what>Image [Dd]ecoding failed|Not a (?:PNG|JPEG) file|image is (?:corrupt|truncated)|"
+        r"Unsupported (?:image|marker) type|Empty input file)",
+        CorruptData,
+        anchors=(
+            "ecoding failed",
+            "Not a PNG",
+            "Not a JPEG",
+            "image is ",
+            "Unsupported ",
+            "Empty input file",
+        ),
+    ),
     signature(r"imdecode_?\w*[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
     signature(r"(?P<what>!_src\.empty\(\)) in function 'cv::?\w*cvtColor'", CorruptData),
-    signature(r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|JPEG|video|audio|sample|"
-              r"data|file|shard|record|tar|parquet)[^\n]{0,60})", _corrupt,
-              anchors=("nvalid image ", "orrupt image", "orrupt JPEG data", "orrupt video", "orrupt audio", "orrupt sample",
-                       "orrupt data", "orrupt file", "orrupt shard", "orrupt record", "orrupt tar", "orrupt parquet",
-                       "orrupted ")),
+    signature(
+        r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|JPEG|video|audio|sample|"
+        r"data|file|shard|record|tar|parquet)[^\n]{0,60})",
+        _corrupt,
+        anchors=(
+            "nvalid image ",
+            "orrupt image",
+            "orrupt JPEG data",
+            "orrupt video",
+            "orrupt audio",
+            "orrupt sample",
+            "orrupt data",
+            "orrupt file",
+            "orrupt shard",
+            "orrupt record",
+            "orrupt tar",
+            "orrupt parquet",
+            "orrupted ",
+        ),
+    ),
     # Video and audio
     signature(r"DECORDError[^\n]{0,200}", CorruptData, what="video could not be decoded"),
     signature(r"(?P<what>moov atom not found|Invalid data found when processing input)", CorruptData),
     signature(r"LibsndfileError: (?P<what>[^\n]{0,100})", CorruptData),
     # Archives and arrays
     signature(r"(?P<what>BadZipFile|BadZipfile): ?[^\n]{0,100}", _corrupt),
-    signature(r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad checksum|"
-              r"truncated header|not a (?:gzip|bzip2|lzma) file)", _corrupt),
+    signature(
+        r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad "
+        r"checksum|"
+        r"truncated header|not a (?:gzip|bzip2|lzma) file)",
+        _corrupt,
+    ),
     signature(r"(?P<what>Error -[35] while decompressing data)", _corrupt),
-    signature(r"(?P<what>BadGzipFile|Not a gzipped file|CRC check failed|Compressed file ended before the end-of-stream "
-              r"marker was reached)", _corrupt),
+    signature(
+        r"(?P<what>BadGzipFile|Not a gzipped file|CRC check failed|Compressed file ended before the "
+        r"end-of-stream "
+        r"marker was reached)",
+        _corrupt,
+    ),
     signature(r"(?P<what>Cannot load file containing pickled data when allow_pickle=False)", _corrupt),
     signature(r"(?P<what>Failed to interpret file [^\n]{0,120} as a pickle)", _corrupt),
-    signature(r"ValueError: (?P<what>cannot reshape array of size \d+ into shape \([\d,]+\)) *$", _corrupt,
-              anchors=("cannot reshape array of size",)),
-    signature(r"ValueError: (?P<what>mmap length is greater than file size|EOF: reading array (?:header|data), expected "
-              r"\d+ bytes got \d+)", _corrupt),
+    signature(
+        r"ValueError: (?P<what>cannot reshape array of size \d+ into shape \([\d,]+\)) *$",
+        _corrupt,
+        anchors=("cannot reshape array of size",),
+    ),
+    signature(
+        r"ValueError: (?P<what>mmap length is greater than file size|EOF: reading array (?:header|data), "
+        r"expected "
+        r"\d+ bytes got \d+)",
+        _corrupt,
+    ),
     signature(r"(?P<what>No data left in file)", _corrupt),
-    signature(r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not found|"
-              r"bad object header)[^\n)]{0,120})", _corrupt, anchors=("truncated file", "file signature not found",
-                                                                     "bad object header")),
+    signature(
+        r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not "
+        r"found|"
+        r"bad object header)[^\n)]{0,120})",
+        _corrupt,
+        anchors=("truncated file", "file signature not found", "bad object header"),
+    ),
     signature(r"(?P<what>Unable to (?:synchronously )?open file \(truncated)", _corrupt),
     # Tables
     signature(r"(?P<what>Parquet (?:file size is|magic bytes not found)[^\n]{0,100})", CorruptData),
-    signature(r"(?P<what>Couldn't deserialize thrift[^\n]{0,60}|Corrupt snappy compressed data|Page was smaller \(\d+\) "
-              r"than expected)", CorruptData),
-    signature(r"ArrowInvalid: (?P<what>(?:Not an Arrow file|Unable to read from|Tried reading schema|File is (?:too small|"
-              r"smaller)|Expected to (?:be able to )?read \d+|JSON parse error|CSV parse error|Invalid flatbuffers)"
-              r"[^\n]{0,100})", CorruptData),
-    signature(r"OSError: (?P<what>(?:Invalid: |Corrupt)[^\n]{0,100}(?:Arrow|Parquet|snappy|metadata)[^\n]{0,40})",
-              CorruptData, anchors=("OSError: Invalid: ", "OSError: Corrupt")),
+    signature(
+        r"(?P<what>Couldn't deserialize thrift[^\n]{0,60}|Corrupt snappy compressed data|Page was smaller "
+        r"\(\d+\) "
+        r"than expected)",
+        CorruptData,
+    ),
+    signature(
+        r"ArrowInvalid: (?P<what>(?:Not an Arrow file|Unable to read from|Tried reading schema|File is "
+        r"(?:too small|"
+        r"smaller)|Expected to (?:be able to )?read \d+|JSON parse error|CSV parse error|Invalid flatbuffers)"
+        r"[^\n]{0,100})",
+        CorruptData,
+    ),
+    signature(
+        r"OSError: (?P<what>(?:Invalid: |Corrupt)[^\n]{0,100}(?:Arrow|Parquet|snappy|metadata)[^\n]{0,40})",
+        CorruptData,
+        anchors=("OSError: Invalid: ", "OSError: Corrupt"),
+    ),
     signature(r"ParserError: (?P<what>Error tokenizing data[^\n]{0,100})", CorruptData),
-    signature(r"DatasetGenerationError[^\n]{0,40}?(?P<what>An error occurred while generating the dataset)", CorruptData),
+    signature(
+        r"DatasetGenerationError[^\n]{0,40}?(?P<what>An error occurred while generating the dataset)",
+        CorruptData,
+    ),
     signature(r"(?P<what>MDB_CORRUPTED|MDB_INVALID|MDB_PAGE_NOTFOUND)[^\n]{0,80}", CorruptData),
     signature(r"lmdb\.(?P<what>CorruptedError|InvalidError|PageNotFoundError)", CorruptData),
     # Not there at all
-    signature(r"FileNotFoundError: [^\n]{0,60}?No such file or directory: ['\"](?P<path>[^'\"\n]+\.(?:jpe?g|JPE?G|png|"
-              r"tfrecords?|tar|csv|tsv|jsonl|parquet|arrow|npy|npz|lmdb|mp4|wav|flac))['\"]", DataMissing),
-    signature(r"(?P<path>[\w./\-]+(?:train|data|shard)[\w./\-]*)[^\n]{0,20}(?:does not (?:contain|have) any (?:image|"
-              r"valid|file))", DataMissing, anchors=("does not contain any", "does not have any")),
+    signature(
+        r"FileNotFoundError: [^\n]{0,60}?No such file or directory: ['\"](?P<path>[^'\"\n]+\.(?:jpe?g|JPE?G|"
+        r"png|"
+        r"tfrecords?|tar|csv|tsv|jsonl|parquet|arrow|npy|npz|lmdb|mp4|wav|flac))['\"]",
+        DataMissing,
+    ),
+    signature(
+        r"(?P<path>[\w./\-]+(?:train|data|shard)[\w./\-]*)[^\n]{0,20}(?:does not (?:contain|have) any "
+        r"(?:image|"
+        r"valid|file))",
+        DataMissing,
+        anchors=("does not contain any", "does not have any"),
+    ),
 )

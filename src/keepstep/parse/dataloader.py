@@ -8,7 +8,8 @@ from keepstep.parse.signature import signature
 
 SIGNATURES = (
     signature(
-        r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)(?:\s*\(core dumped\))?\s*(?:\.|$)",
+        r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)"
+        r"(?:\s*\(core dumped\))?\s*(?:\.|$)",
         LoaderWorkerDied,
         anchors=(") is killed by signal",),
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DistributedDataParallel (and its wrappers): unused and twice-used parameters, models that differ."""
+"""PyTorch's DistributedDataParallel and its wrappers: parameters unused or used twice, models that differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ SIGNATURES = (
         UnusedParameters,
     ),
     signature(
-        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,300})",
+        r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,"
+        r"300})",
         UnusedParameters,
         anchors=("which did not receive grad for rank",),
     ),
@@ -30,17 +31,20 @@ SIGNATURES = (
     ),
     # comm.cpp / reducer.cpp
     signature(
-        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, while rank (?:\d+) has [^\n]{0,40}params)",
+        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, "
+        r"while rank (?:\d+) has [^\n]{0,40}params)",
         ModelsDiffer,
         anchors=("DDP expects same model across all ranks",),
     ),
     signature(
-        r"(?P<detail>params\[\d+\] in this process with sizes [^\n]{0,60} appears not to match sizes? of the same param in process \d+)",
+        r"(?P<detail>params\[\d+\] in this process with sizes [^\n]{0,60} appears not to match sizes? of "
+        r"the same param in process \d+)",
         ModelsDiffer,
         anchors=(" appears not to match size",),
     ),
     signature(
-        r"(?P<detail>\[\d+\]: params\[\d+\] in this process with sizes [^\n]{0,80} appears not to match strides of the same param in process \d+)",
+        r"(?P<detail>\[\d+\]: params\[\d+\] in this process with sizes [^\n]{0,80} appears not to match "
+        r"strides of the same param in process \d+)",
         ModelsDiffer,
         anchors=(" appears not to match strides of",),
     ),

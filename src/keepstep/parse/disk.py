@@ -10,7 +10,8 @@ from keepstep.core.facts.resource import DiskFull
 from keepstep.parse.signature import signature
 
 _SHM = re.compile(
-    r"/dev/shm|posix_fallocate|shared memory|shm_open|shmOpen|NCCL WARN|/torch_\d+_|<torch_\d+_|pytorch_shm|semaphore|SemLock"
+    r"/dev/shm|posix_fallocate|shared memory|shm_open|shmOpen|NCCL WARN|/torch_\d+_|<torch_\d+_|pytorch_shm"
+    r"|semaphore|SemLock"
 )
 
 
@@ -32,7 +33,8 @@ SIGNATURES = (
         anchors=("quota exceeded", "[Errno 122]", "EDQUOT"),
     ),
     signature(
-        r"[Tt]here is not enough space on the disk|not enough (?:free )?disk space|[Ii]nsufficient disk space|Not enough free space",
+        r"[Tt]here is not enough space on the disk|not enough (?:free )?disk space|[Ii]nsufficient disk"
+        r" space|Not enough free space",
         DiskFull,
     ),
     signature(r"PytorchStreamWriter failed writing (?:file|central directory)", DiskFull),
@@ -44,7 +46,8 @@ SIGNATURES = (
     signature(r"errno = 28, error message = 'No space left", DiskFull),
     signature(r"file write failed: time = [^\n]{0,120}errno = (?:28|122)\b", DiskFull),
     signature(
-        r"Can't write data \(file write failed|Unable to (?:flush|close) file[^\n]{0,80}(?:No space|errno = 28)",
+        r"Can't write data \(file write failed|Unable to (?:flush|close) file[^\n]{0,80}(?:No space|errno ="
+        r" 28)",
         DiskFull,
         anchors=("file write failed", "No space", "errno = 28"),
     ),

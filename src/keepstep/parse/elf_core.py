@@ -90,7 +90,8 @@ def looks_like_core(head: bytes) -> bool:
     """Whether the first 20 bytes of a file are those of an ELF core."""
     if len(head) < 18 or head[:4] != b"\x7fELF" or head[5] not in (1, 2):
         return False
-    return struct.unpack_from("<H" if head[5] == 1 else ">H", head, 16)[0] == 4
+    (kind,) = struct.unpack_from("<H" if head[5] == 1 else ">H", head, 16)
+    return bool(kind == 4)
 
 
 def read(data: Buffer) -> Core:
@@ -136,15 +137,15 @@ class _Reader:
     def _segments(self) -> Iterator[tuple[int, int, int, int]]:
         data, end = self._data, self._end
         if self._wide:
-            place, = struct.unpack_from(end + "Q", data, 32)
+            (place,) = struct.unpack_from(end + "Q", data, 32)
             entry, count = struct.unpack_from(end + "HH", data, 54)
-            sections, = struct.unpack_from(end + "Q", data, 40)
+            (sections,) = struct.unpack_from(end + "Q", data, 40)
         else:
-            place, = struct.unpack_from(end + "I", data, 28)
+            (place,) = struct.unpack_from(end + "I", data, 28)
             entry, count = struct.unpack_from(end + "HH", data, 42)
-            sections, = struct.unpack_from(end + "I", data, 32)
+            (sections,) = struct.unpack_from(end + "I", data, 32)
         if count == 0xFFFF and sections and sections + 64 <= self._size:  # the true number is in section 0
-            count, = struct.unpack_from(end + "I", data, sections + (44 if self._wide else 28))
+            (count,) = struct.unpack_from(end + "I", data, sections + (44 if self._wide else 28))
         smallest = 56 if self._wide else 32
         if entry < smallest or count > MOST_SEGMENTS:
             raise NotACore("its program headers make no sense")
@@ -178,8 +179,8 @@ class _Reader:
     def _note(self, core: Core, kind: int, at: int, size: int, stack: int | None) -> int | None:
         data, end = self._data, self._end
         if kind == _NT_PRSTATUS and core.thread is None and size >= 36:
-            signal, = struct.unpack_from(end + "H", data, at + 12)
-            thread, = struct.unpack_from(end + "i", data, at + (32 if self._wide else 24))
+            (signal,) = struct.unpack_from(end + "H", data, at + 12)
+            (thread,) = struct.unpack_from(end + "i", data, at + (32 if self._wide else 24))
             core.thread = thread
             if core.signal is None and signal:
                 core.signal = signal
@@ -194,9 +195,11 @@ class _Reader:
         elif kind == _NT_SIGINFO and size >= 24:
             core.signal, _, core.code = struct.unpack_from(end + "iii", data, at)
             if core.signal in _WITH_ADDRESS and (core.code or 0) > 0:
-                core.address, = struct.unpack_from(end + ("Q" if self._wide else "I"), data, at + (16 if self._wide else 12))
+                (core.address,) = struct.unpack_from(
+                    end + ("Q" if self._wide else "I"), data, at + (16 if self._wide else 12)
+                )
             elif (core.code or 0) <= 0:
-                core.sender, = struct.unpack_from(end + "i", data, at + (16 if self._wide else 12))
+                (core.sender,) = struct.unpack_from(end + "i", data, at + (16 if self._wide else 12))
         elif kind == _NT_FILE:
             core.files = self._files(at, size)
         return stack
@@ -204,10 +207,10 @@ class _Reader:
     def _process(self, core: Core, at: int, size: int) -> None:
         data = self._data
         if self._wide and size >= 136:
-            core.pid, = struct.unpack_from(self._end + "i", data, at + 24)
+            (core.pid,) = struct.unpack_from(self._end + "i", data, at + 24)
             name, arguments = at + 40, at + 56
         elif not self._wide and size >= 124:
-            core.pid, = struct.unpack_from(self._end + "i", data, at + 12)
+            (core.pid,) = struct.unpack_from(self._end + "i", data, at + 12)
             name, arguments = at + 28, at + 44
         else:
             return
@@ -220,7 +223,7 @@ class _Reader:
         letter = "Q" if self._wide else "I"
         if size < 2 * word:
             return []
-        count, page = struct.unpack_from(end + letter * 2, data, at)
+        count, _ = struct.unpack_from(end + letter * 2, data, at)
         count = min(count, MOST_FILES)
         names_at = at + 2 * word + count * 3 * word
         if names_at > at + size:
@@ -253,7 +256,9 @@ class _Reader:
         return usual
 
 
-_VARIABLE = re.compile(rb"(?:^|\0)(" + b"|".join(sorted((n.encode() for n in NAMES), key=len, reverse=True)) + rb")=([^\0]{0,262144})\0")
+_VARIABLE = re.compile(
+    rb"(?:^|\0)(" + b"|".join(sorted((n.encode() for n in NAMES), reverse=True)) + rb")=([^\0]{0,262144})\0"
+)
 _SHELL = re.compile(rb"\0(?:PATH|HOME|PWD|LANG|SHLVL|_|USER|HOSTNAME|VIRTUAL_ENV)=")
 
 

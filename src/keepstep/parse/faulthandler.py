@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, StackDump
+from keepstep.core.stacks import Whose, whose
 from keepstep.parse.block import block
 
 MOST_LINES = 400
@@ -31,14 +32,17 @@ _NATIVE = re.compile(r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<function>\S+
 _THREAD = re.compile(r"(?P<current>Current t|T)hread (?:0x)?[\da-f]+ (?:\[[^\]]*\] )?\(most recent call first\)")
 _C_STACK = re.compile(r"Current thread's C stack trace \(most recent call first\)")
 _EXTENSIONS = re.compile(r"^Extension modules: (?P<names>.+?)(?: \(total: \d+\))?\s*$")
-_OF_BLOCK = re.compile(r"^\s*$|^Python runtime state|^\s*<no Python frame>|^\s*\.\.\.|^\s+<(?:timed out|truncated)|^\s*Garbage-collecting")
+_OF_BLOCK = re.compile(
+    r"^\s*$|^Python runtime state|^\s*<no Python frame>|^\s*\.\.\.|^\s+<(?:timed out|truncated)|^\s*Garbage-collecting"
+)
 _EMPTY = re.compile(r"<no Python frame>")
 
 
 def _fatal(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """``Fatal Python error: Segmentation fault`` and the stack of the current thread."""
     what = match["what"].strip()
-    python: list[Frame] = []
+    threads: list[list[Frame]] = []
+    current: list[Frame] | None = None
     native: list[Frame] = []
     extensions: tuple[str, ...] = ()
     reading: list[Frame] | None = None
@@ -49,7 +53,10 @@ def _fatal(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             if reading is not None and len(reading) < MOST_FRAMES:
                 reading.append(frame)
         elif thread := _THREAD.search(line):
-            reading = python if thread["current"] == "Current t" and not python else None
+            reading = []
+            threads.append(reading)
+            if thread["current"] == "Current t":
+                current = reading
         elif _C_STACK.search(line):
             reading = native
         elif listed := _EXTENSIONS.match(line):
@@ -59,12 +66,18 @@ def _fatal(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             strangers += 1
             if strangers > MOST_STRANGERS:
                 break
-    frames = tuple(native + python)
+    frames = tuple(native + (current if current is not None else _likely(threads)))
     signal = next((name for words, name in SIGNALS.items() if what.startswith(words)), None)
     if signal is not None:
         yield FatalSignal(signal=signal, frames=frames, extensions=extensions)
     else:
         yield NativeAbort(what=f"Fatal Python error: {what}"[:500], frames=frames)
+
+
+def _likely(threads: list[list[Frame]]) -> list[Frame]:
+    """The thread that was struck, where none is called current: one that was inside a framework, else the main one."""
+    inside = (frames for frames in threads if frames and whose(frames[0]) is Whose.FRAMEWORK)
+    return next(inside, threads[-1] if threads else [])
 
 
 def _thread(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -83,7 +96,9 @@ def _thread(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
                 break
     if frames:
         number = re.search(r"0x[\da-f]+", match[0])
-        yield StackDump(frames=tuple(frames), thread=number[0] if number else None, current=match["current"] == "Current t")
+        yield StackDump(
+            frames=tuple(frames), thread=number[0] if number else None, current=match["current"] == "Current t"
+        )
 
 
 def _python_frame(line: str) -> Frame | None:

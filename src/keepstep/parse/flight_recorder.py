@@ -191,7 +191,13 @@ _REFUSED = {
 _FIXED = {0x4D: struct.Struct("<H"), 0x4A: struct.Struct("<i"), 0x47: struct.Struct(">d")}
 _U4 = struct.Struct("<I").unpack_from
 _TEXT = {0x58: struct.Struct("<I"), 0x8C: struct.Struct("<B"), 0x8D: struct.Struct("<Q")}
-_RAW = {0x42: struct.Struct("<I"), 0x43: struct.Struct("<B"), 0x54: struct.Struct("<I"), 0x55: struct.Struct("<B"), 0x8E: struct.Struct("<Q")}
+_RAW = {
+    0x42: struct.Struct("<I"),
+    0x43: struct.Struct("<B"),
+    0x54: struct.Struct("<I"),
+    0x55: struct.Struct("<B"),
+    0x8E: struct.Struct("<Q"),
+}
 _CONSTANT: dict[int, Any] = {0x4E: None, 0x88: True, 0x89: False}
 
 

@@ -23,7 +23,8 @@ def _order(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(
-        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is all-gathering (?P<right>[^\n]{0,200})",
+        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
+        r"all-gathering (?P<right>[^\n]{0,200})",
         _order,
         anchors=(" is all-gathering ",),
     ),

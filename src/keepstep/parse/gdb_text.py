@@ -19,7 +19,9 @@ _FRAME = re.compile(
 )
 _STARTS = re.compile(r"^\s*#\d+\s+")
 _FIRST = re.compile(r"^\s*#0\s")
-_NOISE = re.compile(r"^(?:\[|warning:|Missing separate|\(gdb\)|\s|$|Thread \d+ \(|Download|Using host libthread_db|Reading symbols)")
+_NOISE = re.compile(
+    r"^(?:\[|warning:|Missing separate|\(gdb\)|\s|$|Thread \d+ \(|Download|Using host libthread_db|Reading symbols)"
+)
 
 
 def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambda address: None) -> tuple[Frame, ...]:
@@ -52,7 +54,7 @@ def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
     if library:
         return Frame(function=match["function"], file=library, library=library.rpartition("/")[2])
     number = int(match["line"]) if match["line"] else None
-    return Frame(function=match["function"], file=match["source"], line=number, library="[unknown]")
+    return Frame(function=match["function"], file=match["source"], line=number, library="")
 
 
 def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

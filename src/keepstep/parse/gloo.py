@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gloo: the CPU collectives of PyTorch, Horovod and JAX. Its errors carry ``[.../gloo/transport/tcp/pair.cc:598]``."""
+"""gloo: the CPU collectives of PyTorch, Horovod and JAX.
+
+Its errors carry ``[.../gloo/transport/tcp/pair.cc:598]``.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,8 @@ SIGNATURES = (
         anchors=("timed out connecting: ", "Connect timeout "),
     ),
     signature(
-        r"gloo[^\n]{0,120}connect[^\n]{0,60}: (?P<text>(?:Connection refused|No route to host|Network is unreachable)[^\n]{0,80})",
+        r"gloo[^\n]{0,120}connect[^\n]{0,60}: (?P<text>(?:Connection refused|No route to host|"
+        r"Network is unreachable)[^\n]{0,80})",
         _mesh,
         anchors=("gloo/transport/", "gloo::"),
     ),

@@ -52,18 +52,33 @@ SIGNATURES = (
     signature(r"failed to connect to all (?:addresses|subchannels)", _connect),
     signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
     signature(r"\"description\":\"Connect Failed\"", _connect, anchors=("Connect Failed",)),
+    signature(r"Master init: Unavailable: OS Error", _connect),
+    signature(r"(?:UnavailableError'?>?[:,]|Unavailable:) (?P<how>OS Error)", _lost),
+    signature(r"(?:UnavailableError|Unavailable)[^\n]{0,80}\"description\":\"(?P<how>EOF)\"", _lost),
     signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),
     signature(r"Could not start gRPC server", _listen),
-    signature(r"Failed to (?:bind to|add(?: a)?(?: secure| insecure)? port) (?:address )?(?P<address>[\w.\[\]:*]+:\d+)"
-              r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)", _listen, anchors=("Failed to bind to", "Failed to add")),
+    signature(
+        r"Failed to (?:bind to|add(?: a)?(?: secure| insecure)? port) (?:address "
+        r")?(?P<address>[\w.\[\]:*]+:\d+)"
+        r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)",
+        _listen,
+        anchors=("Failed to bind to", "Failed to add"),
+    ),
     signature(r"DNS resolution failed(?: for (?:service: |name )?(?P<host>[\w.\-]+))?", NameUnresolved),
-    signature(r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)"
-              r"(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?", NameUnresolved),
-    signature(r"(?P<how>Socket closed)(?![\w ]* by user)", _lost),
+    signature(
+        r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)"
+        r"(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?",
+        NameUnresolved,
+    ),
+    signature(r"(?P<how>Socket closed)", _lost),
     signature(r"(?P<how>Endpoint read failed)", _lost),
     signature(r"\b(?P<how>Stream removed)\b", _lost),
     signature(r"(?P<how>recvmsg:\s?Connection reset by peer)", _lost),
     signature(r"(?P<how>keepalive watchdog timeout|keepalive ping timeout)", _lost),
-    signature(r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)"
-              r"[^\n]{0,200}", ProxyInTheWay, anchors=("Received http2 header with status", "http1.x")),
+    signature(
+        r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)"
+        r"[^\n]{0,200}",
+        ProxyInTheWay,
+        anchors=("Received http2 header with status", "http1.x"),
+    ),
 )

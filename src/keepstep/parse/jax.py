@@ -66,7 +66,9 @@ SIGNATURES = (
     ),
     signature(r"Timed out waiting for (?P<joined>\d+)/(?P<expected>\d+) (?:nodes|processes|tasks)", RendezvousTimeout),
     signature(
-        r"Only (?P<joined>\d+) (?:out )?of (?P<expected>\d+) (?:nodes|tasks) (?:have )?connected", RendezvousTimeout
+        r"Only (?P<joined>\d+) (?:out )?of (?P<expected>\d+) (?:nodes|tasks) (?:have )?connected",
+        RendezvousTimeout,
+        anchors=("nodes connected", "tasks connected", "nodes have connected", "tasks have connected"),
     ),
     signature(
         r"[Nn]umber of processes[^\n]{0,40}(?P<seen>\d+)[^\n]{0,40}does not match[^\n]{0,40}?(?P<expected>\d+)",

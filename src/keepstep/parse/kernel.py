@@ -36,7 +36,8 @@ def _trap(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(
-        r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process (?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
+        r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process "
+        r"(?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
         _killed,
         anchors=("ut of memory: Kill", "): Kill"),
     ),
@@ -66,12 +67,14 @@ SIGNATURES = (
     signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
     # crashes of a process, told by the kernel
     signature(
-        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in (?P<library>[^\[\s]+)\[)?",
+        r"\[(?P<pid>\d+)\]: segfault at [\da-fx]+ ip [\da-fx:]+ sp [\da-fx:]+ error \d+(?: in "
+        r"(?P<library>[^\[\s]+)\[)?",
         FatalSignal,
         signal="SIGSEGV",
     ),
     signature(
-        r"traps: [^\n\[]{1,40}\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general protection(?: fault)?"
+        r"traps: [^\n\[]{1,40}\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general"
+        r" protection(?: fault)?"
         r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
         _trap,
         anchors=("traps: ",),
@@ -99,7 +102,8 @@ SIGNATURES = (
         lambda m: MachineFault(what=f"kernel panic: {m['what']}" if m["what"] else "kernel panic"),
     ),
     signature(
-        r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for [^\n]{0,60}: (?:Failed|Ignored))",
+        r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for"
+        r" [^\n]{0,60}: (?:Failed|Ignored))",
         lambda m: MachineFault(what="a page of memory is broken (hardware memory error)"),
         anchors=("MCE: 0x", "Memory failure: 0x"),
     ),
@@ -132,13 +136,15 @@ SIGNATURES = (
         what="the card's transmit queue timed out",
     ),
     signature(
-        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc)\b[^\n]{0,60}? (?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
+        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc)\b[^\n]{0,60}? "
+        r"(?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
         NicFault,
         what="link down",
         anchors=("ink is Down", "ink is down", "ink Down", "ink down"),
     ),
     signature(
-        r"(?:mlx[45]_core|mlx4_en)[^\n]{0,80}(?P<what>health (?:compromised|poll)[^\n]{0,60}|device's health compromised|Fatal error [^\n]{0,60}detected"
+        r"(?:mlx[45]_core|mlx4_en)[^\n]{0,80}(?P<what>health (?:compromised|poll)[^\n]{0,60}|device's"
+        r" health compromised|Fatal error [^\n]{0,60}detected"
         r"|firmware (?:fatal|internal) error)",
         NicFault,
         anchors=("health compromised", "health poll", "Fatal error ", "firmware fatal", "firmware internal"),
@@ -149,7 +155,8 @@ SIGNATURES = (
         anchors=("ort down", "ort is down", "ort went down", "ort is DOWN", "ort DOWN"),
     ),
     signature(
-        r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : (?P<event>port error|device fatal[^\n]{0,40})",
+        r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
+        r"(?P<event>port error|device fatal[^\n]{0,40})",
         lambda m: NicFault(what=(m["what"] or m["event"] or "port error").replace("_", " ").lower()),
         anchors=(
             "_EVENT_PORT_ERR",
@@ -163,11 +170,13 @@ SIGNATURES = (
         r"EXT4-fs (?:error|warning)[^\n]{0,120}(?:No space|no space|ENOSPC)", DiskFull, anchors=("EXT4-fs ",)
     ),
     signature(
-        r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? (?P<what>\w+)",
+        r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? "
+        r"(?P<what>\w+)",
         lambda m: MachineFault(what=f"I/O errors on disk {m['what']}"),
     ),
     signature(
-        r"nvme (?P<what>nvme\d+): (?:controller is down|I/O \d+ QID \d+ timeout, (?:disable|reset) controller)",
+        r"nvme (?P<what>nvme\d+): (?:controller is down|I/O \d+ QID \d+ timeout, (?:disable|reset)"
+        r" controller)",
         lambda m: MachineFault(what=f"disk {m['what']} does not answer"),
     ),
 )

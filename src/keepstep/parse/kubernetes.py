@@ -42,7 +42,8 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ]storage usage exceeds the total limit|exceeds the limit \"[\w.]+\")",
+        r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ]storage usage exceeds the total"
+        r" limit|exceeds the limit \"[\w.]+\")",
         DiskFull,
         anchors=("local ephemeral storage limit", "usage exceeds the total limit", 'exceeds the limit "'),
     ),
@@ -71,7 +72,8 @@ SIGNATURES = (
         anchors=("Preempted by", "Preempted in order to"),
     ),
     signature(
-        r"reason: (?P<reason>Preempting|PreemptionByScheduler|PreemptionByKubeScheduler|TerminationByKubelet|DeletionByTaintManager"
+        r"reason: (?P<reason>Preempting|PreemptionByScheduler|PreemptionByKubeScheduler"
+        r"|TerminationByKubelet|DeletionByTaintManager"
         r"|EvictionByEvictionAPI|Shutdown|NodeShutdown|Terminated)\b",
         Preempted,
         by="Kubernetes",
@@ -93,7 +95,8 @@ SIGNATURES = (
         reason="the node was shut down",
     ),
     signature(
-        r"DeadlineExceeded[^\n]{0,80}(?:Job|Pod) was active (?:on the node )?longer than (?:the )?specified deadline|was active longer than specified deadline",
+        r"DeadlineExceeded[^\n]{0,80}(?:Job|Pod) was active (?:on the node )?longer than (?:the )?specified"
+        r" deadline|was active longer than specified deadline",
         Preempted,
         by="Kubernetes",
         reason="time limit",

@@ -76,7 +76,8 @@ SIGNATURES = (
     ),
     signature(r"cgroup: fork rejected by pids controller", LimitReached, limit="processes (pids cgroup)"),
     signature(
-        r"ibv_reg_mr[^\n]{0,80}Cannot allocate memory|RLIMIT_MEMLOCK[^\n]{0,60}(?:small|limit)|memlock[^\n]{0,40}(?:too low|too small|limit)",
+        r"ibv_reg_mr[^\n]{0,80}Cannot allocate memory|RLIMIT_MEMLOCK[^\n]{0,60}(?:small|limit)"
+        r"|memlock[^\n]{0,40}(?:too low|too small|limit)",
         LimitReached,
         limit="locked memory",
         anchors=("ibv_reg_mr", "RLIMIT_MEMLOCK", "memlock"),

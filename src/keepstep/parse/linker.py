@@ -16,7 +16,8 @@ def _missing(match: re.Match[str]) -> Fact:
     """A loader that is asked for an optional library says the same words and the program goes on."""
     line = match.string
     optional = re.search(
-        r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to (?:open|load) lib|"
+        r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to "
+        r"(?:open|load) lib|"
         r"NCCL INFO|\bI tensorflow|dso_loader|dlerror|Failed to (?:open|find)|plugin|Skipping|Ignore",
         line,
     )
@@ -63,7 +64,8 @@ SIGNATURES = (
     ),
     signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),
     signature(
-        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)\w*[\d.]+)' not found"
+        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)\w*[\d.]+)'"
+        r" not found"
         r"(?: \(required by (?P<library>[^)\n]+)\))?",
         lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
     ),
@@ -71,6 +73,11 @@ SIGNATURES = (
         r"version `(?P<symbol>[\w.]+)' not found \(required by (?P<library>[^)\n]+)\)",
         lambda m: SymbolMissing(symbol=m["symbol"], library=m["library"].rpartition("/")[2]),
         anchors=("' not found (required by",),
+    ),
+    signature(
+        r"\bld: cannot find -l(?P<name>[\w+\-]+)",
+        lambda m: LibraryMissing(name=f"lib{m['name']}"),
+        anchors=("ld: cannot find -l",),
     ),
     signature(r"Symbol not found: (?P<symbol>_\w+)", SymbolMissing),
     signature(r"cannot locate symbol \"(?P<symbol>\w+)\"", SymbolMissing),

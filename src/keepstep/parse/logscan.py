@@ -44,7 +44,10 @@ TAIL = 32 << 10
 QUOTE = 400
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_LOGGER = re.compile(r"Exception ignored in|(?<![A-Za-z])(?:ERROR|WARNING|WARN|CRITICAL|INFO)(?![A-Za-z])")
+_LOGGER = re.compile(
+    r"Exception ignored in|(?<![A-Za-z])(?:ERROR|CRITICAL)(?![A-Za-z])"
+    r"|(?<![A-Za-z])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
+)
 
 
 @dataclass(frozen=True, slots=True)

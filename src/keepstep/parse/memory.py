@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory and shared memory that could not be had, as the C++ and Python runtimes and libraries say it."""
+"""Host memory and shared memory that could not be had, as the C++ and Python runtimes and libraries say"
+" it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def _torch_cpu(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     signature(r"std::bad_alloc", lambda m: None if "CUDA" in m.string else HostAllocationFailed()),
     signature(
-        r"(?:^|\s)(?:numpy\.(?:core\._exceptions\.)?_?(?:Array)?)?MemoryError(?::[ ](?P<detail>[^\n]{0,120})|$)",
+        r"(?:^|\s)(?:numpy\.(?:core\._exceptions\.)?_?(?:Array)?)?MemoryError(?::[ ]"
+        r"(?P<detail>[^\n]{0,120})|$)",
         lambda m: (
             None
             if "CUDA" in m.string or "cuda" in m.string
@@ -33,7 +35,8 @@ SIGNATURES = (
         r"Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]i?B) for an array with shape", HostAllocationFailed
     ),
     signature(
-        r"DefaultCPUAllocator: (?:can't allocate memory: you tried to allocate|not enough memory: you tried to allocate)"
+        r"DefaultCPUAllocator: (?:can't allocate memory: you tried to allocate|not enough memory: you tried"
+        r" to allocate)"
         r" (?P<requested>\d+) bytes",
         _torch_cpu,
     ),
@@ -49,19 +52,16 @@ SIGNATURES = (
         anchors=("Cannot allocate memory",),
     ),
     signature(
-        r"[Ss]td::bad_alloc|Failed to allocate (?:host|CPU|pinned) memory",
+        r"Failed to allocate (?:host|CPU|pinned) memory",
         HostAllocationFailed,
-        anchors=(
-            "Failed to allocate host memory",
-            "Failed to allocate CPU memory",
-            "Failed to allocate pinned memory",
-            "td::bad_alloc",
-        ),
+        anchors=("Failed to allocate ",),
     ),
+    signature(r"Torch: unable to mmap memory: you tried to mmap", HostAllocationFailed),
     signature(r"java\.lang\.OutOfMemoryError", HostAllocationFailed),
     signature(r"OpenBLAS error: Memory allocation still failed", HostAllocationFailed),
     signature(
-        r"pyarrow\.lib\.ArrowMemoryError|ArrowMemoryError: (?:malloc|realloc) of size (?P<requested>\d+) failed",
+        r"pyarrow\.lib\.ArrowMemoryError|ArrowMemoryError: (?:malloc|realloc) of size (?P<requested>\d+)"
+        r" failed",
         HostAllocationFailed,
         anchors=("ArrowMemoryError",),
     ),
@@ -71,7 +71,8 @@ SIGNATURES = (
         anchors=("Cannot allocate memory",),
     ),
     signature(
-        r"out of memory while trying to allocate pinned|cudaHostAlloc[^\n]{0,60}out of memory|failed to alloc (?P<requested>\d+) bytes on host",
+        r"out of memory while trying to allocate pinned|cudaHostAlloc[^\n]{0,60}out of memory|failed to"
+        r" alloc (?P<requested>\d+) bytes on host",
         lambda m: None if "failed to alloc" in m[0] else HostAllocationFailed(),
         anchors=("pinned", "cudaHostAlloc"),
     ),
@@ -79,7 +80,8 @@ SIGNATURES = (
     signature(r"Task was killed due to the node running low on memory", OomKilled, by="Ray"),
     signature(r"ray\.exceptions\.OutOfMemoryError", OomKilled, by="Ray"),
     signature(
-        r"Workers? \([^)\n]{1,60}\) killed due to memory pressure \(OOM\)|(?P<limit>\d+) Workers \(tasks / actors\) killed due to memory",
+        r"Workers? \([^)\n]{1,60}\) killed due to memory pressure \(OOM\)|(?P<limit>\d+) Workers \(tasks /"
+        r" actors\) killed due to memory",
         OomKilled,
         by="Ray",
         anchors=("killed due to memory",),
@@ -107,7 +109,9 @@ SIGNATURES = (
     signature(r"[Ii]nsufficient shared memory \(shm\)", SharedMemoryExhausted),
     signature(r"It is possible that dataloader's workers are out of shared memory", SharedMemoryExhausted),
     signature(
-        r"unable to (?:mmap|write to file|resize file|allocate shared memory\(shm\) for file) </?(?P<path>[^>\n]{1,200})>",
+        r"unable to (?:mmap(?: \d+ bytes from file)?|write to file|resize file|allocate shared"
+        r" memory\(shm\) for file)"
+        r" </?(?P<path>[^>\n]{1,200})>",
         lambda m: SharedMemoryExhausted(path=m["path"]) if _is_shm(m) else None,
         anchors=(
             "unable to mmap",
@@ -126,13 +130,15 @@ SIGNATURES = (
     signature(r"(?P<path>/dev/shm[^\s'\":]{0,100})[^\n]{0,80}No space left on device", SharedMemoryExhausted),
     signature(r"Call to posix_fallocate failed ?: No space left on device", SharedMemoryExhausted),
     signature(
-        r"NCCL WARN Error(?: while|:)? (?:creating|failed to (?:open|extend|allocate)|attaching to) (?:a )?shared memory segment (?P<path>\S+)"
+        r"NCCL WARN Error(?: while|:)? (?:creating|failed to (?:open|extend|allocate)|attaching to) (?:a"
+        r" )?shared memory segment (?P<path>\S+)"
         r"(?: \(?(?:size|of size) (?P<size>\d+))?",
         SharedMemoryExhausted,
         anchors=("shared memory segment",),
     ),
     signature(
-        r"NCCL WARN[^\n]{0,80}(?:failed to extend|shmOpen|shm_open)[^\n]{0,20}(?P<path>/dev/shm/\S+)?(?: to (?P<size>\d+) bytes)?",
+        r"NCCL WARN[^\n]{0,80}(?:failed to extend|shmOpen|shm_open)[^\n]{0,20}(?P<path>/dev/shm/\S+)?(?: to"
+        r" (?P<size>\d+) bytes)?",
         SharedMemoryExhausted,
         anchors=("failed to extend", "shmOpen", "shm_open"),
     ),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open MPI, PRRTE, MPICH and Intel MPI: launchers' reports on processes and daemons that ended, crash reports."""
+"""Open MPI, PRRTE, MPICH and Intel MPI: launchers' reports on processes and daemons that ended, crash"
+" reports."""
 
 from __future__ import annotations
 
@@ -121,12 +122,14 @@ def _bad_termination(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fac
 
 SIGNATURES = (
     signature(
-        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>\S+) exited on signal (?P<signal>\d+)",
+        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node "
+        r"(?P<node>\S+) exited on signal (?P<signal>\d+)",
         _noticed,
         anchors=("noticed that process rank",),
     ),
     signature(
-        r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node (?P<node>\S+))?",
+        r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node "
+        r"(?P<node>\S+))?",
         lambda m: ProcessExited(reporter="mpirun", rank=int(m["rank"]), node=m["node"], first=True),
         anchors=("has exited due to process rank",),
     ),
@@ -146,13 +149,15 @@ SIGNATURES = (
         r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)", ProcessExited, reporter="horovodrun"
     ),
     signature(
-        r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a remote daemon",
+        r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a"
+        r" remote daemon",
         TerminationRequested,
         by="mpirun",
         reason="a launcher daemon on another node went away",
     ),
     signature(
-        r"ORTE was unable to reliably start one or more daemons|PRTE was unable to reliably start one or more daemons",
+        r"ORTE was unable to reliably start one or more daemons|PRTE was unable to reliably start one or"
+        r" more daemons",
         ConnectFailed,
         why=Why.FAILED,
         final=False,
@@ -161,7 +166,8 @@ SIGNATURES = (
         r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
     ),
     signature(
-        r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already in progress)",
+        r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already"
+        r" in progress)",
         lambda m: TerminationRequested(
             signal=_SIGNALS.get(int(m["signal"])) if m["signal"] else "SIGINT",
             by=None,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCCL (and RCCL): ``host:pid:tid [dev] file:line NCCL WARN ...`` of versions 2.4 to 2.30, and the errors it returns.
+"""NCCL (and RCCL) of versions 2.2 to 2.30: its warnings, and the errors it returns.
 
+``host:pid:tid [dev] file:line NCCL WARN ...``
 PyTorch and JAX print the last warning again under ``Last error:``; that gives the same facts.
 InfiniBand and EFA wordings are in ``rdma``.
 """
@@ -28,7 +29,8 @@ from keepstep.parse.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
 _INTERFACE = re.compile(
-    r"(?:\[\d+\])?(?P<name>[a-zA-Z][\w.@\-]*):(?P<address>\d+(?:\.\d+){3}|[0-9a-fA-F:]*::?[0-9a-fA-F:]+)(?:%[\w.@\-]+)?<\d+>"
+    r"(?:\[\d+\])?(?P<name>[a-zA-Z][\w.@\-]*):(?P<address>\d+(?:\.\d+){3}|"
+    r"[0-9a-fA-F:]*::?[0-9a-fA-F:]+)(?:%[\w.@\-]+)?<\d+>"
 )
 
 
@@ -92,14 +94,18 @@ def _peer_access(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     # interfaces
-    signature(r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)),
+    signature(
+        r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
+    ),
     signature(r"connecting to address +\S* ?with family \d+ is neither AF_INET", InterfaceMissing),
     signature(
-        r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|No usable listening interface found)|NET/IB ?: No IP interface found",
+        r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|"
+        r"No usable listening interface found)|NET/IB ?: No IP interface found",
         InterfaceMissing,
     ),
     signature(
-        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify NCCL_OOB_NET_IFNAME",
+        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify "
+        r"NCCL_OOB_NET_IFNAME",
         InterfaceMissing,
     ),
     signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
@@ -120,7 +126,7 @@ SIGNATURES = (
     signature(
         r"(?:(?:NCCL WARN|Net ?:|[sS]ocket\w*:) |^\s*|Poll|Start)[Cc]onnect to "
         + _ADDR
-        + r" (?:failed ?: |failed with error |returned -?\d+ ?\([^)]*\) errno \d+ ?\()(?P<text>[A-Z][\w ]+)",
+        + r" (?:failed ?: |failed with error |returned -?\d+ ?\()(?P<text>[A-Z][\w ]+)",
         _connect,
         anchors=("onnect to ",),
     ),
@@ -130,7 +136,8 @@ SIGNATURES = (
         anchors=("exceeded error retry count",),
     ),
     signature(
-        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|error retry count) \(\d+\))",
+        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|"
+        r"error retry count) \(\d+\))",
         lambda m: ConnectFailed(why=why(m["text"])),
     ),
     signature(
@@ -153,7 +160,8 @@ SIGNATURES = (
         anchors=("Call to recv", "Call to send", "Call to read", "Call to write"),
     ),
     signature(
-        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|Error encountered progressing)[^\n]{0,60}",
+        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|"
+        r"Error encountered progressing)[^\n]{0,60}",
         PeerLost,
         how="proxy connection lost",
         final=False,
@@ -165,7 +173,8 @@ SIGNATURES = (
     ),
     # ranks that do not fit each other
     signature(
-        r"Bootstrap Root ?: mismatch in (?:rank count from procs (?P<seen>\d+) : (?P<expected>\d+)|info from procs, nranks (?P<seen2>\d+) vs (?P<expected2>\d+))",
+        r"Bootstrap Root ?: mismatch in (?:rank count from procs (?P<seen>\d+) : (?P<expected>\d+)|"
+        r"info from procs, nranks (?P<seen2>\d+) vs (?P<expected2>\d+))",
         lambda m: WorldSizeConflict(
             seen=m["seen"] or m["seen2"], expected=m["expected"] or m["expected2"], what="NCCL ranks"
         ),
@@ -176,16 +185,19 @@ SIGNATURES = (
         r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"
     ),
     signature(
-        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|ROCm)? ?device (?P<device>\w+)",
+        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|"
+        r"ROCm)? ?device (?P<device>\w+)",
         DeviceShared,
     ),
     signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
     signature(
-        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version (?P<there>\d+)",
+        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version "
+        r"(?P<there>\d+)",
         _versions,
     ),
     signature(
-        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote (?P<there>[\w.+]+)\)",
+        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote "
+        r"(?P<there>[\w.+]+)\)",
         lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
     ),
     signature(
@@ -195,12 +207,14 @@ SIGNATURES = (
         fatal=False,
     ),
     signature(
-        r"Mismatched collective detected, please check your collective calls at and around rank (?P<other_rank>\d+)",
+        r"Mismatched collective detected, please check your collective calls at and around rank "
+        r"(?P<other_rank>\d+)",
         CollectiveMismatch,
         what="NCCL",
     ),
     signature(
-        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of (?P<right>\d+)",
+        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of "
+        r"(?P<right>\d+)",
         CollectiveMismatch,
         what="size of a message",
     ),
@@ -211,11 +225,13 @@ SIGNATURES = (
     ),
     # resources
     signature(
-        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+) to (?P<size>\d+) bytes",
+        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+)"
+        r" to (?P<size>\d+) bytes",
         _shm,
     ),
     signature(
-        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) \(size (?P<size>\d+)\)",
+        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) "
+        r"\(size (?P<size>\d+)\)",
         _shm,
     ),
     signature(r"failed to create shared memory file (?P<path>\S+)", _shm),
@@ -229,8 +245,10 @@ SIGNATURES = (
     ),
     # devices among themselves
     signature(
-        r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|failed to get CUDA IPC handle to device[^\n]{0,60}|"
-        r"peer access is not supported between these two devices|peer mapping resources exhausted|P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
+        r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
+        r"failed to get CUDA IPC handle to device[^\n]{0,60}|"
+        r"peer access is not supported between these two devices|peer mapping resources exhausted|"
+        r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
     ),
     signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
@@ -249,7 +267,9 @@ SIGNATURES = (
         how="NCCL: remote process exited or network error",
     ),
     signature(
-        r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled cuda error|ncclInvalidArgument)",
+        r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
+        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled cuda error|"
+        r"ncclInvalidArgument)",
         CommunicationFailed,
         anchors=(
             "ncclSystemError",
@@ -263,7 +283,8 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|invalid argument)",
+        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|"
+        r"invalid argument)",
         CommunicationFailed,
         anchors=("NCCL error in", "NCCL Error "),
     ),

@@ -122,7 +122,12 @@ SIGNATURES = (
         ),
     ),
     # printed, and training may go on
-    signature(r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)", NonFinite, fatal=False),
+    signature(
+        r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)",
+        NonFinite,
+        fatal=False,
+        anchors=("loss is nan", "loss is NaN", "loss is inf", "loss is not finite"),
+    ),
     signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=_LOSS_ANCHORS),
     signature(r"NaN or Inf found in input tensor", NonFinite, what="a summary", fatal=False),
     signature(

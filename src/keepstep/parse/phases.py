@@ -34,7 +34,8 @@ SIGNATURES = (
     *_saying(
         Phase.RESTORING,
         r"[Rr]estoring (?:parameters|states|from checkpoint|checkpoint|item) ?",
-        r"[Ll]oading (?:the )?checkpoint (?:from|shards)",
+        r"[Ll]oading checkpoint (?:from|shards)",
+        r"[Ll]oading the checkpoint",
         r"[Ll]oad checkpoint from ",
         r"[Ll]oading states from ",
         r"[Ll]oading (?:model|weights|optimizer) (?:state )?from ",
@@ -48,7 +49,8 @@ SIGNATURES = (
     ),
     *_saying(
         Phase.EVALUATING,
-        r"[Rr]unning (?:validation|evaluation)\b",
+        r"[Rr]unning validation\b",
+        r"[Rr]unning evaluation\b",
         r"[Ss]tarting (?:validation|evaluation)\b",
         r"[Ee]valuating (?:model|on|the|checkpoint|epoch|at)\b",
         r"Validation sanity check|Sanity Checking",
@@ -90,7 +92,8 @@ SIGNATURES = (
     ),
     *_saying(
         Phase.FINISHED,
-        r"[Ff]inished [Tt]raining\b",
+        r"[Ff]inished training\b",
+        r"[Ff]inished Training\b",
         r"Loss for final step: ",
         r"exiting program at iteration",
         r"\[after training is done\]",

@@ -61,6 +61,9 @@ _WEAK = (
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
 _NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
 
+# container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
+
 _MARKS = ("[rank", "[default", "[trainer", "[worker", "[node", "[agent", ">: ", ">:", "pid=", "[pod/")
 
 WEAK_SHARE = 0.6
@@ -71,6 +74,8 @@ class Prefixes:
 
     def __init__(self, sample: Iterable[str]) -> None:
         lines = [line for line in sample if line.strip()]
+        self._stamped = len(lines) >= 3 and sum(bool(_STAMP.match(line)) for line in lines) >= 0.9 * len(lines)
+        lines = [self._unstamped(line) for line in lines]
         self._weak: re.Pattern[str] | None = None
         for pattern in _WEAK:
             hits = [m for line in lines if (m := pattern.match(line))]
@@ -80,9 +85,14 @@ class Prefixes:
                 self._weak = pattern
                 break
 
+    def _unstamped(self, line: str) -> str:
+        match = _STAMP.match(line) if self._stamped else None
+        return line[match.end() :] if match else line
+
     def split(self, line: str, upto: int | None = None) -> tuple[Writer, str]:
         """The writer of the text around ``upto`` (default: of the end of the line), and the text."""
-        writer, text = self._outer(line, upto)
+        bare = self._unstamped(line)
+        writer, text = self._outer(bare, None if upto is None else max(0, upto - len(line) + len(bare)))
         if "NCCL" in text:
             match = _NCCL.search(text)
             if match:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.training import StepSeen
-from keepstep.parse.signature import Signature
+from keepstep.parse.signature import Make, Signature
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(rf"(?i)loss\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
@@ -59,8 +59,8 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def _row(pattern: str, make=_step) -> Signature:  # type: ignore[no-untyped-def]
-    return Signature(re.compile(pattern), make, ())
+def _row(pattern: str, make: Make = _step) -> Signature:
+    return Signature(pattern, make, ())
 
 
 PROGRESS = (

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python modules that do not fit each other or this CPU: binary interfaces, protobuf, builds of extensions."""
+"""Python modules that do not fit each other or this CPU: binary interfaces, protobuf, builds of"
+" extensions."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from keepstep.parse.signature import signature
 SIGNATURES = (
     # binary interfaces
     signature(
-        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C header, got \d+ from PyObject",
+        r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C"
+        r" header, got \d+ from PyObject",
         lambda m: None if "Warning" in m.string else SymbolMissing(library=m["library"], symbol=None),
         anchors=("may indicate binary incompatibility",),
     ),
@@ -31,7 +33,8 @@ SIGNATURES = (
     signature(r"dynamic module does not define (?:module export|init) function", SymbolMissing),
     signature(r"Extension (?P<library>horovod\.\w+) has not been built", SymbolMissing),
     signature(
-        r"Horovod(?: TensorFlow| PyTorch)? (?:was (?:built|compiled)|extension) [^\n]{0,60}(?:different|incompatible|mismatch)",
+        r"Horovod(?: TensorFlow| PyTorch)? (?:was (?:built|compiled)|extension) [^\n]{0,60}(?:different"
+        r"|incompatible|mismatch)",
         SymbolMissing,
         library="horovod",
         anchors=("Horovod was ", "Horovod extension", "Horovod TensorFlow", "Horovod PyTorch"),
@@ -49,7 +52,8 @@ SIGNATURES = (
         component="protobuf",
     ),
     signature(
-        r"This program requires version (?P<here>[\d.]+) of the Protocol Buffer runtime library, but the installed version is (?P<there>[\d.]+)",
+        r"This program requires version (?P<here>[\d.]+) of the Protocol Buffer runtime library, but the"
+        r" installed version is (?P<there>[\d.]+)",
         VersionConflict,
         component="protobuf",
     ),
@@ -60,13 +64,15 @@ SIGNATURES = (
         library="protobuf",
     ),
     signature(
-        r"duplicate file name(?: \(?\S+\)?)? \(?\w*/?\S*\.proto|File already exists in database: (?P<library>\S+\.proto)",
+        r"duplicate file name(?: \(?\S+\)?)? \(?\w*/?\S*\.proto|File already exists in database: "
+        r"(?P<library>\S+\.proto)",
         SymbolMissing,
         anchors=("duplicate file name", "File already exists in database:"),
     ),
     # CPU instructions
     signature(
-        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't available on your machine",
+        r"The TensorFlow library was compiled to use (?P<detail>[\w. ]+?) instructions,? but these aren't"
+        r" available on your machine",
         CpuInstructionMissing,
     ),
     signature(
@@ -113,7 +119,8 @@ SIGNATURES = (
         component="NCCL",
     ),
     signature(
-        r"mismatched versions? (?:of|in) (?P<component>[\w.\-]+)(?: (?:between|across) (?:ranks|nodes|workers|hosts|processes))",
+        r"mismatched versions? (?:of|in) (?P<component>[\w.\-]+)(?: (?:between|across) (?:ranks|nodes"
+        r"|workers|hosts|processes))",
         VersionConflict,
         anchors=("ismatched version",),
     ),
@@ -129,6 +136,26 @@ SIGNATURES = (
         ),
     ),
     signature(r"Worker and (?:chief|master|scheduler|driver)[^\n]{0,40}different versions", VersionConflict),
+    signature(
+        r"Op type not registered '\w+' in binary running on",
+        VersionConflict,
+        component="TensorFlow (an operation that one side lacks)",
+    ),
+    signature(
+        r"Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary",
+        VersionConflict,
+        component="TensorFlow",
+    ),
+    signature(
+        r"versions differ between client and server: client is (?P<here>[\w.]+), server is (?P<there>[\w.]+)",
+        VersionConflict,
+        component="Python or Ray",
+    ),
+    signature(
+        r"received different version from \S+: (?P<there>\S+) instead of (?P<here>\S+)",
+        VersionConflict,
+        component="Open MPI",
+    ),
     signature(r"Mismatched versions found", VersionConflict, component="packages"),
     signature(
         r"unsupported pickle protocol: (?P<here>\d+)",
@@ -136,7 +163,8 @@ SIGNATURES = (
         component="pickle protocol (Python version)",
     ),
     signature(
-        r"Python (?:minor )?version (?:(?:in|on) (?:the )?worker|mismatch)[^\n]{0,60}(?P<here>\d\.\d+)[^\n]{0,60}(?P<there>\d\.\d+)",
+        r"Python (?:minor )?version (?:(?:in|on) (?:the )?worker|mismatch)[^\n]{0,60}"
+        r"(?P<here>\d\.\d+)[^\n]{0,60}(?P<there>\d\.\d+)",
         VersionConflict,
         component="Python",
         anchors=(

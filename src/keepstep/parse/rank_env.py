@@ -40,7 +40,7 @@ _JOBS = (
     "COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PBS_JOBID", "LSB_JOBID",
 )  # fmt: skip
-NAMES = tuple(name for row in _VARIABLES for name in row if name) + ("TF_CONFIG",)
+NAMES = (*(name for row in _VARIABLES for name in row if name), "TF_CONFIG")
 """The variables that say something."""
 
 _ARGUMENT = re.compile(

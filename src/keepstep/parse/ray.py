@@ -101,13 +101,13 @@ SIGNATURES = (
     signature(
         r"(?P<how>The raylet (?:was|has) (?:killed|died|terminated)|[Rr]aylet (?:is terminated|died|crashed|exited unexpectedly))",
         PeerLost,
-        anchors=("aylet",),
+        anchors=("raylet was", "raylet has", "aylet is terminated", "aylet died", "aylet crashed", "aylet exited"),
     ),
     signature(
         r"Some Ray (?:sub)?processes (?:exited|died) unexpectedly|Ray processes died unexpectedly",
         PeerLost,
         how="Ray's own processes died",
-        anchors=("unexpectedly",),
+        anchors=("processes exited unexpectedly", "processes died unexpectedly"),
     ),
     signature(
         r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InfiniBand, RoCE and EFA: what NCCL's IB transport, aws-ofi-nccl, UCX, Open MPI and verbs drivers print when they fail.
+"""InfiniBand, RoCE and EFA: failures as NCCL, aws-ofi-nccl, UCX, Open MPI and verbs drivers word them.
 
 A missing ``libibverbs`` or ``No device found`` is ordinary on hosts without such cards and is not here.
 """
@@ -42,7 +42,8 @@ def _verb(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(
-        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
+        r"Got completion (?:from peer (?P<peer>\S+?(?:<\d+>)?) )?with (?:error (?P<code>\d+)|"
+        r"status=(?:[A-Za-z_]+\()?(?P<status>\d+))",
         lambda m: (
             _completion(m)
             if m["code"]
@@ -56,7 +57,8 @@ SIGNATURES = (
         r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb, anchors=("Call to ibv_",)
     ),
     signature(
-        r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|open_device|alloc_pd)\w*)(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
+        r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|"
+        r"open_device|alloc_pd)\w*)(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
         _verb,
         anchors=(
             "ibv_post_send",
@@ -72,11 +74,13 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
+        r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|"
+        r"Got async error event)[^:\n]{0,80}: (?P<what>[^\n]{3,60})",
         RdmaTrouble,
     ),
     signature(
-        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|port active|[^\n]{3,50})",
+        r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|"
+        r"port active|[^\n]{3,50})",
         lambda m: (
             None
             if "port active" in m["what"] or "GID" in m["what"] or "client reg" in m["what"]
@@ -86,7 +90,8 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"NET/IB ?: (?P<what>Attempted to connect incompatible devices|Remote \S+ device is incompatible|Can't connect net devices with different link_layer)",
+        r"NET/IB ?: (?P<what>Attempted to connect incompatible devices|Remote \S+ device is incompatible|"
+        r"Can't connect net devices with different link_layer)",
         RdmaTrouble,
     ),
     signature(
@@ -96,7 +101,8 @@ SIGNATURES = (
         anchors=("NET/IB : Unable to ", "NET/IB: Unable to "),
     ),
     signature(
-        r"NET/IB ?: (?P<what>Fatal error\. Detected \d+ failed devices[^\n]{0,60}|Device \d+ marked as failed)",
+        r"NET/IB ?: (?P<what>Fatal error\. Detected \d+ failed devices[^\n]{0,60}|"
+        r"Device \d+ marked as failed)",
         RdmaTrouble,
     ),
     signature(
@@ -106,15 +112,19 @@ SIGNATURES = (
         anchors=("collective mismatch error",),
     ),
     signature(
-        r"(?:NET/OFI|NCCL WARN NET/OFI|OFI plugin)[^\n]{0,60}? (?P<what>(?:Unable to|Couldn't|Failed to|failed to|Could not|Request \S+ completed with error|"
-        r"aws-ofi-nccl initialization failed|No usable|Only EFA provider is supported|Remote? endpoint)[^\n]{0,100})",
+        r"(?:NET/OFI|NCCL WARN NET/OFI|OFI plugin)[^\n]{0,60}? (?P<what>(?:Unable to|Couldn't|Failed to|"
+        r"failed to|Could not|Request \S+ completed with error|"
+        r"aws-ofi-nccl initialization failed|No usable|Only EFA provider is supported|"
+        r"Remote? endpoint)[^\n]{0,100})",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
         anchors=("NET/OFI",),
     ),
     # UCX
     signature(
-        r"UCX +ERROR[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|protection|length)|Endpoint timeout|"
-        r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|Destination is unreachable|[Nn]o usable transports|"
+        r"UCX +ERROR[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
+        r"protection|length)|Endpoint timeout|"
+        r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
+        r"Destination is unreachable|[Nn]o usable transports|"
         r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
         RdmaTrouble,
         anchors=("UCX ERROR", "UCX  ERROR"),
@@ -138,7 +148,8 @@ SIGNATURES = (
         what="transport retries exceeded (the peer does not answer)",
     ),
     signature(
-        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w*(?:\(\))? failed|RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
+        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w*(?:\(\))? failed|"
+        r"RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
         RdmaTrouble,
         what="RDMA connection manager",
         anchors=("rdma_resolve", "rdma_connect", "rdma_create", "RDMA_CM_EVENT_"),

@@ -61,7 +61,8 @@ SIGNATURES = (
     ),
     signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", ProcessExited, reporter="subprocess"),
     signature(
-        r"Command '\[[^\n]{0,4000}(?:python|torch|bash|deepspeed)[^\n]{0,60000}returned non-zero exit status (?P<code>-?\d+)",
+        r"Command '\[[^\n]{0,4000}(?:python|torch|bash|deepspeed)[^\n]{0,60000}returned non-zero exit"
+        r" status (?P<code>-?\d+)",
         ProcessExited,
         reporter="subprocess",
         anchors=("returned non-zero exit status",),

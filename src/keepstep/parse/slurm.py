@@ -79,18 +79,21 @@ _STATES = {
 
 SIGNATURES = (
     signature(
-        r"slurmstepd: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )(?P<process>[\w.+]+)",
+        r"slurmstepd: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
+        r"(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
         anchors=("slurmstepd: error: Detected",),
     ),
     signature(
-        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup out-of-memory handler|OOM Killed)",
+        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
+        r" out-of-memory handler|OOM Killed)",
         OomKilled,
         by="Slurm",
         anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
     ),
     signature(
-        r"slurmstepd: error: (?:Job|Step|StepId=)[^\n]{0,40} exceeded (?:memory|virtual memory|job memory|step memory) limit(?: \((?P<limit>[^)\n]{1,60})\))?",
+        r"slurmstepd: error: (?:Job|Step|StepId=)[^\n]{0,40} exceeded (?:memory|virtual memory|job memory"
+        r"|step memory) limit(?: \((?P<limit>[^)\n]{1,60})\))?",
         OomKilled,
         by="Slurm",
         anchors=(
@@ -101,13 +104,16 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"slurmstepd: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON (?P<node>\S+) (?:CANCELLED AT|FAILED)"
-        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with uid)[^\n*]{0,60})?\*\*\*",
+        r"slurmstepd: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
+        r"(?P<node>\S+) (?:CANCELLED AT|FAILED)"
+        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
+        r" uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
         anchors=("slurmstepd: ",),
     ),
     signature(
-        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME LIMIT|PREEMPTION|NODE FAILURE)",
+        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
+        r" LIMIT|PREEMPTION|NODE FAILURE)",
         lambda m: (
             MachineFault(what="Slurm ended the job for a failed node")
             if "NODE" in m["reason"]
@@ -121,7 +127,8 @@ SIGNATURES = (
         what="Slurm reported a node failure",
     ),
     signature(
-        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node (?:down|fail))",
+        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node "
+        r"(?:down|fail))",
         MachineFault,
         anchors=("Unable to contact slurm", "step creation "),
     ),
@@ -145,7 +152,8 @@ SIGNATURES = (
     ),
     # sacct -X: JobID ... State ExitCode
     signature(
-        r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT|NODE_FAIL)\+? +\d+:\d+",
+        r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT"
+        r"|NODE_FAIL)\+? +\d+:\d+",
         lambda m: _STATES.get(m["state"].rstrip("+"), _STATES["OUT_OF_ME"]),
         anchors=("OUT_OF_ME", "PREEMPTED", "TIMEOUT ", "NODE_FAIL"),
     ),
@@ -164,9 +172,12 @@ SIGNATURES = (
 
 BLOCKS = (
     block(
-        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code \d+|Killed|Terminated"
-        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core dumped\))?"
-        r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt|Hangup|Out Of Memory)",
+        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code"
+        r" \d+|Killed|Terminated"
+        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core"
+        r" dumped\))?"
+        r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt"
+        r"|Hangup|Out Of Memory)",
         _tasks,
         anchors=("srun: error: ",),
     ),

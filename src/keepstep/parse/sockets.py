@@ -74,7 +74,8 @@ _HOSTS = (
     re.compile(r"unable to resolve (?:host )?(?:address )?[\"'‘](?P<host>[\w.\-]+)"),
     re.compile(r"(?:ssh|ping|nc|getent|mpirun|horovodrun): (?P<host>[\w.\-]+): "),
     re.compile(
-        r"(?:host|node|address|peer|server|endpoint|name)[ =:\"']{1,3}(?P<host>[\w\-]+(?:\.[\w\-]+)*)[\"']?[ ,:]",
+        r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])(?P<host>[\w\-]+(?:\.[\w\-]+)*)"
+        r"[\"']?[ ,:]",
         re.I,
     ),
 )
@@ -97,7 +98,8 @@ def _refused(match: re.Match[str]) -> Fact | None:
     if _HUB.search(match.string):
         return None
     peer = re.search(
-        r"(?:to|host|address|peer)[ =:'\"(\[]{1,4}(?P<peer>[\w.\-]+(?::\d+|', ?\d+)?)", match.string
+        r"(?:connect(?:ing|ion)? to|host|address|peer)[ =:'\"(\[]{1,4}(?P<peer>[\w.\-]+(?::\d+|', ?\d+))",
+        match.string,
     )
     return ConnectFailed(why=why(match.group(0)), peer=peer["peer"] if peer else None)
 
@@ -138,19 +140,22 @@ SIGNATURES = (
     ),
     signature(r"server can't find [\w.\-]+: (?:NXDOMAIN|SERVFAIL)", _unresolved),
     signature(
-        r"(?:ConnectionRefusedError|ConnectError|OSError|socket\.error): \[Errno 111\] (?:Connection refused|Connect call failed)[^\n]{0,120}",
+        r"(?:ConnectionRefusedError|ConnectError|OSError|socket\.error): \[Errno 111\] (?:Connection "
+        r"refused|Connect call failed)[^\n]{0,120}",
         _refused,
         anchors=("[Errno 111]",),
     ),
     signature(
-        r"(?:TimeoutError|OSError|socket\.error): \[Errno 110\] (?:Connection timed out|Connect call failed)",
+        r"(?:TimeoutError|OSError|socket\.error): \[Errno 110\] (?:Connection timed out|"
+        r"Connect call failed)",
         _refused,
         anchors=("[Errno 110]",),
     ),
     signature(r"\[Errno 113\] (?:No route to host|Connect call failed)", _refused, anchors=("[Errno 113]",)),
     signature(r"\[Errno 101\] Network is unreachable", _refused, anchors=("[Errno 101]",)),
     signature(
-        r"ssh: connect to host (?P<peer>\S+) port \d+: (?P<why>Connection refused|No route to host|Connection timed out|Network is unreachable|Operation timed out)",
+        r"ssh: connect to host (?P<peer>\S+) port \d+: (?P<why>Connection refused|No route to host|"
+        r"Connection timed out|Network is unreachable|Operation timed out)",
         lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"]),
     ),
     signature(
@@ -167,7 +172,8 @@ SIGNATURES = (
     signature(r"BrokenPipeError: \[Errno 32\] Broken pipe", PeerLost, how="broken pipe", final=False),
     signature(r"Cannot assign requested address|EADDRNOTAVAIL", _not_here),
     signature(
-        r"Message too long|EMSGSIZE|(?i:frag(?:mentation)? needed and DF set)|[Mm]essage size exceeds the MTU",
+        r"Message too long|EMSGSIZE|(?i:frag(?:mentation)? needed and DF set)|"
+        r"[Mm]essage size exceeds the MTU",
         MtuTrouble,
         anchors=("Message too long", "EMSGSIZE", "needed and DF set", "exceeds the MTU"),
     ),

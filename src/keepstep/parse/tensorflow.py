@@ -71,7 +71,9 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         task = re.search(r"/task:(\d+)", wanted)
         if task is None or f"/task:{task[1]}/" in there:
             return None
-    return ClusterSpecInvalid(detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}")
+    return ClusterSpecInvalid(
+        detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}"
+    )
 
 
 def _workers(match: re.Match[str]) -> Fact:
@@ -88,7 +90,9 @@ def _task_list(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
     signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
-    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
+    signature(
+        r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)
+    ),
     signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
     signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
@@ -106,8 +110,11 @@ SIGNATURES = (
     signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
     signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
     signature(r"expects a different device incarnation", MemberRestarted),
-    signature(r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted", MemberRestarted,
-              anchors=("this worker just restarted", "this worker has", "this master has", "this master just")),
+    signature(
+        r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
+        MemberRestarted,
+        anchors=("this worker just restarted", "this worker has", "this master has", "this master just"),
+    ),
     signature(r"current incarnation doesn't match with one in the group", MemberRestarted),
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
     # A peer that went away
@@ -117,9 +124,11 @@ SIGNATURES = (
         _remote,
     ),
     signature(
-        rf"(?:UNAVAILABLE|UnavailableError|AbortedError|ABORTED)[^\n]{{0,300}}?(?P<how>Socket closed|[Cc]onnection "
-        rf"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read failed|"
-        rf"Stream removed)[^\n]{{0,600}}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)[^\n]{0,300}?(?P<how>Socket closed|"
+        r"[Cc]onnection "
+        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
+        r"failed|"
+        r"Stream removed|\"EOF\"|OS Error)[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
         anchors=("/job:ps",),
     ),
@@ -127,40 +136,71 @@ SIGNATURES = (
     signature(r"PSUnavailableError", ParameterServerLost),
     # Collectives
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
-    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
-    signature(r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)", GroupShutDown,
-              anchors=("RecvAsync is cancelled",)),
+    signature(
+        r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)
+    ),
+    signature(
+        r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
+        GroupShutDown,
+        anchors=("RecvAsync is cancelled",),
+    ),
     signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
     signature(r"Collective has timed out during execution", CollectiveTimeout),
     signature(
-        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape (?P<left>\[[^\]]*\])"
+        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape "
+        r"(?P<left>\[[^\]]*\])"
         r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
         CollectiveMismatch,
         what="shape",
     ),
-    signature(r"Inconsistent output shapes, got (?P<left>\[[^\]]*\])[^\n]{0,60}?expected is (?P<right>\[[^\]]*\])",
-              CollectiveMismatch, what="shape"),
-    signature(r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
-              r"(?P<right>\d+)", CollectiveMismatch, what="size"),
-    signature(r"is joining a group with (?P<what>size|incompatible device type)[^\n]{0,80}?(?:but that group has size "
-              r"\d+|$|\()", CollectiveMismatch, anchors=("is joining a group with",)),
-    signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
-    signature(r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
-              CollectiveMismatch),
-    signature(r"Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
-              CollectiveMismatch, what="number of merge calls"),
-    signature(r"found no source for broadcast\.\s+This could mean that there were group_size", CollectiveMismatch,
-              what="broadcast without a source"),
+    signature(
+        r"Inconsistent output shapes, got (?P<left>\[[^\]]*\])[^\n]{0,60}?expected is (?P<right>\[[^\]]*\])",
+        CollectiveMismatch,
+        what="shape",
+    ),
+    signature(
+        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
+        r"(?P<right>\d+)",
+        CollectiveMismatch,
+        what="size",
+    ),
+    signature(
+        r"is joining a group with (?P<what>size|incompatible device type)[^\n]{0,80}?(?:but that group has "
+        r"size "
+        r"\d+|$|\()",
+        CollectiveMismatch,
+        anchors=("is joining a group with",),
+    ),
+    signature(
+        r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"
+    ),
+    signature(
+        r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
+        CollectiveMismatch,
+        what="number of merge calls",
+    ),
+    signature(
+        r"found no source for broadcast\.\s+This could mean that there were group_size",
+        CollectiveMismatch,
+        what="broadcast without a source",
+    ),
     # Who is in the world
     signature(
         r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"
         r"task_type = u?'(?P<role>\w+)', task_id = (?P<index>\d+), num_workers = (?P<size>\d+)",
         _workers,
     ),
-    signature(r"(?P<single>Single-worker) (?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy)",
-              lambda match: WorldSeen(size=1)),
     signature(
-        r"is neither a type of a primitive operation nor a name of a function registered in binary running on "
+        r"(?P<single>Single-worker) (?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy)",
+        lambda match: WorldSeen(size=1),
+    ),
+    signature(
+        r"is neither a type of a primitive operation nor a name of a function registered in binary running "
+        r"on "
         r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
         VersionConflict,
         component="tensorflow",

@@ -33,7 +33,8 @@ SIGNATURES = (
     signature(r"[Rr]eceived (?:termination )?[Ss]ignal:? ?\(?(?P<number>15|1|2|10|12)\)?(?!\d)", _numbered),
     signature(r"[Ss]ignal handler called with signal:? (?P<number>15|1|2|10|12)(?!\d)", _numbered),
     signature(
-        r"(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Tt]rapped|[Ii]ntercepted)(?: (?:a|the|signal))? ?:? ?(?P<signal>SIGTERM|SIGHUP|SIGUSR1|SIGUSR2)\b"
+        r"(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Tt]rapped|[Ii]ntercepted)(?: (?:a|the"
+        r"|signal))? ?:? ?(?P<signal>SIGTERM|SIGHUP|SIGUSR1|SIGUSR2)\b"
         r"(?![^\n]{0,20}handler (?:installed|registered))",
         TerminationRequested,
         anchors=("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"),
@@ -53,8 +54,10 @@ SIGNATURES = (
     ),
     # clouds
     signature(
-        r"(?:[Ss]pot|[Pp]reemptible|[Ll]ow[- ][Pp]riority)(?: [Ii]nstance| VM| node| machine| TPU)?[^\n]{0,40}"
-        r"(?:[Ii]nterruption|[Tt]ermination|[Pp]reemption|[Ee]viction)(?: (?:[Nn]otice|[Ww]arning|[Nn]otification|signal|event))?"
+        r"(?:[Ss]pot|[Pp]reemptible|[Ll]ow[- ][Pp]riority)(?: [Ii]nstance| VM| node| machine|"
+        r" TPU)?[^\n]{0,40}"
+        r"(?:[Ii]nterruption|[Tt]ermination|[Pp]reemption|[Ee]viction)(?: (?:[Nn]otice|[Ww]arning"
+        r"|[Nn]otification|signal|event))?"
         r"[^\n]{0,30}(?:received|detected|issued|at|scheduled)\b",
         Preempted,
         by="the cloud",
@@ -82,7 +85,8 @@ SIGNATURES = (
         anchors=('"action": "', '"action":"', "EC2 Spot", "BidEvictedEvent"),
     ),
     signature(
-        r"Server\.SpotInstance(?:Termination|Shutdown)|instance-terminated-(?:by-price|no-capacity|capacity-oversubscribed)",
+        r"Server\.SpotInstance(?:Termination|Shutdown)|instance-terminated-(?:by-price|no-capacity"
+        r"|capacity-oversubscribed)",
         Preempted,
         by="AWS",
         reason="spot machine reclaimed",
@@ -95,12 +99,22 @@ SIGNATURES = (
         anchors=("EventType",),
     ),
     signature(
-        r"[Tt]ermination/preemption notice|[Pp]reemption notice|termination notice received|maintenance event",
-        lambda m: None if "maintenance" in m[0] else Preempted(by="the cloud", reason="notice of preemption"),
-        anchors=("reemption notice", "ermination notice received"),
+        r"[Rr]eceived (?:a |the )?(?:termination|preemption) notice",
+        Preempted,
+        by="the cloud",
+        reason="notice of preemption",
     ),
     signature(
-        r"The system is going down for|systemd-shutdown\[\d*\]:|systemd-logind\[\d+\]: (?:System is )?(?:[Pp]owering off|[Rr]ebooting)",
+        r"(?:[Tt]ermination|[Pp]reemption) notice (?:was )?(?:received|detected|available)",
+        Preempted,
+        by="the cloud",
+        reason="notice of preemption",
+        anchors=("ermination notice ", "reemption notice "),
+    ),
+    signature(r"SIGTERM caught at", TerminationRequested, signal="SIGTERM"),
+    signature(
+        r"The system is going down for|systemd-shutdown\[\d*\]:|systemd-logind\[\d+\]: (?:System is"
+        r" )?(?:[Pp]owering off|[Rr]ebooting)",
         Preempted,
         by="the machine",
         reason="shut down",

@@ -34,38 +34,76 @@ def _record(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     signature(r"(?i)Out ?_?of ?_?range[^\n]{0,40}?End of sequence", _ended, anchors=("End of sequence",)),
     signature(r"OutOfRangeError[^\n]{0,200}", _ended),
-    signature(r"(?:Queue|Barrier) '?[\w/]+'? is closed and has insufficient elements \(requested \d+, current size "
-              r"(?P<current>\d+)\)", _queue),
+    signature(
+        r"(?:Queue|Barrier) '?[\w/]+'? is closed and has insufficient elements \(requested \d+, current size "
+        r"(?P<current>\d+)\)",
+        _queue,
+    ),
     signature(r"(?P<what>(?:corrupted|truncated) record) at \d+", _record),
-    signature(r"DATA_LOSS: (?P<what>[^\n]{0,80}?(?:corrupt|truncat|inflat|checksum|crc)[^\n]{0,80})", CorruptData),
+    signature(
+        r"DATA_LOSS: (?P<what>[^\n]{0,80}?(?:corrupt|truncat|inflat|checksum|crc)[^\n]{0,80})", CorruptData
+    ),
     signature(r"DataLossError[^\n]{0,40}?: (?P<what>(?!Unable to open table)[^\n]{0,100})", CorruptData),
     signature(r"Data loss: (?P<what>(?!Unable to open table)[^\n]{0,100})", CorruptData),
     signature(r"(?P<what>Could not parse example input)", CorruptData),
-    signature(r"Name: [^\n]{0,120}(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Data types don't match|"
-              r"Number of \w+ values != expected))", CorruptData,
-              anchors=("Data types don't match", "values != expected", "parse serialized Example")),
+    signature(
+        r"Name: [^\n]{0,120}(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Data types don't match|"
+        r"Number of \w+ values != expected))",
+        CorruptData,
+        anchors=("Data types don't match", "values != expected", "parse serialized Example"),
+    ),
     signature(r"(?P<what>Can't parse serialized Example)", CorruptData),
-    signature(r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})", CorruptData,
-              anchors=("Invalid PNG", "Invalid JPEG", "Invalid GIF", "Invalid BMP", "Invalid WebP")),
-    signature(r"(?P<what>Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as JPEG)",
-              CorruptData),
-    signature(r"(?P<what>inflate\(\) failed with error|Read less bytes than requested|Riegeli/records file got "
-              r"truncated)", CorruptData),
-    signature(r"(?P<what>Field \d+ in record[^\n]{0,60}is not a valid|Expect \d+ fields but have \d+ in record)",
-              CorruptData, anchors=(" in record",)),
-    signature(r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?P<path>[^\s;]+\.(?:tfrecords?|tfrec|csv|jpe?g|"
-              r"png|txt|npy|npz|h5|hdf5|parquet|record|gz))(?:; No such file|[^\n]{0,20}No such file)", DataMissing,
-              anchors=("No such file",)),
+    signature(
+        r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})",
+        CorruptData,
+        anchors=("Invalid PNG", "Invalid JPEG", "Invalid GIF", "Invalid BMP", "Invalid WebP"),
+    ),
+    signature(
+        r"(?P<what>Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as "
+        r"JPEG)",
+        CorruptData,
+    ),
+    signature(
+        r"(?P<what>inflate\(\) failed with error|Read less bytes than requested|Riegeli/records file got "
+        r"truncated)",
+        CorruptData,
+    ),
+    signature(
+        r"(?P<what>Field \d+ in record[^\n]{0,60}is not a valid|Expect \d+ fields but have \d+ in record)",
+        CorruptData,
+        anchors=(" in record",),
+    ),
+    signature(
+        r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?P<path>[^\s;]+\.(?:tfrecords?|tfrec|csv|"
+        r"jpe?g|"
+        r"png|txt|npy|npz|h5|hdf5|parquet|record|gz))(?:; No such file|[^\n]{0,20}No such file)",
+        DataMissing,
+        anchors=("No such file",),
+    ),
     # Labels and ids
-    signature(r"Received a label value of (?P<label>-?\d+) which is outside the valid range of \[0, ?(?P<limit>\d+)\)",
-              LabelOutOfRange),
-    signature(r"indices\[[\d, ]*\] ?= ?(?P<label>-?\d+) is not in \[0, ?(?P<limit>\d+)\)", LabelOutOfRange,
-              anchors=("is not in [0",)),
-    signature(r"[Ll]abel(?: value|s)?\D{0,20}(?P<label>-?\d+)[^\n]{0,40}out of (?:range|bounds)[^\n]{0,40}?"
-              r"(?:\[0, ?(?P<limit>\d+)|$)", LabelOutOfRange, anchors=("out of range", "out of bounds")),
+    signature(
+        r"Received a label value of (?P<label>-?\d+) which is outside the valid range of \[0, "
+        r"?(?P<limit>\d+)\)",
+        LabelOutOfRange,
+    ),
+    signature(
+        r"indices\[[\d, ]*\] ?= ?(?P<label>-?\d+) is not in \[0, ?(?P<limit>\d+)\)",
+        LabelOutOfRange,
+        anchors=("is not in [0",),
+    ),
+    signature(
+        r"[Ll]abel(?: value|s)?\D{0,20}(?P<label>-?\d+)[^\n]{0,40}out of (?:range|bounds)[^\n]{0,40}?"
+        r"(?:\[0, ?(?P<limit>\d+)|$)",
+        LabelOutOfRange,
+        anchors=("out of range", "out of bounds"),
+    ),
     # A replica without rows
     signature(r"(?P<what>slice index \d+ of dimension 0 out of bounds)", EmptyBatch),
-    signature(r"input shape ?\(?\[0, ?\d[^\n]{0,60}", EmptyBatch, what="an operator got an input of 0 rows",
-              anchors=("input shape([0", "input shape [0", "input shape ([0")),
+    signature(
+        r"input shape ?\(?\[0, ?\d[^\n]{0,60}",
+        EmptyBatch,
+        what="an operator got an input of 0 rows",
+        anchors=("input shape([0", "input shape [0", "input shape ([0"),
+    ),
     signature(r"(?P<what>Reduction axis \d+ is empty in shape \[[\d,]+\])", EmptyBatch),
 )

@@ -11,117 +11,271 @@ from keepstep.parse.signature import signature
 
 SIGNATURES = (
     # Scope
-    signature(r"Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy", OutsideScope,
-              what="an optimizer's slot variable"),
-    signature(r"which is different from the scope used for the original variable", OutsideScope,
-              what="an optimizer's slot variable"),
-    signature(r"(?P<what>Variable|Layer|Metric|Optimizer|Model) \([^\n]{0,2000}?was not created in the distribution "
-              r"strategy scope", OutsideScope),
+    signature(
+        r"Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
+        OutsideScope,
+        what="an optimizer's slot variable",
+    ),
+    signature(
+        r"which is different from the scope used for the original variable",
+        OutsideScope,
+        what="an optimizer's slot variable",
+    ),
+    signature(
+        r"(?P<what>Variable|Layer|Metric|Optimizer|Model) \([^\n]{0,2000}?was not created in the "
+        r"distribution "
+        r"strategy scope",
+        OutsideScope,
+    ),
     signature(r"(?:not created in|created outside) the distribution strategy scope", OutsideScope),
-    signature(r"passed to `?model\.compile`? was created inside (?:of )?a different distribution strategy scope",
-              OutsideScope, what="a metric or optimizer"),
-    signature(r"created (?:inside|in)(?: of)? a different (?:distribution )?strategy scope", OutsideScope,
-              what="a metric or optimizer"),
-    signature(r"Mixing different tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
-    signature(r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
+    signature(
+        r"passed to `?model\.compile`? was created inside (?:of )?a different distribution strategy scope",
+        OutsideScope,
+        what="a metric or optimizer",
+    ),
+    signature(
+        r"created (?:inside|in)(?: of)? a different (?:distribution )?strategy scope",
+        OutsideScope,
+        what="a metric or optimizer",
+    ),
+    signature(
+        r"Mixing different tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"
+    ),
+    signature(
+        r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"
+    ),
     signature(r"Need to be inside \"with strategy\.scope\(\)\"", OutsideScope, what="a call"),
-    signature(r"must (?:only )?be (?:called|created|used) (?:inside|within|under|in)(?: of)?(?: the| a)? ?"
-              r"`?(?:tf\.distribute\.)?[Ss]trategy\.scope", OutsideScope,
-              anchors=("trategy.scope",)),
-    signature(r"(?:must only be passed|expects) a variable created in (?:this|the) ?(?:tf\.distribute\.)?Strategy"
-              r"\.scope", OutsideScope, what="a variable", anchors=("trategy.scope",)),
-    signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
-    signature(r"Colocating the computation or variable [^\n]{0,300}outside of|"
-              r"is being (?:created|accessed|assigned)[^\n]{0,60}(?:outside|different)[^\n]{0,30}strategy scope",
-              OutsideScope, anchors=("Colocating the computation", "strategy scope")),
-    signature(r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"),
-    signature(r"`?merge_call`? called while defining a new graph or a tf\.function", UnsupportedCombination,
-              what="merge_call inside of a new graph or tf.function"),
-    signature(r"Replica-local variables may only be assigned in a replica context", OutsideScope, what="an assignment"),
-    signature(r"You must specify an aggregation method to update a (?:Mirrored|Sync)\w*Variable", OutsideScope,
-              what="a mirrored variable updated without aggregation"),
+    signature(
+        r"must (?:only )?be (?:called|created|used) (?:inside|within|under|in)(?: of)?(?: the| a)? ?"
+        r"`?(?:tf\.distribute\.)?[Ss]trategy\.scope",
+        OutsideScope,
+        anchors=("trategy.scope",),
+    ),
+    signature(
+        r"(?:must only be passed|expects) a variable created in (?:this|the) ?(?:tf\.distribute\.)?Strategy"
+        r"\.scope",
+        OutsideScope,
+        what="a variable",
+        anchors=("trategy.scope",),
+    ),
+    signature(
+        r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"
+    ),
+    signature(
+        r"Colocating the computation or variable [^\n]{0,300}outside of|"
+        r"is being (?:created|accessed|assigned)[^\n]{0,60}(?:outside|different)[^\n]{0,30}strategy scope",
+        OutsideScope,
+        anchors=("Colocating the computation", "strategy scope"),
+    ),
+    signature(
+        r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"
+    ),
+    signature(
+        r"`?merge_call`? called while defining a new graph or a tf\.function",
+        UnsupportedCombination,
+        what="merge_call inside of a new graph or tf.function",
+    ),
+    signature(
+        r"Replica-local variables may only be assigned in a replica context",
+        OutsideScope,
+        what="an assignment",
+    ),
+    signature(
+        r"You must specify an aggregation method to update a (?:Mirrored|Sync)\w*Variable",
+        OutsideScope,
+        what="a mirrored variable updated without aggregation",
+    ),
     signature(r"SyncOnReadVariable does not support `?assign", OutsideScope, what="an assignment"),
-    signature(r"tf\.function-decorated function tried to create variables on non-first call[^\n]{0,200}[Ss]trategy",
-              OutsideScope, what="a variable"),
-    signature(r"GPU-only cross-(?:device|tower) ops|`?tf\.distribute\.Strategy`? (?:objects )?cannot be (?:deep)?copied",
-              UnsupportedCombination, what="the strategy cannot be copied or used so",
-              anchors=("cannot be copied", "cannot be deepcopied", "GPU-only cross-")),
+    signature(
+        r"tf\.function-decorated function tried to create variables on non-first call[^\n]{0,200}[Ss]trategy",
+        OutsideScope,
+        what="a variable",
+    ),
+    signature(
+        r"GPU-only cross-(?:device|tower) ops|`?tf\.distribute\.Strategy`? (?:objects )?cannot be "
+        r"(?:deep)?copied",
+        UnsupportedCombination,
+        what="the strategy cannot be copied or used so",
+        anchors=("cannot be copied", "cannot be deepcopied", "GPU-only cross-"),
+    ),
     # Keras and strategies that do not go together
-    signature(r"[Aa]ttempt to convert a value \((?:PerReplica|DistributedVariable|MirroredVariable)",
-              UnsupportedCombination, what="a per-replica value where one tensor is expected (Keras under this strategy)",
-              anchors=("ttempt to convert a value (",)),
-    signature(r"(?:Failed to convert|cannot convert)[^\n]{0,80}PerReplica", UnsupportedCombination,
-              what="a per-replica value where one tensor is expected (Keras under this strategy)",
-              anchors=("PerReplica",)),
-    signature(r"distribute\.values\.PerReplica'?>?\)? (?:to a Tensor|is not|object)", UnsupportedCombination,
-              what="a per-replica value where one tensor is expected (Keras under this strategy)"),
-    signature(r"'?PerReplica'? object (?:has no attribute|is not|does not support|cannot)", UnsupportedCombination,
-              what="a per-replica value used as one tensor", anchors=("PerReplica",)),
-    signature(r"'?(?:Distributed|Mirrored|Sharded)Variable'? object (?:has no attribute|is not|does not support)",
-              UnsupportedCombination, what="a distributed variable used as a plain one",
-              anchors=("DistributedVariable", "MirroredVariable", "ShardedVariable")),
-    signature(r"(?:It looks like you are trying to|You are)[^\n]{0,160}(?:ParameterServerStrategy)[^\n]{0,200}"
-              r"(?:not allowed|not supported|missing shape)", UnsupportedCombination,
-              what="ParameterServerStrategy with this use of variables", anchors=("ParameterServerStrategy",)),
-    signature(r"`?(?:tf\.distribute\.)?(?:experimental\.)?ParameterServerStrategy`? must be used with "
-              r"`?tf\.distribute\.experimental\.coordinator", UnsupportedCombination,
-              what="ParameterServerStrategy without a ClusterCoordinator"),
-    signature(r"(?:not (?:yet |currently )?(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?"
-              r"support|unsupported)[^\n]{0,160}(?P<what>(?:tf\.distribute|MirroredStrategy|TPUStrategy|"
-              r"ParameterServerStrategy|CentralStorageStrategy|CollectiveAllReduceStrategy|[Dd]istribution strategy|"
-              r"tf\.distribute\.Strategy)[\w.]*)", UnsupportedCombination,
-              anchors=("tf.distribute", "Strategy", "istribution strategy")),
-    signature(r"(?P<what>(?:MirroredStrategy|TPUStrategy|ParameterServerStrategy|CentralStorageStrategy|"
-              r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]*)[^\n]{0,120}?(?:not (?:yet |currently )?"
-              r"(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?support)",
-              UnsupportedCombination, anchors=("Strategy", "istribution strategy")),
+    signature(
+        r"[Aa]ttempt to convert a value \((?:PerReplica|DistributedVariable|MirroredVariable)",
+        UnsupportedCombination,
+        what="a per-replica value where one tensor is expected (Keras under this strategy)",
+        anchors=("ttempt to convert a value (",),
+    ),
+    signature(
+        r"(?:Failed to convert|cannot convert)[^\n]{0,80}PerReplica",
+        UnsupportedCombination,
+        what="a per-replica value where one tensor is expected (Keras under this strategy)",
+        anchors=("PerReplica",),
+    ),
+    signature(
+        r"distribute\.values\.PerReplica'?>?\)? (?:to a Tensor|is not|object)",
+        UnsupportedCombination,
+        what="a per-replica value where one tensor is expected (Keras under this strategy)",
+    ),
+    signature(
+        r"unsupported operand type\(s\) for [^\n]{1,20}'PerReplica'",
+        UnsupportedCombination,
+        what="a per-replica value used as one tensor",
+        anchors=("'PerReplica'",),
+    ),
+    signature(
+        r"'?PerReplica'? object (?:has no attribute|is not|does not support|cannot)",
+        UnsupportedCombination,
+        what="a per-replica value used as one tensor",
+        anchors=("PerReplica",),
+    ),
+    signature(
+        r"'?(?:Distributed|Mirrored|Sharded)Variable'? object (?:has no attribute|is not|does not support)",
+        UnsupportedCombination,
+        what="a distributed variable used as a plain one",
+        anchors=("DistributedVariable", "MirroredVariable", "ShardedVariable"),
+    ),
+    signature(
+        r"(?:It looks like you are trying to|You are)[^\n]{0,160}(?:ParameterServerStrategy)[^\n]{0,200}"
+        r"(?:not allowed|not supported|missing shape)",
+        UnsupportedCombination,
+        what="ParameterServerStrategy with this use of variables",
+        anchors=("ParameterServerStrategy",),
+    ),
+    signature(
+        r"`?(?:tf\.distribute\.)?(?:experimental\.)?ParameterServerStrategy`? must be used with "
+        r"`?tf\.distribute\.experimental\.coordinator",
+        UnsupportedCombination,
+        what="ParameterServerStrategy without a ClusterCoordinator",
+    ),
+    signature(
+        r"(?:not (?:yet |currently )?(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently "
+        r")?"
+        r"support|unsupported)[^\n]{0,160}(?P<what>(?:tf\.distribute|MirroredStrategy|TPUStrategy|"
+        r"ParameterServerStrategy|CentralStorageStrategy|CollectiveAllReduceStrategy|[Dd]istribution "
+        r"strategy|"
+        r"tf\.distribute\.Strategy)[\w.]*)",
+        UnsupportedCombination,
+        anchors=("tf.distribute", "Strategy", "istribution strategy"),
+    ),
+    signature(
+        r"(?P<what>(?:MirroredStrategy|TPUStrategy|ParameterServerStrategy|CentralStorageStrategy|"
+        r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]*)[^\n]{0,120}?(?:not (?:yet |currently "
+        r")?"
+        r"(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?support)",
+        UnsupportedCombination,
+        anchors=("Strategy", "istribution strategy"),
+    ),
     # TF_CONFIG and the cluster specification
-    signature(r"\"?(?P<detail>(?:\"cluster\"|\"task\"|\"task_type\"|`?task_index`?) is not found in (?:the `task` part "
-              r"of )?TF_CONFIG)", ClusterSpecInvalid),
-    signature(r"(?P<detail>[^\n]{0,120}(?:is not set|must be set|not (?:be )?(?:found|set|specified)|invalid|missing)"
-              r"[^\n]{0,40}TF_CONFIG[^\n]{0,80})", ClusterSpecInvalid),
+    signature(
+        r"\"?(?P<detail>(?:\"cluster\"|\"task\"|\"task_type\"|`?task_index`?) is not found in (?:the `task` "
+        r"part "
+        r"of )?TF_CONFIG)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>(?:is not set|must be set|not (?:be )?(?:found|set|specified)|invalid|"
+        r"missing)"
+        r"[^\n]{0,40}TF_CONFIG[^\n]{0,80})",
+        ClusterSpecInvalid,
+    ),
     signature(r"Error: (?P<detail>[^\n]{0,160}TF_CONFIG[^\n]{0,160})", ClusterSpecInvalid),
-    signature(r"(?P<detail>Unexpected `?task_type`?:? ['u]\S+)", ClusterSpecInvalid,
-              anchors=("Unexpected task_type", "Unexpected `task_type`")),
+    signature(
+        r"json\.loads?\([^\n]{0,60}TF_CONFIG", ClusterSpecInvalid, detail="TF_CONFIG could not be read"
+    ),
+    signature(
+        r"(?P<detail>Unexpected `?task_type`?:? ['u]\S+)",
+        ClusterSpecInvalid,
+        anchors=("Unexpected task_type", "Unexpected `task_type`"),
+    ),
     signature(r"(?P<detail>Unrecognized task_type: [^\n]{0,120})", ClusterSpecInvalid),
     signature(r"(?P<detail>`task_type` \S+ not found in cluster_spec)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>\b\w{1,40} is not a valid task_(?:type|id)[^\n]{0,40})",
+        ClusterSpecInvalid,
+        anchors=("is not a valid task_",),
+    ),
     signature(r"(?P<detail>Disallowed task type found in cluster spec)", ClusterSpecInvalid),
     signature(r"(?P<detail>The `task_id` \d+ exceeds the maximum id of \w+)", ClusterSpecInvalid),
-    signature(r"(?P<detail>There must be at (?:most|least) one '?(?:chief|evaluator|ps|worker)'?)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>There must be at (?:most|least) one '?(?:chief|evaluator|ps|worker)'?)",
+        ClusterSpecInvalid,
+    ),
     signature(r"(?P<detail>No `worker`, `chief` or `evaluator` tasks can be found)", ClusterSpecInvalid),
-    signature(r"(?P<detail>You must have `chief` or `worker` jobs in the `cluster_spec`)", ClusterSpecInvalid),
-    signature(r"(?P<detail>When `cluster_spec` is given, you must also specify `task_type` and `task_id`)",
-              ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>You must have `chief` or `worker` jobs in the `cluster_spec`)", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?P<detail>When `cluster_spec` is given, you must also specify `task_type` and `task_id`)",
+        ClusterSpecInvalid,
+    ),
     signature(r"(?P<detail>Cluster spec must be non-empty)", ClusterSpecInvalid),
     signature(r"(?P<detail>There is no id for task_type \S+)", ClusterSpecInvalid),
-    signature(r"(?P<detail>Invalid `?task_(?:id|index|type)`?[^\n]{0,100})", ClusterSpecInvalid,
-              anchors=("Invalid `task_", "Invalid task_")),
-    signature(r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid,
-              anchors=("No task with index ",)),
-    signature(r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)",
-              ClusterSpecInvalid, anchors=("in cluster",)),
-    signature(r"(?P<detail>(?:Task|Job) \S+ was not defined in (?:job|cluster)[^\n]{0,60})", ClusterSpecInvalid,
-              anchors=("was not defined in",)),
+    signature(
+        r"(?P<detail>Invalid `?task_(?:id|index|type)`?[^\n]{0,100})",
+        ClusterSpecInvalid,
+        anchors=("Invalid `task_", "Invalid task_"),
+    ),
+    signature(
+        r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid, anchors=("No task with index ",)
+    ),
+    signature(
+        r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)",
+        ClusterSpecInvalid,
+        anchors=("in cluster",),
+    ),
+    signature(
+        r"(?P<detail>(?:Task|Job) \S+ was not defined in (?:job|cluster)[^\n]{0,60})",
+        ClusterSpecInvalid,
+        anchors=("was not defined in",),
+    ),
     signature(r"(?P<detail>Could not interpret \S+ as a host-port pair)", ClusterSpecInvalid),
     signature(r"(?P<detail>Multiple task addresses for [^\n]{0,80})", ClusterSpecInvalid),
     signature(r"(?P<detail>If [\"'`]cluster[\"'`] is set in TF_CONFIG[^\n]{0,120})", ClusterSpecInvalid),
     signature(r"(?P<what>Mismatched number of GPUs per worker)", WorldSizeConflict),
-    signature(r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}"
-              r"\((?P<expected>\d+)\)", WorldSizeConflict, what="replicas of each worker"),
+    signature(
+        r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}"
+        r"\((?P<expected>\d+)\)",
+        WorldSizeConflict,
+        what="replicas of each worker",
+    ),
     # Input
-    signature(r"`?global_batch_size`? (?P<batch>\d+)[^\n]{0,40}(?:is )?not divisible by[^\n]{0,60}?(?P<parts>\d+)?",
-              BatchNotDivisible, anchors=("not divisible by",)),
-    signature(r"[Gg]lobal batch size must be divisible by the number of[^\n]{0,40}", BatchNotDivisible,
-              anchors=("lobal batch size must be divisible",)),
+    signature(
+        r"`?global_batch_size`? (?P<batch>\d+)[^\n]{0,40}(?:is )?not divisible by[^\n]{0,60}?(?P<parts>\d+)?",
+        BatchNotDivisible,
+        anchors=("not divisible by",),
+    ),
+    signature(
+        r"[Gg]lobal batch size must be divisible by the number of[^\n]{0,40}",
+        BatchNotDivisible,
+        anchors=("lobal batch size must be divisible",),
+    ),
     signature(r"The batch size that you passed[^\n]{0,120}(?:divisible|divide)", BatchNotDivisible),
-    signature(r"(?:batch_size|[Bb]atch size)\D{0,30}(?P<batch>\d+)?[^\n]{0,60}?(?:must|should|needs? to|has to|is not|"
-              r"not)(?: be)?(?: evenly)? divi(?:sible|ded)[^\n]{0,60}?(?:by|into)[^\n]{0,60}?(?:\(|= ?|: ?| )"
-              r"(?P<parts>\d+)?", BatchNotDivisible, anchors=("divisible", "divided")),
+    signature(
+        r"(?:batch_size|[Bb]atch size)\D{0,30}(?P<batch>\d+)?[^\n]{0,60}?(?:must|should|needs? to|has to|is "
+        r"not|"
+        r"not)(?: be)?(?: evenly)? divi(?:sible|ded)[^\n]{0,60}?(?:by|into)[^\n]{0,60}?(?:\(|= ?|: ?| )"
+        r"(?P<parts>\d+)?",
+        BatchNotDivisible,
+        anchors=("divisible", "divided"),
+    ),
     signature(r"train_batch_size is not equal to micro_batch_per_gpu", BatchNotDivisible),
-    signature(r"Found an unshardable source dataset[^\n]{0,120}", UnevenShards,
-              detail="the dataset has no files to shard by (AutoShardPolicy.FILE)"),
-    signature(r"not enough (?:files|elements)[^\n]{0,60}(?:shard|worker)", UnevenShards,
-              detail="fewer files than workers"),
-    signature(r"[Nn]umber of files[^\n]{0,60}(?:less|fewer|smaller) than[^\n]{0,40}(?:worker|shard|replica|rank)",
-              UnevenShards, detail="fewer files than workers", anchors=("umber of files",)),
+    signature(
+        r"Found an unshardable source dataset[^\n]{0,120}",
+        UnevenShards,
+        detail="the dataset has no files to shard by (AutoShardPolicy.FILE)",
+    ),
+    signature(
+        r"Could not apply FILE based sharding: (?P<detail>the dataset only has \d+ file)", UnevenShards
+    ),
+    signature(
+        r"not enough (?:files|elements)[^\n]{0,60}(?:shard|worker)",
+        UnevenShards,
+        detail="fewer files than workers",
+    ),
+    signature(
+        r"[Nn]umber of files[^\n]{0,60}(?:less|fewer|smaller) than[^\n]{0,40}(?:worker|shard|replica|rank)",
+        UnevenShards,
+        detail="fewer files than workers",
+        anchors=("umber of files",),
+    ),
 )

@@ -11,66 +11,157 @@ SIGNATURES = (
     # Labels and ids
     signature(r"IndexError: Target (?P<label>-?\d+) is out of bounds", LabelOutOfRange),
     signature(r"index out of range in self", LabelOutOfRange),
-    signature(r"Assertion `(?:cur_target|t|target_val|target) >= 0 && (?:cur_target|t|target_val|target) < "
-              r"(?:n_classes|n_class|static_cast<[^>]*>\(n_classes\)|C)`? failed", LabelOutOfRange,
-              anchors=(">= 0 && ",)),
+    signature(
+        r"Assertion `(?:cur_target|t|target_val|target) >= 0 && (?:cur_target|t|target_val|target) < "
+        r"(?:n_classes|n_class|static_cast<[^>]*>\(n_classes\)|C)`? failed",
+        LabelOutOfRange,
+        anchors=(">= 0 && ",),
+    ),
     signature(r"Assertion `[^`\n]{0,60}n_classes[^`\n]{0,20}` failed", LabelOutOfRange),
     signature(r"Assertion `srcIndex < srcSelectDimSize` failed", LabelOutOfRange),
-    signature(r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed", LabelOutOfRange, certain=False,
-              anchors=("index out of bounds",)),
+    signature(
+        r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed",
+        LabelOutOfRange,
+        certain=False,
+        anchors=("index out of bounds",),
+    ),
     signature(r"CUDA error: device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"cuda runtime error \(59\)", LabelOutOfRange, certain=False),
     signature(r"Class values must be (?:smaller than num_classes|non-negative)", LabelOutOfRange),
-    signature(r"Expected target (?:size|labels?)[^\n]{0,60}(?:less than|smaller than|between)[^\n]{0,40}", LabelOutOfRange,
-              anchors=("Expected target ",)),
-    signature(r"Token indices sequence length is longer than the specified maximum[^\n]{0,160}indexing errors",
-              LabelOutOfRange, certain=False),
+    signature(
+        r"Expected target (?:size|labels?)[^\n]{0,60}(?:less than|smaller than|between)[^\n]{0,40}",
+        LabelOutOfRange,
+        anchors=("Expected target ",),
+    ),
+    signature(
+        r"Token indices sequence length is longer than the specified maximum[^\n]{0,160}indexing errors",
+        LabelOutOfRange,
+        certain=False,
+    ),
     # Shards
-    signature(r"Detected at least one rank that exhausted inputs", UnevenShards,
-              detail="one rank ran out of inputs before the others"),
-    signature(r"(?:DataLoader|IterableDataset|Dataset)[^\n]{0,60}has (?:length |len )?0(?: samples)?\b[^\n]{0,60}",
-              UnevenShards, detail="a rank's dataset is empty",
-              anchors=("has length 0", "has len 0", "has 0 samples", "has 0")),
-    signature(r"num_samples should be a positive integer value, but got num_samples=0", UnevenShards,
-              detail="a rank's dataset is empty"),
-    signature(r"No samples found in dataset|(?:no|No) shards? (?:found|assigned|available|for this|left)[^\n]{0,60}|"
-              r"(?:not enough|fewer|less) shards (?:for|than|to)[^\n]{0,60}", UnevenShards,
-              detail="a rank or worker got no shard",
-              anchors=("No samples found in dataset", "o shard found", "o shards found", "o shards assigned",
-                       "o shard assigned", "o shards available", "o shard available", "o shards for this",
-                       "o shard for this", "o shards left", "enough shards", "fewer shards", "less shards")),
-    signature(r"Too many dataloader workers: \d+ \(max is dataset\.num_shards=(?P<detail>\d+)\)[^\n]{0,60}error",
-              UnevenShards),
-    signature(r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|smaller|fewer) "
-              r"than[^\n]{0,40}(?:world|rank|worker|process|node)|(?:row-?groups|shards)[^\n]{0,40}(?:less|fewer) than "
-              r"(?:the )?(?:number of )?(?:shards|shard_count|workers|ranks)", UnevenShards,
-              detail="fewer shards than ranks",
-              anchors=("have fewer shards than", "number of shards", "row-groups", "rowgroups", "shards less", "shards fewer")),
-    signature(r"Number of row-groups in the dataset must be greater or equal to the number of requested shards",
-              UnevenShards, detail="fewer row groups than ranks"),
+    signature(
+        r"Detected at least one rank that exhausted inputs",
+        UnevenShards,
+        detail="one rank ran out of inputs before the others",
+    ),
+    signature(
+        r"(?:DataLoader|IterableDataset|Dataset)[^\n]{0,60}has (?:length |len )?0(?: samples)?\b[^\n]{0,60}",
+        UnevenShards,
+        detail="a rank's dataset is empty",
+        anchors=("has length 0", "has len 0", "has 0 samples", "has 0"),
+    ),
+    signature(
+        r"num_samples should be a positive integer value, but got num_samples=0",
+        UnevenShards,
+        detail="a rank's dataset is empty",
+    ),
+    signature(
+        r"No samples found in dataset|(?:no|No) shards? (?:found|assigned|available|for this|"
+        r"left)[^\n]{0,60}|"
+        r"(?:not enough|fewer|less) shards (?:for|than|to)[^\n]{0,60}",
+        UnevenShards,
+        detail="a rank or worker got no shard",
+        anchors=(
+            "No samples found in dataset",
+            "o shard found",
+            "o shards found",
+            "o shards assigned",
+            "o shard assigned",
+            "o shards available",
+            "o shard available",
+            "o shards for this",
+            "o shard for this",
+            "o shards left",
+            "enough shards",
+            "fewer shards",
+            "less shards",
+        ),
+    ),
+    signature(
+        r"Too many dataloader workers: \d+ \(max is dataset\.num_shards=(?P<detail>\d+)\)[^\n]{0,60}error",
+        UnevenShards,
+    ),
+    signature(
+        r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|"
+        r"smaller|fewer) "
+        r"than[^\n]{0,40}(?:world|rank|worker|process|node)|(?:row-?groups|shards)[^\n]{0,40}(?:less|fewer) "
+        r"than "
+        r"(?:the )?(?:number of )?(?:shards|shard_count|workers|ranks)",
+        UnevenShards,
+        detail="fewer shards than ranks",
+        anchors=(
+            "have fewer shards than",
+            "number of shards",
+            "row-groups",
+            "rowgroups",
+            "shards less",
+            "shards fewer",
+        ),
+    ),
+    signature(
+        r"Number of row-groups in the dataset must be greater or equal to the number of requested shards",
+        UnevenShards,
+        detail="fewer row groups than ranks",
+    ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
-    signature(r"(?:IndexError|ValueError): (?:Replacement index \d+|list index out of range[^\n]{0,20}shard|Dataset is "
-              r"smaller than (?:the )?(?:world|number of))", UnevenShards,
-              detail="the dataset is smaller than the number of ranks",
-              anchors=("Replacement index", "Dataset is smaller than")),
-    signature(r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) "
-              r"\((?P<expected>\d+)\)", WorldSizeConflict, what="samples of the sampler"),
-    signature(r"RuntimeError: generator raised StopIteration|^StopIteration\s*$", EndOfData, what="exception",
-              anchors=("StopIteration",)),
+    signature(
+        r"(?:IndexError|ValueError): (?:Replacement index \d+|list index out of range[^\n]{0,20}shard|"
+        r"Dataset is "
+        r"smaller than (?:the )?(?:world|number of))",
+        UnevenShards,
+        detail="the dataset is smaller than the number of ranks",
+        anchors=("Replacement index", "Dataset is smaller than"),
+    ),
+    signature(
+        r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) "
+        r"\((?P<expected>\d+)\)",
+        WorldSizeConflict,
+        what="samples of the sampler",
+    ),
+    signature(
+        r"RuntimeError: generator raised StopIteration|^StopIteration\s*$",
+        EndOfData,
+        what="exception",
+        anchors=("StopIteration",),
+    ),
     # Batches that do not divide
-    signature(r"Expected more than 1 value per channel when training, got input size (?P<what>[^\n]{0,80})", EmptyBatch),
-    signature(r"Expected reduction dim[^\n]{0,60}numel\(\) == 0", EmptyBatch, what="a reduction over no rows",
-              anchors=("numel() == 0",)),
-    signature(r"[Nn]on-empty \d\w?D? (?:or \dD )?\(batch mode\) tensor expected", EmptyBatch,
-              what="an operator got an empty batch", anchors=("tensor expected",)),
-    signature(r"(?:train_)?batch_size\D{1,40}(?P<batch>\d+)?[^\n]{0,60}?(?:must be|is not|not|should be)(?: evenly| a)? "
-              r"(?:divisible by|multiple of)[^\n]{0,80}?(?P<parts>\d+)?", BatchNotDivisible,
-              anchors=("divisible by", "multiple of")),
-    signature(r"Check batch related parameters\. train_batch_size is not equal[^\n]{0,200}", BatchNotDivisible),
-    signature(r"(?:attention )?heads?\D{0,60}(?P<batch>\d+)?[^\n]{0,60}must be (?:evenly )?divisible by[^\n]{0,60}"
-              r"(?:parallel|tp|world)[^\n]{0,40}", BatchNotDivisible,
-              anchors=("divisible by",)),
+    signature(
+        r"Expected more than 1 value per channel when training, got input size (?P<what>[^\n]{0,80})",
+        EmptyBatch,
+    ),
+    signature(
+        r"Expected reduction dim[^\n]{0,60}numel\(\) == 0",
+        EmptyBatch,
+        what="a reduction over no rows",
+        anchors=("numel() == 0",),
+    ),
+    signature(
+        r"[Nn]on-empty \d\w?D? (?:or \dD )?\(batch mode\) tensor expected",
+        EmptyBatch,
+        what="an operator got an empty batch",
+        anchors=("tensor expected",),
+    ),
+    signature(
+        r"(?:train_)?batch_size\D{1,40}(?P<batch>\d+)?[^\n]{0,60}?(?:must be|is not|not|should be)(?: evenly|"
+        r" a)? "
+        r"(?:divisible by|multiple of)[^\n]{0,80}?(?P<parts>\d+)?",
+        BatchNotDivisible,
+        anchors=("divisible by", "multiple of"),
+    ),
+    signature(
+        r"Check batch related parameters\. train_batch_size is not equal[^\n]{0,200}", BatchNotDivisible
+    ),
+    signature(
+        r"(?:attention )?heads?\D{0,60}(?P<batch>\d+)?[^\n]{0,60}must be (?:evenly )?divisible by[^\n]{0,60}"
+        r"(?:parallel|tp|world)[^\n]{0,40}",
+        BatchNotDivisible,
+        anchors=("divisible by",),
+    ),
     signature(r"(?P<batch>\d+) is not divisible by (?P<parts>\d+)", BatchNotDivisible),
-    signature(r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|split)[^\n]{0,80}",
-              BatchNotDivisible, anchors=("batch size",)),
+    signature(
+        r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|"
+        r"split)[^\n]{0,80}",
+        BatchNotDivisible,
+        anchors=("batch size",),
+    ),
 )

@@ -11,7 +11,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousClosed, RendezvousTimeout, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.parse.block import block
+from keepstep.parse.block import Read, block
 from keepstep.parse.signature import signature
 
 
@@ -32,23 +32,13 @@ def _failed(match: re.Match[str]) -> Fact:
     return _exited(int(match["code"]), local_rank=int(local) if local else None, pid=int(match["pid"]))
 
 
-def _told(match: re.Match[str]) -> Fact:
-    """A signal that came from outside: the scheduler's, the user's, a closed terminal."""
-    text = match["signal"]
-    name = _signal_name(int(text)) if text.isdigit() else text.removeprefix("Signals.")
-    pid = match.groupdict().get("pid")
-    return TerminationRequested(
-        signal=name, pid=int(pid) if pid else None, reason="the launcher itself was told to end"
-    )
-
-
 _FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
 _RECORD = re.compile(r"^\s*\[(?P<index>\d+)\]:\s*$")
 _RULE = re.compile(r"^\s*[=*\-]{10,}\s*$")
 LONGEST = 4000
 
 
-def _table(first: bool) -> object:
+def _table(first: bool) -> Read:
     def read(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
         fields: dict[str, str] = {}
         for number, line in enumerate(lines):
@@ -89,8 +79,8 @@ def _entry(fields: dict[str, str], first: bool) -> Fact | None:
 
 
 BLOCKS = (
-    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),  # type: ignore[arg-type]
-    block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),  # type: ignore[arg-type]
+    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),
+    block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),
 )
 
 SIGNATURES = (
@@ -105,20 +95,6 @@ SIGNATURES = (
         TerminationRequested,
         by="agent",
         anchors=("Unable to shutdown process ",),
-    ),
-    signature(r"Received (?P<signal>Signals\.SIG\w+|\d+) death signal, shutting down workers", _told),
-    signature(r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\d+)", _told),
-    signature(r"Got termination signal: (?P<signal>Signals\.SIG\w+|\d+)", _told),
-    # mp.spawn
-    signature(
-        r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",
-        ProcessExited,
-        reporter="torch.multiprocessing",
-    ),
-    signature(
-        r"process (?P<rank>\d+) terminated with exit code (?P<code>\d+)",
-        ProcessExited,
-        reporter="torch.multiprocessing",
     ),
     signature(
         r"-- Process (?P<rank>\d+) terminated with the following error",
@@ -141,7 +117,8 @@ SIGNATURES = (
         anchors=("the rendezvous",),
     ),
     signature(
-        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|[Cc]onnection to etcd failed",
+        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
+        r"[Cc]onnection to etcd failed",
         ConnectFailed,
         why=Why.FAILED,
         peer="etcd",
@@ -157,7 +134,8 @@ SIGNATURES = (
         r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"
     ),
     signature(
-        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|worker group successfully finished",
+        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|"
+        r"worker group successfully finished",
         PhaseSeen,
         phase=Phase.FINISHED,
         anchors=("WorkerState.SUCCEEDED", "worker group successfully finished"),

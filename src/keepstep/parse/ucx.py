@@ -34,5 +34,9 @@ def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 BLOCKS = (
-    block(r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(", _report, anchors=("Caught signal ",)),
+    block(
+        r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(",
+        _report,
+        anchors=("Caught signal ",),
+    ),
 )

@@ -7,43 +7,104 @@ from keepstep.core.facts.environment import InternalFault, UnsupportedCombinatio
 from keepstep.parse.signature import signature
 
 _NOT = (
-    r"(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|allowed)|isn't (?:yet |currently )?"
-    r"(?:supported|compatible)|(?:is|are) incompatible|does(?: not|n't) (?:yet |currently )?(?:support|work)|not (?:yet |currently )?"
+    r"(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|"
+    r"allowed)|isn't (?:yet |currently )?"
+    r"(?:supported|compatible)|(?:is|are) incompatible|does(?: not|n't) (?:yet |currently )?(?:support|work)|"
+    r"not (?:yet |currently )?"
     r"supported|cannot be (?:used|combined)|can't be (?:used|combined|trained)|can(?:not|'t) use)"
 )
 _PARALLEL = (
-    r"(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|Ze[Rr][Oo](?:[- ]?\d|Redundancy| stage)|"
-    r"ddp_\w+|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|pipeline parallel\w*|"
-    r"tensor parallel\w*|[Mm]egatron|multi-?process\w*|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|nccl|[Gg]loo|GLOO|process group)"
+    r"(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
+    r"Ze[Rr][Oo](?:[- ]?\d|Redundancy| stage)|"
+    r"ddp_\w+|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
+    r"pipeline parallel\w*|"
+    r"tensor parallel\w*|[Mm]egatron|multi-?process\w*|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|"
+    r"nccl|[Gg]loo|GLOO|process group)"
 )
 
 SIGNATURES = (
-    signature(rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,240}}?{_NOT}[^\n]{{0,160}}?{_PARALLEL})", UnsupportedCombination,
-              anchors=("upport", "ompatible", "cannot be ", "can't be ", "cannot use", "can't use", "n't work", "not implemented",
-                       "not allowed", "not work")),
-    signature(rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,200}}?{_PARALLEL}[^\n]{{0,160}}?{_NOT}[^\n]{{0,80}})", UnsupportedCombination,
-              anchors=("upport", "ompatible", "cannot be ", "can't be ", "cannot use", "can't use", "n't work", "not implemented",
-                       "not allowed", "not work")),
-    signature(r"(?P<what>You can't train a model that has been loaded (?:in \d-bit precision|with `?device_map)[^\n]{0,120})",
-              UnsupportedCombination),
-    signature(r"(?P<what>ProcessGroup\w+ (?:only supports|does not support)[^\n]{0,80})", UnsupportedCombination, anchors=("ProcessGroup",)),
+    signature(
+        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,240}}?{_NOT}[^\n]{{0,160}}?{_PARALLEL})",
+        UnsupportedCombination,
+        anchors=(
+            "upport",
+            "ompatible",
+            "cannot be ",
+            "can't be ",
+            "cannot use",
+            "can't use",
+            "n't work",
+            "not implemented",
+            "not allowed",
+            "not work",
+        ),
+    ),
+    signature(
+        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,200}}?{_PARALLEL}[^\n]{{0,160}}?{_NOT}[^\n]{{0,80}})",
+        UnsupportedCombination,
+        anchors=(
+            "upport",
+            "ompatible",
+            "cannot be ",
+            "can't be ",
+            "cannot use",
+            "can't use",
+            "n't work",
+            "not implemented",
+            "not allowed",
+            "not work",
+        ),
+    ),
+    signature(
+        r"(?P<what>You can't train a model that has been loaded (?:in \d-bit precision|with "
+        r"`?device_map)[^\n]{0,120})",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>ProcessGroup\w+ (?:only supports|does not support)[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("ProcessGroup",),
+    ),
     signature(r"(?P<what>no support for \w+ in \w+ process group)", UnsupportedCombination),
     signature(r"(?P<what>No backend type associated with device type \w+)", UnsupportedCombination),
     signature(r"Error: (?P<what>Tensors must be CUDA and dense)", UnsupportedCombination),
-    signature(r"(?P<what>Process[Gg]roup NCCL is only supported with GPUs|ProcessGroupNCCL is only supported with GPUs)",
-              UnsupportedCombination),
-    signature(r"Caught StopIteration in replica \d+", UnsupportedCombination,
-              what="a module that reads its own parameters inside of a DataParallel replica (torch >= 1.5)"),
-    signature(r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})", UnsupportedCombination,
-              anchors=("DataParallel",)),
+    signature(
+        r"(?P<what>Process[Gg]roup NCCL is only supported with GPUs|ProcessGroupNCCL is only supported with "
+        r"GPUs)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"Caught StopIteration in replica \d+",
+        UnsupportedCombination,
+        what="a module that reads its own parameters inside of a DataParallel replica (torch >= 1.5)",
+    ),
+    signature(
+        r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("DataParallel",),
+    ),
     signature(r"(?P<what>Cannot copy out of meta tensor; no data!)", UnsupportedCombination),
-    signature(r"(?P<what>sparse (?:gradients|tensors|allreduce)[^\n]{0,40}(?:not|n't) (?:yet )?supported[^\n]{0,60})",
-              UnsupportedCombination, anchors=("sparse gradients", "sparse tensors", "sparse allreduce")),
+    signature(
+        r"(?P<what>sparse (?:gradients|tensors|allreduce)[^\n]{0,40}(?:not|n't) (?:yet "
+        r")?supported[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("sparse gradients", "sparse tensors", "sparse allreduce"),
+    ),
     # Faults that the framework calls its own
     signature(r"(?P<what>INTERNAL ASSERT FAILED at [^\n]{0,120})", InternalFault),
-    signature(r"(?P<what>please (?:report a bug to PyTorch|file an issue at https://github\.com/(?:jax-ml|google)/jax))",
-              InternalFault, anchors=("please report a bug to PyTorch", "please file an issue at https://github.com/")),
-    signature(r"(?P<what>[Tt]his (?:is|must be|indicates|is likely|is probably|is most likely) an? (?:internal )?bug[^\n]{0,80})",
-              InternalFault, anchors=("is a bug", "be a bug", "indicates a bug", "likely a bug", "probably a bug", "internal bug")),
-    signature(r"(?P<what>Internal error: [Pp]lease file a bug)", InternalFault, anchors=("lease file a bug",)),
+    signature(
+        r"(?P<what>please (?:report a bug to PyTorch|file an issue at https://github\.com/(?:jax-ml|"
+        r"google)/jax))",
+        InternalFault,
+        anchors=("please report a bug to PyTorch", "please file an issue at https://github.com/"),
+    ),
+    signature(
+        r"(?P<what>[Tt]his (?:is|must be|indicates|is likely|is probably|is most likely) an? (?:internal "
+        r")?bug[^\n]{0,80})",
+        InternalFault,
+        anchors=("is a bug", "be a bug", "indicates a bug", "likely a bug", "probably a bug", "internal bug"),
+    ),
+    signature(
+        r"(?P<what>Internal error: [Pp]lease file a bug)", InternalFault, anchors=("lease file a bug",)
+    ),
 )

@@ -232,6 +232,7 @@ def _timeline(report: Report) -> Markup:
     return fill(
         "timeline.html",
         size="dense" if height < 18 else "roomy",
+        crowd=" crowded" if len(laid.ticks) > 4 else "",
         lane_height=height,
         height=height * len(laid.lanes),
         labels=join([label for label, _ in lanes]),

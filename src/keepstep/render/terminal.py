@@ -100,7 +100,8 @@ class _Page:
             yield from textwrap.wrap("This is a hypothesis: what was read does not establish the cause.", self._width)
 
     def _short(self, finding: Finding) -> Iterator[str]:
-        who = f"{ranks(finding.ranks)}: " if finding.ranks else ""
+        named = ranks(finding.ranks)
+        who = f"{named}: " if finding.ranks and named not in finding.title else ""
         place = str(finding.evidence[0].origin)
         text = f"{finding.rule}  {who}{finding.title} ({place})"
         yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")

@@ -11,7 +11,9 @@ from keepstep.core import wording
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.network import AddressMap, InterfaceUsed, PeerLost
 from keepstep.core.facts.process import (
     CoreDump,
     ExceptionRaised,
@@ -21,7 +23,7 @@ from keepstep.core.facts.process import (
     ProcessExited,
     StackDump,
 )
-from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Standing
 from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
@@ -38,7 +40,22 @@ FALLOUT = (
 
 _STRUCK = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
 _EXITS = {-11: "SIGSEGV", 139: "SIGSEGV", -8: "SIGFPE", 136: "SIGFPE"}
-_PLAIN = (NativeAbort, FatalSignal, StackDump, CoreDump, ProcessExited, ExceptionRaised, StreamEnded, StepSeen, PhaseSeen)
+_PLAIN = (
+    NativeAbort,
+    FatalSignal,
+    StackDump,
+    CoreDump,
+    ProcessExited,
+    ExceptionRaised,
+    StreamEnded,
+    StepSeen,
+    PhaseSeen,
+    WorldSeen,
+    VersionSeen,
+    InterfaceUsed,
+    AddressMap,
+    CollectiveProgress,
+)
 """Facts beside an abort that do not explain it."""
 
 # An abort that only tells of another rank, of the device or of memory: other rules speak of those.
@@ -49,11 +66,15 @@ _CONSEQUENCE = re.compile(
     r"|cudaError|cuDNN|CUDNN|cublas|CUBLAS|HIP error|hipError|[Oo]ut of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|bad_alloc|TCPStore"
     r"|shut(?:ting)? ?down|MPI_|Horovod|horovod|[Ii]nterrupted|SIGTERM|timed out|[Tt]imeout|TPU|libtpu|No space left|interpreter shutdown"
 )
-_OF_GROUPS = re.compile(r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore")
+_OF_GROUPS = re.compile(
+    r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
+)
 _NAMES_FRAMEWORK = re.compile(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
 _PATH_OF_FRAMEWORK = re.compile(r"(?:^|/)(?:tensorflow|xla|tsl|jaxlib|torch|c10|aten|horovod|stream_executor|mlir)/")
 _CTYPES = re.compile(r"(?:^|/)(?:ctypes/(?:__init__|util)|cffi/\w+)\.py$")
-_CALLS_OUT = re.compile(r"^(?:ffi_call|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|cdata_call|b_callable\w*)")
+_CALLS_OUT = re.compile(
+    r"^(?:ffi_call|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|cdata_call|b_callable\w*)"
+)
 _LOADING = re.compile(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
 _KNOWN_EXTENSIONS = re.compile(
     r"^(?:_?(?:torch|tensorflow|jaxlib|jax|numpy|scipy|pandas|sklearn|google|h5py|PIL|cv2|pyarrow|yaml|psutil|lxml|matplotlib|mkl\w*|numexpr"
@@ -90,6 +111,11 @@ class Crash:
         )
 
     @property
+    def native_frame(self) -> Frame | None:
+        """The innermost native frame that does not only report the crash."""
+        return next((f for f in self.frames if f.is_native and not is_handler(f)), None)
+
+    @property
     def user_line(self) -> Frame | None:
         return innermost_user(self.frames)
 
@@ -102,6 +128,8 @@ class Blame:
     at: str
     confidence: Confidence
     loading: bool = False
+    said: bool = False
+    """``at`` is what the process itself said when it gave up."""
 
 
 def crashes(seen: EvidenceSet) -> list[Crash]:
@@ -110,7 +138,13 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
 
     def crash_of(evidence: Evidence[Fact], pid: int | None) -> Crash:
         rank = evidence.who if evidence.who is not None else _rank_of_pid(seen, pid)
-        key: object = ("rank", rank) if rank is not None else ("pid", pid) if pid else ("in", evidence.origin.source, evidence.origin.stream)
+        key: object = (
+            ("rank", rank)
+            if rank is not None
+            else ("pid", pid)
+            if pid
+            else ("in", evidence.origin.source, evidence.origin.stream)
+        )
         crash = found.setdefault(key, Crash(rank))
         crash.evidence.append(evidence)
         return crash
@@ -124,9 +158,9 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash.frames = crash.frames or abort.fact.frames
     for struck in seen.all(FatalSignal):
         fact = struck.fact
-        if fact.signal not in _STRUCK or (fact.signal == "SIGABRT" and (_stream(struck) in echoes or _of_a_group(fact.frames))):
-            continue
-        if fact.signal != "SIGABRT" and _explained(seen, struck):
+        if fact.signal not in _STRUCK or (
+            fact.signal == "SIGABRT" and (_stream(struck) in echoes or _of_a_group(fact.frames))
+        ):
             continue
         crash = crash_of(struck, fact.pid)
         crash.signal = fact.signal if crash.signal in (None, "SIGABRT") else crash.signal
@@ -204,9 +238,15 @@ def called_from(crash: Crash, at: str) -> str:
     return f", called from {place(line)}" if line is not None and place(line) not in at else ""
 
 
+def innermost(crash: Crash, at: str) -> str:
+    frame = crash.native_frame
+    known = frame is not None and place(frame) not in at and frame.function not in ("???", "??", "")
+    return f"; the innermost native frame is {place(frame)}" if known and frame is not None else ""
+
+
 def _by_native(crash: Crash) -> Blame | None:
     through_ctypes = False
-    for n, frame in enumerate(crash.frames):
+    for frame in crash.frames:
         if not frame.is_native:
             break
         if is_handler(frame):
@@ -216,11 +256,16 @@ def _by_native(crash: Crash) -> Blame | None:
             continue
         owner = whose(frame)
         if owner is Whose.USER:
-            return Blame(Whose.USER, place(frame), Confidence.SUPPORTED if crash.signal == "SIGABRT" else Confidence.ESTABLISHED)
+            return Blame(
+                Whose.USER, place(frame), Confidence.SUPPORTED if crash.signal == "SIGABRT" else Confidence.ESTABLISHED
+            )
         if owner in (Whose.FRAMEWORK, Whose.LIBRARY) and not through_ctypes:
             inside = package_of(frame) or base_name(frame.library)
-            return Blame(owner, f"{place(frame)}" if inside in place(frame) else f"{place(frame)} of {inside}", Confidence.SUPPORTED)
-        del n
+            return Blame(
+                owner,
+                f"{place(frame)}" if inside in place(frame) else f"{place(frame)} of {inside}",
+                Confidence.SUPPORTED,
+            )
     return _by_ctypes(crash, Confidence.ESTABLISHED) if through_ctypes else None
 
 
@@ -249,7 +294,9 @@ def _by_python(crash: Crash) -> Blame | None:
         return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED)
     own = [name for name in crash.extensions if not _KNOWN_EXTENSIONS.match(name)]
     if own:
-        return Blame(Whose.USER, f"native code at {place(telling)} (extension {own[0]} is loaded)", Confidence.HYPOTHESIS)
+        return Blame(
+            Whose.USER, f"native code at {place(telling)} (extension {own[0]} is loaded)", Confidence.HYPOTHESIS
+        )
     return Blame(Whose.FRAMEWORK, f"native code at {place(telling)}", Confidence.HYPOTHESIS)
 
 
@@ -259,7 +306,7 @@ def _by_words(crash: Crash) -> Blame | None:
     sure = _NAMES_FRAMEWORK.match(crash.what) or _PATH_OF_FRAMEWORK.search(crash.where or "")
     where = f" ({crash.where})" if crash.where and crash.where != "std::terminate" else ""
     at = wording.shorten(crash.what, 90) + where
-    return Blame(Whose.FRAMEWORK, at, Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
+    return Blame(Whose.FRAMEWORK, at, Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS, said=True)
 
 
 def _by_library(crash: Crash) -> Blame | None:
@@ -283,7 +330,12 @@ def _of_a_group(frames: tuple[Frame, ...]) -> bool:
 
 def _explained(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
     """Whether the words of a crash state something that another rule speaks of."""
-    return any(not isinstance(e.fact, _PLAIN) for e in seen.near(evidence, Fact, before=0, after=2))
+    return any(
+        not isinstance(e.fact, _PLAIN)
+        and getattr(e.fact, "fatal", True) is not False
+        and getattr(e.fact, "final", True) is not False
+        for e in seen.near(evidence, Fact, before=0, after=2)
+    )
 
 
 def _stream(evidence: Evidence[Fact]) -> tuple[str, str]:
@@ -295,6 +347,6 @@ def _rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
         return None
     for kind in (ProcessExited, CoreDump, StackDump):
         for each in seen.all(kind):
-            if each.fact.pid == pid and each.who is not None:
+            if getattr(each.fact, "pid", None) == pid and each.who is not None:
                 return each.who
     return None

@@ -13,7 +13,7 @@ from keepstep.core.facts.environment import VersionSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, InterfaceUsed, PeerLost, RendezvousTimeout
 from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited, StackDump, TerminationRequested
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 
 Raised = Evidence[ExceptionRaised]
 
@@ -155,10 +155,21 @@ def is_of_peers(fact: ExceptionRaised) -> bool:
     )
 
 
+def at_teardown(fact: ExceptionRaised) -> bool:
+    """Whether it came while objects were destroyed: Python prints it and goes on."""
+    return bool(fact.frames) and fact.frames[0].function.rpartition(".")[2] in ("__del__", "_run_exitfuncs", "finalize")
+
+
 def user_frame(fact: ExceptionRaised) -> Frame | None:
     """The innermost frame in a file that is not a library's."""
     own = [f for f in fact.frames if f.file and not _LIBRARY.search(f.file)]
     return own[-1] if own else None
+
+
+def is_of_the_program(fact: ExceptionRaised) -> bool:
+    """Whether the program's own code raised it, for a kind that no trouble between ranks raises."""
+    last = fact.frames[-1].file if fact.frames else None
+    return short_type(fact) in _OF_THE_PROGRAM and last is not None and not _LIBRARY.search(last)
 
 
 def reads_checkpoint(fact: ExceptionRaised) -> bool:
@@ -179,26 +190,6 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
     return bool(named) and not data
 
 
-def went_on(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
-    """Whether the same stream trained on after this: it finished, or printed two further, different steps.
-
-    One step more is not enough: progress bars are drawn once again when a program dies.
-    """
-    if place.origin.line is None or not seen.survived(place):
-        return False
-    ahead = 10**9
-    after = place.origin.line + (place.fact.lines if isinstance(place.fact, ExceptionRaised) else 0)
-    if any(
-        e.fact.phase is Phase.FINISHED and (e.origin.line or 0) > after
-        for e in seen.near(place, PhaseSeen, after=ahead)
-    ):
-        return True
-    later = [e for e in seen.near(place, StepSeen, after=ahead) if (e.origin.line or 0) > after]
-    steps = {(e.fact.step, e.fact.of) for e in later}
-    unnumbered = sum(e.fact.step is None for e in later)
-    return len(steps) >= 2 or unnumbered >= 2
-
-
 def ranks_told(seen: EvidenceSet, evidence: Sequence[Evidence[Fact]]) -> tuple[int, ...] | None:
     """The ranks of some evidence; where no line says, the process that a spawner names just above it."""
     known = [e.who for e in evidence if e.who is not None]
@@ -216,16 +207,6 @@ def _named_above(seen: EvidenceSet, place: Evidence[Fact]) -> int | None:
         if ended.fact.reporter == "torch_xla" and ended.fact.rank is not None:
             return ended.fact.rank
     return None
-
-
-def only_logged(seen: EvidenceSet, raised: Raised) -> bool:
-    """Whether a logger printed it and its stream went on to say more: then it need not have ended anything."""
-    if not raised.fact.logged or raised.origin.line is None:
-        return False
-    last = raised.origin.line + raised.fact.lines + 3
-    key = (raised.origin.source, raised.origin.stream)
-    ends = [e.origin.line or 0 for e in seen.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
-    return bool(ends) and max(ends) > last
 
 
 def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:

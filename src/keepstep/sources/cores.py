@@ -98,7 +98,9 @@ def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
         return found, line(CoverageState.CHECKED, why)
     native = _by_gdb(path, executable, core)
     if native is not None and native.threads:
-        return native, line(CoverageState.UNAVAILABLE, f"{found.why_not}; native frames are by gdb, without Python lines")
+        return native, line(
+            CoverageState.UNAVAILABLE, f"{found.why_not}; native frames are by gdb, without Python lines"
+        )
     also = "" if native is not None else "; gdb is not installed either"
     return Stacks(), line(CoverageState.UNAVAILABLE, f"{found.why_not}{also}: notes read, no stacks")
 
@@ -119,7 +121,7 @@ def _by_gdb(path: Path, executable: Path, core: Core) -> Stacks | None:
     if not frames:
         return Stacks(why_not="gdb found no frames")
     innermost = _place(core)
-    if innermost and frames[0].library == "[unknown]":
+    if innermost and not frames[0].library:
         frames = (replace(frames[0], file=innermost[0].file, library=innermost[0].library), *frames[1:])
     thread = StackDump(frames=frames, thread=str(core.thread), pid=core.pid, current=True)
     return Stacks(threads=(thread,), native=True)
@@ -150,7 +152,11 @@ def _library(frames: tuple[Frame, ...]) -> str | None:
 
 
 def _missing(core: Core) -> int:
-    paths = {m.path for m in core.files if ".so" in m.path and m.path.startswith("/") and not m.path.startswith(("/dev/", "/memfd"))}
+    paths = {
+        m.path
+        for m in core.files
+        if ".so" in m.path and m.path.startswith("/") and not m.path.startswith(("/dev/", "/memfd"))
+    }
     return sum(1 for path in list(paths)[:5000] if not Path(path).exists())
 
 

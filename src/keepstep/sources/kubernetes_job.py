@@ -99,7 +99,10 @@ def _items(answer: Answer) -> list[Pod]:
             hint="install it and log in to the cluster, or pipe the logs: kubectl logs POD | keepstep why -",
         )
     if answer.status:
-        raise Unavailable(f"kubectl could not look: {answer.complaint}", hint="see `kubectl auth can-i list pods`")
+        raise Unavailable(
+            f"kubectl could not look: {answer.complaint}",
+            hint="`kubectl get pods` must work here; see `kubectl config current-context`",
+        )
     try:
         document = json.loads(answer.out)
         items = document["items"]

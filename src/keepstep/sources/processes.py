@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -15,13 +16,17 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.parse.rank_env import Member, member
 
 _PROC = Path("/proc")
-_MAPPED = re.compile(rb"/(?:libtorch_cpu|libtensorflow_cc|libtensorflow_framework|_pywrap_tensorflow\w*|_jax|xla_extension)\.\S*so")
+_MAPPED = re.compile(
+    rb"/(?:libtorch_cpu|libtensorflow_cc|libtensorflow_framework|_pywrap_tensorflow\w*|_jax|xla_extension)\.\S*so"
+)
 _PYTHON = re.compile(r"(?:^|/)(?:python|pypy|pt_main_thread|ray::)[\w.:]*$")
 _LAUNCHER = re.compile(
     r"(?:^|/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|ray|raylet|keepstep|tensorboard|jupyter[\w\-]*|pytest)$"
     r"|^(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.\w+|keepstep(?:\.\w+)*|pytest)$"
 )
-_HELPER = re.compile(r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|torch_shm_manager|compile_worker")
+_HELPER = re.compile(
+    r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|torch_shm_manager|compile_worker"
+)
 _RANKED = {"RANK", "TF_CONFIG", "JAX_PROCESS_ID", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PROCESS_ID"}
 MOST_MAPS = 16 << 20
 
@@ -35,6 +40,8 @@ class Reading:
     cpu_s: float
     switches: int | None
     waits_in: str | None
+    transferred: int | None
+    """Bytes read and written so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +68,18 @@ def read(pid: int) -> Reading | None:
             cpu_s=cpu.user + cpu.system,
             switches=_switches(pid),
             waits_in=_waits_in(pid),
+            transferred=_transferred(pid),
         )
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
+
+
+def children(pid: int) -> list[int]:
+    """The direct children of a process."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except psutil.Error:
+        return []
 
 
 def find(pids: list[int] | None = None) -> tuple[list[Training], list[Coverage]]:
@@ -103,7 +119,9 @@ def _given(pids: list[int]) -> tuple[list[Training], list[Coverage]]:
         try:
             trainings.append(_training(psutil.Process(pid)))
         except psutil.NoSuchProcess:
-            coverage.append(Coverage(what=f"pid {pid}", state=CoverageState.UNAVAILABLE, why="there is no such process"))
+            coverage.append(
+                Coverage(what=f"pid {pid}", state=CoverageState.UNAVAILABLE, why="there is no such process")
+            )
         except psutil.AccessDenied:
             why = "it belongs to another user"
             coverage.append(Coverage(what=f"pid {pid}", state=CoverageState.UNAVAILABLE, why=why))
@@ -155,9 +173,9 @@ def _ranks_only(candidates: dict[int, tuple[Training, bool]]) -> list[Training]:
         if training.pid in launchers:
             continue
         parent = known.get(training.parent)
-        if parent is not None and parent.pid not in launchers and _rank(parent) == _rank(training):
-            if _rank(training) is not None or _same_program(parent, training):
-                continue
+        helps = parent is not None and parent.pid not in launchers and _rank(parent) == _rank(training)
+        if helps and parent is not None and (_rank(training) is not None or _same_program(parent, training)):
+            continue
         kept.append(training)
     return sorted(kept, key=_order)
 
@@ -238,6 +256,14 @@ def _switches(pid: int) -> int | None:
     return int(count[1]) if count else None
 
 
+def _transferred(pid: int) -> int | None:
+    try:
+        text = (_PROC / str(pid) / "io").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return sum(int(n) for n in re.findall(r"^[rw]char: (\d+)", text, re.M))
+
+
 def _waits_in(pid: int) -> str | None:
     """The kernel function that the main thread sleeps in."""
     try:
@@ -256,8 +282,6 @@ def _session(pid: int) -> str:
 
 def _ourselves() -> set[int]:
     found = {os.getpid()}
-    try:
+    with contextlib.suppress(psutil.Error):
         found.update(p.pid for p in psutil.Process().parents())
-    except psutil.Error:
-        pass
     return found

@@ -5,7 +5,7 @@ pystack's engine is native code that reads hostile bytes and stops other process
 a child of ours a crash or a hang of it costs us nothing. Usage:
 
     python -I pystack_child.py remote PID all|native|plain|noblock
-    python -I pystack_child.py core FILE EXECUTABLE all|plain
+    python -I pystack_child.py core FILE EXECUTABLE all|native|plain
 
 ``native`` adds native frames to the threads that run Python, ``all`` adds all other threads.
 """

@@ -141,6 +141,9 @@ def _complaints(*answers: Answer) -> str:
 def _asked(what: str, answer: Answer) -> Coverage:
     if answer.found and answer.status == 0:
         return Coverage(what=what, state=CoverageState.CHECKED)
+    if "Invalid job id" in answer.err:
+        why = "it has forgotten the job; its output files were looked for by their usual names"
+        return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why)
     return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=answer.complaint)
 
 

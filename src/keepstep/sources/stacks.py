@@ -66,7 +66,9 @@ def look(pid: int, *, native: bool, stop: bool = True, every: bool = False, limi
     return found
 
 
-def look_at_all(pids: Iterable[int], *, native: bool, stop: bool = True, limit: float = LIVE_LIMIT_S) -> dict[int, Stacks]:
+def look_at_all(
+    pids: Iterable[int], *, native: bool, stop: bool = True, limit: float = LIVE_LIMIT_S
+) -> dict[int, Stacks]:
     """Looks at several processes at the same time."""
     wanted = list(pids)
     if not wanted:
@@ -80,10 +82,11 @@ def core_stacks(core: Path, executable: Path, *, pid: int | None, thread: int | 
     """The stacks in a core; ``thread`` is the one that was struck."""
     if not have_pystack():
         return Stacks(why_not=NO_PYSTACK)
-    found = _run(["core", str(core), str(executable), "all"], limit, current=thread, pid=pid, living=False)
-    if not found.threads:
-        plain = _run(["core", str(core), str(executable), "plain"], limit, current=thread, pid=pid, living=False)
-        return plain if plain.threads else found
+    for how in ("native", "all", "plain"):
+        # Unwinding every thread of a TensorFlow core takes seconds; needed only when a thread without Python was struck.
+        found = _run(["core", str(core), str(executable), how], limit, current=thread, pid=pid, living=False)
+        if found.main is not None or (found.threads and how == "plain"):
+            break
     return found
 
 
@@ -91,7 +94,8 @@ def as_evidence(stacks: Stacks, source: str, rank: Rank | None, at: float | None
     """The threads as evidence, the struck or main one first."""
     ordered = sorted(stacks.threads, key=lambda thread: not thread.current)
     return [
-        Evidence(fact=thread, origin=Origin(source=source), rank=rank, at=at, quote=summary(thread)) for thread in ordered
+        Evidence(fact=thread, origin=Origin(source=source), rank=rank, at=at, quote=summary(thread))
+        for thread in ordered
     ]
 
 
@@ -115,7 +119,11 @@ def coverage_of(found: dict[int, Stacks]) -> list[Coverage]:
     seen = [pid for pid, stacks in found.items() if stacks.threads]
     lines = []
     if seen:
-        lines.append(Coverage(what=f"stacks of {len(seen)} live process{'es' if len(seen) > 1 else ''}", state=CoverageState.CHECKED))
+        lines.append(
+            Coverage(
+                what=f"stacks of {len(seen)} live process{'es' if len(seen) > 1 else ''}", state=CoverageState.CHECKED
+            )
+        )
     failed: dict[str, list[int]] = {}
     for pid, stacks in found.items():
         if not stacks.threads:
@@ -165,7 +173,7 @@ def _dump(each: dict[str, Any], current: int | None, pid: int | None, living: bo
 def _frame(function: str, file: str | None, line: int | None, library: str | None) -> Frame:
     if library is None:
         return Frame(function=function, file=file or None, line=line or None)
-    return Frame(function=function, file=library, library=base_name(library) or "[unknown]")
+    return Frame(function=function, file=library, library=base_name(library))
 
 
 def _plain_words(why: str) -> str:

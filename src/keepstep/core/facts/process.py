@@ -10,7 +10,7 @@ from keepstep.core.facts.base import Fact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One line of a stack. Native frames have a ``library`` (its base name), and its path as ``file``."""
+    """One line of a stack. Native frames have a ``library`` (its base name, empty if unknown), its path as ``file``."""
 
     function: str
     file: str | None = None
@@ -127,3 +127,5 @@ class ProcessSeen(Fact):
     """Its main thread was in the same place each time."""
     job: str | None = None
     """What the processes of one job have in common (its address, cluster or session)."""
+    world: int | None = None
+    """How many ranks its launcher told it that there are."""

@@ -13,7 +13,7 @@ from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadabl
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import only_logged, ranks_told, reads_checkpoint, short_type, went_on
+from keepstep.rules.exceptions import ranks_told, reads_checkpoint, short_type
 
 
 @rule(
@@ -51,19 +51,18 @@ def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Programs that look for a checkpoint and start anew without one print similar lines and train on.
     """
-    found: list[Evidence[Fact]] = [e for e in seen.all(CheckpointUnreadable) if not went_on(seen, e)]  # type: ignore[misc]
+    sure = [e for e in seen.all(CheckpointUnreadable) if not seen.survived(e)]
     by_frames = [
         e
         for e in seen.all(ExceptionRaised)
-        if reads_checkpoint(e.fact) and not only_logged(seen, e) and not went_on(seen, e)
+        if reads_checkpoint(e.fact) and not seen.merely_logged(e) and not seen.survived(e)
     ]
-    others = [e for e in seen.all(CheckpointMismatch) if not went_on(seen, e)]
-    sure = [e for e in found if isinstance(e.fact, CheckpointUnreadable)]
-    if not found and not by_frames:
+    others = [e for e in seen.all(CheckpointMismatch) if not seen.survived(e)]
+    if not sure and not by_frames:
         return
     if others and not sure:
         return
-    evidence = tuple([*found, *by_frames])
+    evidence: tuple[Evidence[Fact], ...] = (*sure, *by_frames)
     path = next((e.fact.path for e in sure if e.fact.path), None)
     why = next((e.fact.why for e in sure if e.fact.why), None)
     if not sure:

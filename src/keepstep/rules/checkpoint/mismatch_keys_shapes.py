@@ -11,7 +11,7 @@ from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -46,7 +46,7 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Loaders that are told to be lenient print the same lists and train on.
     """
-    differ = tuple(e for e in seen.all(CheckpointMismatch) if not went_on(seen, e))
+    differ = tuple(e for e in seen.all(CheckpointMismatch) if not seen.survived(e))
     if not differ:
         return
     detail = next((e.fact.detail for e in differ if e.fact.detail), None)

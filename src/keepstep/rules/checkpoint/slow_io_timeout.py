@@ -52,8 +52,9 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     """
     waited = [e for e in seen.all(CollectiveTimeout) if not any(word in (e.fact.op or "").upper() for word in GATHERS)]
     slow = seen.all(SlowStorage)
-    if slow and (waited or seen.all(RanksMissing) or seen.broken):
-        yield _found(seen, (*slow[:3], *waited[:3]), None)  # type: ignore[arg-type]
+    missing = seen.all(RanksMissing)
+    if slow and (waited or missing or seen.broken):
+        yield _found(seen, (*slow[:3], *waited[:3]), None)
         return
     if not waited or len(waited) < len(seen.all(CollectiveTimeout)):
         return
@@ -71,7 +72,7 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
     steps = [e for e in before if isinstance(e.fact, StepSeen) and position[id(e)] > position[id(saving)]]
     if any(e.origin.line != saving.origin.line for e in steps):
         return
-    yield _found(seen, (saving, *waited[:6]), saving)  # type: ignore[arg-type]
+    yield _found(seen, (saving, *waited[:6]), saving)
 
 
 def _found(seen: EvidenceSet, evidence: tuple[Evidence[Fact], ...], saving: Evidence[Fact] | None) -> Found:

@@ -11,7 +11,7 @@ from keepstep.core.facts.training import ProgramTooLarge
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -46,7 +46,7 @@ def program_limit_exceeded(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Autotuners try kernels that do not fit and go on with others; then training continues after the message.
     """
-    refused = tuple(e for e in seen.all(ProgramTooLarge) if not went_on(seen, e))
+    refused = tuple(e for e in seen.all(ProgramTooLarge) if not seen.survived(e))
     if not refused:
         return
     yield Found(

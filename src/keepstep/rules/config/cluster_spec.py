@@ -60,8 +60,13 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
             evidence=spec,
             confidence=Confidence.SUPPORTED if unseen else Confidence.ESTABLISHED,
             fixes=(
-                Fix(do="compare the description on every host; only the task's index may differ", command="echo $TF_CONFIG"),
-                Fix(do="check that every task of the list has a running process, and that sessions use server.target"),
+                Fix(
+                    do="compare the description on every host; only the task's index may differ",
+                    command="echo $TF_CONFIG",
+                ),
+                Fix(
+                    do="check that every task of the list has a running process, and that sessions use server.target"
+                ),
             ),
         )
     shared = tuple(e for e in lasting(seen, DeviceShared) if e.fact.ranks)
@@ -73,17 +78,27 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
             evidence=shared,
             ranks=tuple(who),
             fixes=(
-                Fix(do="let each process choose the device of its local rank",
-                    command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'),
-                Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
+                Fix(
+                    do="let each process choose the device of its local rank",
+                    command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+                ),
+                Fix(
+                    do="start no more processes on a host than it has devices",
+                    command="nvidia-smi -L | wc -l",
+                ),
             ),
         )
     twice = lasting(seen, DuplicateMember)
     if twice:
         member = next((e.fact.member for e in twice if e.fact.member), None)
         yield Found(
-            title="two processes announced themselves as " + (f"member {member}" if member else "the same member"),
+            title="two processes announced themselves as "
+            + (f"member {member}" if member else "the same member"),
             because="the same rank or task index was given to two processes",
             evidence=twice,
-            fixes=(Fix(do="give every process an index of its own", command="echo $RANK $SLURM_PROCID $TF_CONFIG"),),
+            fixes=(
+                Fix(
+                    do="give every process an index of its own", command="echo $RANK $SLURM_PROCID $TF_CONFIG"
+                ),
+            ),
         )

@@ -15,7 +15,10 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
-_LOOPBACK = re.compile(r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$", re.I)
+_LOOPBACK = re.compile(
+    r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",
+    re.I,
+)
 _HOSTNAME_ENTRY = re.compile(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
 
 

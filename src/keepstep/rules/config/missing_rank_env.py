@@ -17,7 +17,12 @@ from keepstep.rules.data.lookup import FALLOUT, lasting
     id="CFG003",
     cause=Cause.CONFIG_MISSING_RANK_ENV,
     needs=(RankVariableMissing,),
-    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.CONFIG_WORLD_SIZE_MISMATCH),
+    explains=(
+        *FALLOUT,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.CONFIG_WORLD_SIZE_MISMATCH,
+        Cause.CONFIG_CLUSTER_SPEC,
+    ),
 )
 def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
     """A process was not told who it is: a rank variable or argument was missing or not understood.
@@ -53,6 +58,9 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
         evidence=found,
         fixes=(
             Fix(do="start the script through its launcher", command="torchrun --nproc-per-node=N train.py"),
-            Fix(do="read the local rank from the environment", command='local_rank = int(os.environ["LOCAL_RANK"])'),
+            Fix(
+                do="read the local rank from the environment",
+                command='local_rank = int(os.environ["LOCAL_RANK"])',
+            ),
         ),
     )

@@ -50,7 +50,13 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
         because="every process that names the size of its world says 1",
         evidence=sized[:8],
         fixes=(
-            Fix(do="give every process the list of members and its own index", command="echo $TF_CONFIG $RANK $WORLD_SIZE"),
-            Fix(do="start all of them through one launcher", command="srun --ntasks=N torchrun --nnodes=N ... train.py"),
+            Fix(
+                do="give every process the list of members and its own index",
+                command="echo $TF_CONFIG $RANK $WORLD_SIZE",
+            ),
+            Fix(
+                do="start all of them through one launcher",
+                command="srun --ntasks=N torchrun --nnodes=N ... train.py",
+            ),
         ),
     )

@@ -62,6 +62,9 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(do="count the devices that this host really shows", command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
+    Fix(
+        do="count the devices that this host really shows",
+        command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
+    ),
     Fix(do="start as many processes as there are devices", command="torchrun --nproc-per-node=gpu train.py"),
 )

@@ -15,7 +15,11 @@ from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
 
 _FIXES = (
-    Fix(do="drop the last, smaller batch", command="drop_remainder=True  # torch: drop_last=True", safety=Safety.CHANGES_RESULTS),
+    Fix(
+        do="drop the last, smaller batch",
+        command="drop_remainder=True  # torch: drop_last=True",
+        safety=Safety.CHANGES_RESULTS,
+    ),
     Fix(do="or choose a batch size that the number of replicas divides", safety=Safety.CHANGES_RESULTS),
 )
 
@@ -71,7 +75,12 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     cut = [e for e in lasting(seen, GroupShutDown) if "RecvAsync" in e.fact.how]
     for each in cut:
         last = _last_step(seen, each)
-        if last is not None and last.fact.of and last.fact.step is not None and last.fact.step >= last.fact.of - 1:
+        if (
+            last is not None
+            and last.fact.of
+            and last.fact.step is not None
+            and last.fact.step >= last.fact.of - 1
+        ):
             yield Found(
                 title=f"the run broke off on the last step of an epoch ({last.fact.step} of {last.fact.of})",
                 because="the receive was cancelled with the last batch, which is most often the one that does not divide",

@@ -59,7 +59,10 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
         because="the decoder refused the bytes of an input file" + _where(found),
         evidence=found,
         fixes=(
-            Fix(do="check the file, and fetch it again if it is short", command=f"ls -l {_path(found) or 'FILE'} && file {_path(found) or 'FILE'}"),
+            Fix(
+                do="check the file, and fetch it again if it is short",
+                command=f"ls -l {_path(found) or 'FILE'} && file {_path(found) or 'FILE'}",
+            ),
             Fix(do="or skip samples that cannot be decoded", safety=Safety.CHANGES_RESULTS),
         ),
     )

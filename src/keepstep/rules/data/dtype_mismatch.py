@@ -50,7 +50,15 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         because="the operation refused operands of two types",
         evidence=found,
         fixes=(
-            Fix(do="bring inputs and parameters to one type", command="batch = batch.to(next(model.parameters()).dtype)", safety=Safety.CHANGES_RESULTS),
-            Fix(do="or run the forward pass under autocast", command="with torch.autocast('cuda', dtype=torch.bfloat16):", safety=Safety.CHANGES_RESULTS),
+            Fix(
+                do="bring inputs and parameters to one type",
+                command="batch = batch.to(next(model.parameters()).dtype)",
+                safety=Safety.CHANGES_RESULTS,
+            ),
+            Fix(
+                do="or run the forward pass under autocast",
+                command="with torch.autocast('cuda', dtype=torch.bfloat16):",
+                safety=Safety.CHANGES_RESULTS,
+            ),
         ),
     )

@@ -62,7 +62,13 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
         confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
         standing=Standing.MECHANISM if sure else Standing.EXCEPTION,
         fixes=(
-            Fix(do="compare the largest label with the number of classes", command="print(labels.min(), labels.max())"),
-            Fix(do="on a GPU, make the failing call the one that is shown", command="export CUDA_LAUNCH_BLOCKING=1"),
+            Fix(
+                do="compare the largest label with the number of classes",
+                command="print(labels.min(), labels.max())",
+            ),
+            Fix(
+                do="on a GPU, make the failing call the one that is shown",
+                command="export CUDA_LAUNCH_BLOCKING=1",
+            ),
         ),
     )

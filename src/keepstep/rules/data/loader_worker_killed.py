@@ -48,11 +48,15 @@ def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
     if signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9", "SIGTERM", "TERMINATED"):
         return
     yield Found(
-        title=f"a data loader worker of {who(found)} died" + (f" ({signal})" if signal else " without saying why"),
+        title=f"a data loader worker of {who(found)} died"
+        + (f" ({signal})" if signal else " without saying why"),
         because="the loader lost its worker process and could not go on",
         evidence=found,
         fixes=(
             Fix(do="run once without workers to see the reason", command="DataLoader(..., num_workers=0)"),
-            Fix(do="look for a kill by the kernel", command="dmesg -T | grep -iE 'killed process|out of memory'"),
+            Fix(
+                do="look for a kill by the kernel",
+                command="dmesg -T | grep -iE 'killed process|out of memory'",
+            ),
         ),
     )

@@ -43,7 +43,9 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     hard = tuple(e for e in found if e not in short)
     if hard:
         raised = any(e.fact.what != "collective aborted" for e in hard)
-        ended = any("OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised))
+        ended = any(
+            "OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised)
+        )
         yield Found(
             title=f"{who(hard)} came to the end of its input before the training was done",
             because="the end of the sequence ended the program"
@@ -67,6 +69,9 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(do="repeat the dataset and fix the steps of an epoch", command="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)"),
+    Fix(
+        do="repeat the dataset and fix the steps of an epoch",
+        command="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)",
+    ),
     Fix(do="check how many files and samples each rank reads"),
 )

@@ -55,7 +55,12 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         because="the operation refused its operands" + _both(first),
         evidence=found,
         fixes=(
-            Fix(do="print the shapes of the failing batch on this rank, and compare with what the model expects"),
-            Fix(do="pad or resize samples in the collate function, or drop the last smaller batch", command="drop_last=True"),
+            Fix(
+                do="print the shapes of the failing batch on this rank, and compare with what the model expects"
+            ),
+            Fix(
+                do="pad or resize samples in the collate function, or drop the last smaller batch",
+                command="drop_last=True",
+            ),
         ),
     )

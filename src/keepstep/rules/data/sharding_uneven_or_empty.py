@@ -18,8 +18,14 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),
-    Fix(do="or let early ranks wait for late ones", command="with Join([model]): ...  # torch; hvd.join() for Horovod"),
-    Fix(do="or fix the number of steps on all ranks", command="ds = ds.repeat(); model.fit(..., steps_per_epoch=N)"),
+    Fix(
+        do="or let early ranks wait for late ones",
+        command="with Join([model]): ...  # torch; hvd.join() for Horovod",
+    ),
+    Fix(
+        do="or fix the number of steps on all ranks",
+        command="ds = ds.repeat(); model.fit(..., steps_per_epoch=N)",
+    ),
 )
 
 
@@ -94,21 +100,19 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:
-    """Evidence of ranks that ended in good order before others were refused."""
-    stuck = {e.who for e in waiting}
-    streams = {(e.origin.source, e.origin.stream) for e in waiting}
-    found: list[Evidence[Fact]] = []
-    for done in (*seen.all(PhaseSeen), *seen.all(EndOfData)):
-        if isinstance(done.fact, PhaseSeen) and done.fact.phase is not Phase.FINISHED:
-            continue
-        if isinstance(done.fact, EndOfData) and done.fact.what == "logged":
-            continue
-        same = (done.origin.source, done.origin.stream) in streams
-        if done.who is not None and done.who not in stuck and not same:
-            found.append(done)
-        elif done.who is None and same and any(_after(w, done) and isinstance(w.fact, GroupShutDown) for w in waiting):
-            found.append(done)
-    return tuple(found)
+    """Evidence of ranks that ended in good order while others were still at work."""
+    done = [
+        *(e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED),
+        *(e for e in seen.all(EndOfData) if e.fact.what != "logged"),
+    ]
+    ended = {e.who for e in done if e.who is not None}
+    refused = any(isinstance(e.fact, GroupShutDown) and "Horovod" in e.fact.how for e in waiting)
+    stuck = {e.who for e in waiting if e.who is not None} - ended
+    if ended and stuck and (refused or ended != {0}):
+        return tuple(e for e in done if e.who is not None)
+    if ended or stuck or not refused:
+        return ()
+    return tuple(e for e in done if any(_after(w, e) for w in waiting))
 
 
 def _after(later: Evidence[Fact], earlier: Evidence[Fact]) -> bool:

@@ -11,10 +11,10 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing
 from keepstep.core.facts.process import FatalSignal, ProcessExited
-from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
 _FRAMEWORK = re.compile(
     r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension|libjax|libmxnet"
@@ -79,6 +79,9 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
             else "the CPU refused an instruction (SIGILL): the binary was built for another CPU",
             evidence=(*cpu, *illegal),
             confidence=None if cpu else Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM
+            if illegal and all(of_another(seen, e) for e in (*cpu, *illegal))
+            else None,
             fixes=(
                 Fix(do="compare the CPUs of the nodes", command="lscpu | grep -E 'Model name|Flags'"),
                 Fix(do="install a build without these instructions, or keep this node out of the run"),

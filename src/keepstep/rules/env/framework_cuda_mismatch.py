@@ -9,7 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CudaMismatch, SymbolMissing
-from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
@@ -60,7 +60,8 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         title=f"{who(evidence)} could not use CUDA: {what}",
         because=what,
         evidence=evidence,
-        confidence=None if sure else Confidence.SUPPORTED,
+        confidence=None if sure else Confidence.SUPPORTED if symbols else Confidence.HYPOTHESIS,
+        severity=None if sure or symbols else Severity.WARNING,
         fixes=(
             Fix(do="see the driver and the newest CUDA it supports, on every node", command="nvidia-smi"),
             Fix(

@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, shorten
-from keepstep.rules.exceptions import is_wrapper, short_type, user_frame, went_on
+from keepstep.rules.exceptions import is_wrapper, short_type, user_frame
 
 SILENT_S = 30.0
 """Streams end within moments of each other when one failure ends all; this much apart tells who was first."""
@@ -71,16 +71,16 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
 def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
     for ended in seen.all(ProcessExited):
         if ended.fact.first and (ended.fact.code or ended.fact.signal):
-            return f"{_name(ended.who)} was the first to fail, {_how(ended.fact)}", ended, ended.who  # type: ignore[return-value]
+            return f"{_name(ended.who)} was the first to fail, {_how(ended.fact)}", ended, ended.who
     raised = [
-        e for e in seen.all(ExceptionRaised) if not e.fact.logged and not went_on(seen, e) and not is_wrapper(e.fact)
+        e for e in seen.all(ExceptionRaised) if not e.fact.logged and not seen.survived(e) and not is_wrapper(e.fact)
     ]
     if raised:
         one = raised[0]
         frame = user_frame(one.fact)
         where = f" in {frame.function}" if frame else ""
         told = f"{_name(one.who)} raised {short_type(one.fact)}{where} first"
-        return told, one, one.who  # type: ignore[return-value]
+        return told, one, one.who
     silent = _first_silent(seen)
     if silent is not None:
         return silent
@@ -89,10 +89,10 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
             return f"{_name(struck.who)} was the first to be struck", struck, struck.who
     for ended in seen.all(ProcessExited):
         if ended.fact.code or ended.fact.signal:
-            return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who  # type: ignore[return-value]
+            return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who
     others = seen.all(ExceptionRaised)
     if others:
-        return f"{_name(others[0].who)} raised {short_type(others[0].fact)}", others[0], others[0].who  # type: ignore[return-value]
+        return f"{_name(others[0].who)} raised {short_type(others[0].fact)}", others[0], others[0].who
     return None
 
 
@@ -104,7 +104,7 @@ def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] |
     if len(ends) < 2 or ends[0].at is None or ends[1].at is None or ends[1].at - ends[0].at < SILENT_S:
         return None
     gap = duration(ends[1].at - ends[0].at)
-    return f"{_name(ends[0].who)} fell silent {gap} before any other", ends[0], ends[0].who  # type: ignore[return-value]
+    return f"{_name(ends[0].who)} fell silent {gap} before any other", ends[0], ends[0].who
 
 
 def _last_words(seen: EvidenceSet, who: int | None) -> tuple[Evidence[Fact], ...]:

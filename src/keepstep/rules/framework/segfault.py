@@ -11,7 +11,18 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, Proc
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules._crash import FALLOUT, Blame, Crash, blame, called_from, crashes, grouped, names, standing_of
+from keepstep.rules._crash import (
+    FALLOUT,
+    Blame,
+    Crash,
+    blame,
+    called_from,
+    crashes,
+    grouped,
+    innermost,
+    names,
+    standing_of,
+)
 
 
 @rule(
@@ -57,6 +68,8 @@ def segfault(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _title(group: list[Crash], first: Crash, blamed: Blame) -> str:
+    if blamed.said:
+        return f"{names(group)} aborted: {blamed.at}"
     how = f"({first.signal})" if first.signal else "(abort)"
     if not blamed.at:
         return f"{names(group)} crashed {how} in native code"
@@ -68,9 +81,12 @@ def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
         return f"{names(group)} was ended by {first.how} while a module was loaded: most likely its build does not fit this system"
     if not blamed.at:
         return f"{names(group)} was ended by {first.how}, and nothing tells where; native code of the framework is the usual place"
+    if blamed.said:
+        whose = "native code" if blamed.confidence is Confidence.HYPOTHESIS else "the framework"
+        return f"{whose} of {names(group)} gave up by itself: {blamed.at}"
     if blamed.confidence is Confidence.HYPOTHESIS:
         return f"{names(group)} was ended by {first.how} in {blamed.at}; whose native code that was is not known"
-    return f"{names(group)} was ended by {first.how} in {blamed.at}, which is code of an installed package, not of yours"
+    return f"{names(group)} was ended by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
 
 
 def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:
@@ -78,7 +94,10 @@ def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:
     core = Fix(do="let it leave a core, and read it", command="ulimit -c unlimited; keepstep why core*")
     if first.frames:
         return (
-            Fix(do="search the framework's known issues for the named function; try the next or previous release", safety=Safety.NEEDS_OWNER),
+            Fix(
+                do="search the framework's known issues for the named function; try the next or previous release",
+                safety=Safety.NEEDS_OWNER,
+            ),
             core,
         )
     return (see, core)

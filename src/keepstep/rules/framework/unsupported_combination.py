@@ -51,8 +51,10 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
         because="it refused to run the two together",
         evidence=found[:6],
         fixes=(
-            Fix(do="use Keras 2, which runs under every tf.distribute strategy",
-                command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1"),
+            Fix(
+                do="use Keras 2, which runs under every tf.distribute strategy",
+                command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
+            ),
             Fix(do="or use the loop of tf.distribute directly, with strategy.run and strategy.reduce"),
         )
         if keras

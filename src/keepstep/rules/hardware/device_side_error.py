@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+_BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
 
 
 @rule(
@@ -43,7 +46,7 @@ def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If it moves with one GPU or node and not with the code, it is hardware.
     """
-    if seen.all(DeviceMemoryExhausted) or seen.all(LabelOutOfRange):
+    if any(seen.all(kind) for kind in _BETTER_KNOWN):
         return
     faults = once_a_line(
         e

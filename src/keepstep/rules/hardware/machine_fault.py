@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import MachineFault
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import once_a_line
+from keepstep.rules.resource.lookup import ended_badly, once_a_line
 
 
 @rule(
@@ -46,7 +46,7 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
     A node can be reported as not ready for want of memory or by a network fault; see its own log.
     """
     faults = once_a_line(seen.all(MachineFault))
-    if not faults or not seen.broken:
+    if not faults or not ended_badly(seen):
         return
     node = next((e.fact.node for e in faults if e.fact.node), None)
     yield Found(

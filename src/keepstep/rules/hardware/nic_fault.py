@@ -7,10 +7,15 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import RdmaTrouble
 from keepstep.core.facts.platform import NicFault
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line
+
+_FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing)
 
 
 @rule(
@@ -40,7 +45,7 @@ def nic_fault(seen: EvidenceSet) -> Iterator[Found]:
     followed is not counted.
     """
     faults = once_a_line(seen.all(NicFault))
-    if not faults or not seen.broken:
+    if not faults or not (ended_badly(seen) or any(seen.all(kind) for kind in _FALLOUT)):
         return
     device = next((e.fact.device for e in faults if e.fact.device), None)
     yield Found(

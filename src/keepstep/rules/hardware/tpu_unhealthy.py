@@ -11,7 +11,7 @@ from keepstep.core.facts.platform import TpuUnhealthy
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -47,7 +47,7 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A halted core can also come from a compiler bug: if the same program halts on healthy chips, suspect that.
     """
-    ill = tuple(e for e in seen.all(TpuUnhealthy) if not went_on(seen, e))
+    ill = tuple(e for e in seen.all(TpuUnhealthy) if not seen.survived(e))
     if not ill:
         return
     what = shorten(ill[0].fact.what.strip(" :;."), 90)
@@ -59,6 +59,9 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             Fix(do="look at the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
             Fix(do="stop and start the TPU, then resume from the last checkpoint", safety=Safety.NEEDS_OWNER),
-            Fix(do="if it comes back on this TPU only, give it back and take another", safety=Safety.NEEDS_OWNER),
+            Fix(
+                do="if it comes back on this TPU only, give it back and take another",
+                safety=Safety.NEEDS_OWNER,
+            ),
         ),
     )

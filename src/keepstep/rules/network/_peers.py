@@ -13,7 +13,8 @@ from keepstep.core.facts.process import ProcessExited
 _LOOPBACK = re.compile(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\.0\.0\.0)")
 _HOSTS_ONLY = re.compile(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")
 _VIRTUAL = re.compile(
-    r"^(?:docker|veth|br-|virbr|lo$|tun|tap|cni|flannel|cali|vmnet|vnet|podman|lxc|lxd|kube|nodelocaldns|dummy|zt|tailscale|wg)\w*",
+    r"^(?:docker|veth|br-|virbr|lo$|tun|tap|cni|flannel|cali|vmnet|vnet|podman|lxc|lxd|kube|nodelocaldns|"
+    r"dummy|zt|tailscale|wg)\w*",
 )
 
 

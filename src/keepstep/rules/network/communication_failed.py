@@ -23,10 +23,12 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
     """NCCL reported a system error and its own words about it were not kept.
 
     ## What it looks like
-    `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`, `unhandled system error`.
+    `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`,
+    `unhandled system error`.
 
     ## Why it happens
-    Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes shared memory.
+    Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes
+    shared memory.
 
     ## How we know
     We do not: the code names a class of errors. The line that says more is printed only with NCCL_DEBUG.

@@ -52,7 +52,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
         title=f"{whom} went away: {lost[0].fact.how}",
         because="the other side broke a connection that stood; nothing seen says why it went away",
         evidence=tuple(lost),
-        ranks=gone or None,
+        ranks=gone,
         fixes=(
             Fix(
                 do="read the output of the process that went away, and whether the kernel killed it",

@@ -31,8 +31,8 @@ def dns(seen: EvidenceSet) -> Iterator[Found]:
     `getaddrinfo failed`, `UnknownHostException`.
 
     ## Why it happens
-    The name is misspelt or not in DNS or `/etc/hosts` of that host; the pod or service of the main rank does not
-    exist yet; a container has no resolver.
+    The name is misspelt or not in DNS or `/etc/hosts` of that host; the pod or service of the main rank
+    does not exist yet; a container has no resolver.
 
     ## How we know
     The resolver's own words.

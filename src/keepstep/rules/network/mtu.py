@@ -28,12 +28,12 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
     """Packets of full size did not pass between hosts.
 
     ## What it looks like
-    `Message too long`, `Frag needed and DF set`; small messages pass (the rendezvous works) and the first large
-    collective hangs.
+    `Message too long`, `Frag needed and DF set`; small messages pass (the rendezvous works) and the
+    first large collective hangs.
 
     ## Why it happens
-    The interfaces of two hosts, or an overlay or tunnel between them, have different largest packet sizes, and the
-    messages that would say so are filtered.
+    The interfaces of two hosts, or an overlay or tunnel between them, have different largest packet sizes,
+    and the messages that would say so are filtered.
 
     ## How we know
     The kernel refused a packet for its size.

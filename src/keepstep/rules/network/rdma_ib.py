@@ -28,12 +28,12 @@ def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
     """The RDMA transport (InfiniBand, RoCE, EFA) between hosts failed.
 
     ## What it looks like
-    `NET/IB : Got completion from peer ... with error 12`, `Call to ibv_modify_qp failed`, `ibv_reg_mr failed`,
-    `UCX ERROR Transport retry count exceeded`, `NET/OFI ... failed`.
+    `NET/IB : Got completion from peer ... with error 12`, `Call to ibv_modify_qp failed`,
+    `ibv_reg_mr failed`, `UCX ERROR Transport retry count exceeded`, `NET/OFI ... failed`.
 
     ## Why it happens
-    A wrong GID index or subnet (RoCE), a cable, switch or card that drops packets, mixed cards or link types, a limit on
-    locked memory, missing permission in a container, or a peer that died.
+    A wrong GID index or subnet (RoCE), a cable, switch or card that drops packets, mixed cards or link types,
+    a limit on locked memory, missing permission in a container, or a peer that died.
 
     ## How we know
     The transport reports the verb or completion that failed.

@@ -26,8 +26,8 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
     `wait timeout after 300000ms, keys: ...`, `Socket Timeout`, `Timeout waiting for key`.
 
     ## Why it happens
-    The rank that writes the key is still busy (loading, downloading, compiling), the network or the file system is slow,
-    or the limit is shorter than the work.
+    The rank that writes the key is still busy (loading, downloading, compiling), the network or the file
+    system is slow, or the limit is shorter than the work.
 
     ## How we know
     The wait ended by its own limit, and nothing else is seen that stopped the other side.
@@ -51,8 +51,6 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
                 do="raise the time limit",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
             ),
-            Fix(
-                do="see what the other ranks were doing at that time: loading, downloading, compiling, or gone"
-            ),
+            Fix(do="see what the others did at that time: loading, downloading, compiling, or gone"),
         ),
     )

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, ProxyInTheWay, RendezvousTimeout, Why
+from keepstep.core.facts.network import (
+    ConnectFailed,
+    PeerAwaited,
+    PeerLost,
+    ProxyInTheWay,
+    RendezvousTimeout,
+    Why,
+)
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.network._peers import loopback, stated
@@ -66,7 +73,7 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
         )
         return
     failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
-    final = [e for e in failed if e.fact.final]
+    final = [e for e in failed if e.fact.final and not (_unsaid(e) and seen.all(PeerLost))]
     absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where != "store key" and not seen.survived(e)]
     if not final and not absent and len(failed) < _MANY:
         return
@@ -75,6 +82,11 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
         yield _no_connection(chosen, gave_up=bool(final))
     else:
         yield _not_all(absent, seen.all(PeerAwaited))
+
+
+def _unsaid(evidence: Evidence[ConnectFailed]) -> bool:
+    """The store's client says the same of a connection that broke later."""
+    return evidence.fact.why is Why.FAILED and evidence.fact.peer in (None, "rendezvous")
 
 
 def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> Found:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Confidence, Fix, Found
@@ -29,8 +30,9 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
     """The network interface that was chosen does not exist, or does not lead to the other hosts.
 
     ## What it looks like
-    `Bootstrap : no socket interface found`, `Unable to find address for: eth0`; or NCCL `Using docker0:172.17.0.1`
-    or a `veth` with an `fe80::` address, and then connections to such addresses fail.
+    `Bootstrap : no socket interface found`, `Unable to find address for: eth0`; or NCCL
+    `Using docker0:172.17.0.1` or a `veth` with an `fe80::` address, and then connections
+    to such addresses fail.
 
     ## Why it happens
     `NCCL_SOCKET_IFNAME` or `GLOO_SOCKET_IFNAME` names an interface that this host does not have; or nothing
@@ -70,7 +72,11 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
         for e in seen.all(InterfaceUsed)
         if any(virtual(n) for n in e.fact.name.split(",")) and not e.fact.name.startswith("^")
     ]
-    trouble = failed or [*seen.all(PeerLost), *seen.all(CollectiveTimeout), *seen.all(RanksMissing)]
+    trouble: list[Evidence[Fact]] = list(failed) or [
+        *seen.all(PeerLost),
+        *seen.all(CollectiveTimeout),
+        *seen.all(RanksMissing),
+    ]
     only = [e for e in used if all(virtual(n) for n in e.fact.name.split(","))]
     if (
         aimed

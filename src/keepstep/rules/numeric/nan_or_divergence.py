@@ -13,7 +13,6 @@ from keepstep.core.facts.training import NonFinite, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.exceptions import went_on
 
 FEW = 3
 """One or two odd values pass; this many in a row, with none finite after them, do not."""
@@ -51,7 +50,7 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Mixed precision skips single overflowing steps on purpose: those are not counted.
     """
-    stopped = [e for e in seen.all(NonFinite) if e.fact.fatal and not went_on(seen, e)]
+    stopped = [e for e in seen.all(NonFinite) if e.fact.fatal and not seen.survived(e)]
     if stopped:
         yield _found(_first_signs(seen, stopped), stopped[0])
         return
@@ -82,11 +81,11 @@ def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     for step in seen.all(StepSeen):
         if step.fact.loss is not None and step.origin.line is not None:
             key = (step.origin.source, step.origin.stream)
-            readings.setdefault(key, {})[step.origin.line] = (not math.isfinite(step.fact.loss), step)  # type: ignore[assignment]
+            readings.setdefault(key, {})[step.origin.line] = (not math.isfinite(step.fact.loss), step)
     for odd in seen.all(NonFinite):
         if odd.fact.what == "loss" and not odd.fact.fatal and odd.origin.line is not None:
             key = (odd.origin.source, odd.origin.stream)
-            readings.setdefault(key, {})[odd.origin.line] = (True, odd)  # type: ignore[assignment]
+            readings.setdefault(key, {})[odd.origin.line] = (True, odd)
     found: list[Evidence[Fact]] = []
     for by_line in readings.values():
         tail: list[Evidence[Fact]] = []

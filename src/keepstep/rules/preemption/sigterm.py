@@ -79,7 +79,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A run that hangs is also ended by its time limit; then the hang is the cause.
     """
-    told = once_a_line(seen.all(Preempted))
+    told = once_a_line(e for e in seen.all(Preempted) if not seen.survived(e))
     if told:
         fact = told[0].fact
         hung = "time limit" in (fact.reason or "") and bool(

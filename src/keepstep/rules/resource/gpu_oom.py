@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
 
 @rule(
@@ -42,7 +42,7 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     """
     all_of_it = [e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "gpu" and not seen.survived(e)]
     sure = [e for e in all_of_it if e.fact.fatal]
-    if not sure and not (seen.broken or any(_is_error(e.quote) for e in all_of_it)):
+    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) for e in all_of_it)):
         return
     if not all_of_it:
         return

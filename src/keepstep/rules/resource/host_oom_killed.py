@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
@@ -15,10 +16,17 @@ from keepstep.core.facts.resource import (
     OomKilled,
     SharedMemoryExhausted,
 )
-from keepstep.core.finding import Confidence, Fix, Found, Safety, ranks_of
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, rank_of_pid
+from keepstep.rules.resource.lookup import (
+    OF_A_DEAD_RANK,
+    ended_badly,
+    ended_by,
+    of_another,
+    once_a_line,
+    rank_of_pid,
+)
 
 _FIXES = (
     Fix(
@@ -70,10 +78,13 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     SIGKILL can come from a person or a scheduler; the kernel log of the node settles it.
     """
-    killed = once_a_line(e for e in seen.all(OomKilled))
-    if killed:
-        yield _killed(seen, killed)
+    killed = once_a_line(seen.all(OomKilled))
+    ours = tuple(e for e in killed if not of_another(seen, e))
+    if ours:
+        yield _killed(seen, ours)
         return
+    if killed and ended_badly(seen):
+        yield replace(_killed(seen, killed), standing=Standing.SYMPTOM, confidence=Confidence.SUPPORTED)
     failed = once_a_line(
         e for e in seen.all(HostAllocationFailed) if not seen.survived(e) and _ended(seen, e)
     )

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.resource import HostAllocationFailed, OomKilled
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
+from keepstep.rules.resource.lookup import ended_by, once_a_line
+
+_TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
 
 
 @rule(
@@ -22,7 +25,12 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
     needs=(ProcessExited,),
     standing=Standing.SYMPTOM,
     confidence=Confidence.HYPOTHESIS,
-    explains=OF_A_DEAD_RANK,
+    explains=(
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.UNKNOWN_NOT_ESTABLISHED,
+    ),
 )
 def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     """A process was ended by SIGKILL without a word: most often the kernel, for host memory.
@@ -44,7 +52,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A person, a scheduler's grace period or a watchdog may have sent the signal.
     """
-    if any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed, Preempted)):
+    if any(seen.all(kind) for kind in _TELLING):
         return
     exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
     first = [e for e in exits if e.fact.first]
@@ -56,7 +64,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
         and not ended_by(e.fact, "SIGTERM")
         and not (e.fact.code == 1 and _wrapper(e.fact))
     ]
-    if not killed or (own and not first) or seen.all(FatalSignal) or seen.all(NativeAbort):
+    if not killed or (own and not first):
         return
     evidence = once_a_line(killed)
     blamed = ranks_of(evidence) or tuple(e.fact.local_rank for e in evidence if e.fact.local_rank is not None)

@@ -9,7 +9,9 @@ from typing import TypeVar
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.sync import GroupShutDown
 from keepstep.core.finding import ranks_of
 from keepstep.core.wording import ranks
 
@@ -44,9 +46,11 @@ def _told(fact: Fact) -> int:
 
 
 def ended_by(fact: ProcessExited, signal: str) -> bool:
-    """Whether a process ended by a signal, as ``SIGKILL``, ``-9`` or ``137``."""
+    """Whether a process ended by a signal, as ``SIGKILL``, ``-9``, ``137`` or ``247``."""
     number = _NUMBERS[signal]
-    return fact.signal == signal or (fact.signal is None and fact.code in (-number, 128 + number))
+    return fact.signal == signal or (
+        fact.signal is None and fact.code in (-number, 128 + number, 256 - number)
+    )
 
 
 def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
@@ -61,7 +65,23 @@ def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
     return None
 
 
+def ended_badly(seen: EvidenceSet) -> bool:
+    """Whether the run's own output shows that it ended badly, by any rank's word."""
+    return (
+        seen.broken
+        or bool(seen.all(GroupShutDown))
+        or bool(seen.all(PeerLost))
+        or any(not seen.survived(e) for e in seen.all(ExceptionRaised))
+    )
+
+
+def of_another(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
+    """Whether this host's kernel speaks of a process of which the run's output says nothing."""
+    pid = getattr(evidence.fact, "pid", None)
+    return evidence.origin.line is None and pid is not None and rank_of_pid(seen, pid) is None
+
+
 def who(evidence: tuple[Evidence[F], ...], more: Iterable[int] = ()) -> str:
     """``rank 3`` or ``a process``: for the beginning of a title."""
-    known = (*more, *ranks_of(evidence))  # type: ignore[arg-type]
+    known = (*more, *ranks_of(evidence))
     return ranks(known) if known else "a process"

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -45,7 +45,7 @@ def tpu_hbm_oom(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If another process uses the same chips, their memory is the smaller part that is left.
     """
-    full = tuple(e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "tpu" and not went_on(seen, e))
+    full = tuple(e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "tpu" and not seen.survived(e))
     if not full:
         return
     used = next((e.fact for e in full if e.fact.requested and e.fact.capacity), None)

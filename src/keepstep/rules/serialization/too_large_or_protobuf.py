@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.training import MessageTooLarge
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -46,7 +46,7 @@ def too_large_or_protobuf(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A parsing error can also come from files or programs of different versions.
     """
-    large = tuple(e for e in seen.all(MessageTooLarge) if not went_on(seen, e))
+    large = tuple(e for e in seen.all(MessageTooLarge) if not seen.survived(e))
     if not large:
         return
     size = next((e.fact.size for e in large if e.fact.size), None)

@@ -17,11 +17,17 @@ BUSY = (Phase.SAVING, Phase.EVALUATING, Phase.LOADING, Phase.RESTORING, Phase.CO
 
 
 def who(evidence: Evidence[Fact]) -> int | None:
-    """The global rank: a rank within a group and a local rank are never larger than it."""
+    """The global rank: a rank within a group and a local rank are never larger than it.
+
+    Who printed a line is known where the line carries a prefix; the rank of a whole file is only
+    asked where the text names none.
+    """
     stated = evidence.fact.rank
     printed = evidence.rank.index if evidence.rank is not None else None
     if stated is None or printed is None:
         return stated if printed is None else printed
+    if not evidence.origin.stream:
+        return stated
     return max(stated, printed)
 
 
@@ -48,14 +54,15 @@ def group_of(seen: EvidenceSet, evidence: Evidence[CollectiveTimeout]) -> str | 
     return None
 
 
-def never_entered(seen: EvidenceSet) -> tuple[int, ...]:
-    """Ranks whose last collective is before the one in which others of the same group wait."""
+def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ranks whose last collective is before the one in which others of their group wait, and the rest."""
     groups: dict[str | None, dict[int, CollectiveProgress]] = defaultdict(dict)
     for evidence in seen.all(CollectiveProgress):
         rank = who(evidence)
         if rank is not None:
             groups[evidence.fact.group].setdefault(rank, evidence.fact)
-    absent: list[int] = []
+    absent: dict[int, None] = {}
+    present: dict[int, None] = {}
     for ranks in groups.values():
         stuck = [
             f.last_completed + 1
@@ -67,8 +74,10 @@ def never_entered(seen: EvidenceSet) -> tuple[int, ...]:
         if not stuck:
             continue
         least = min(stuck)
-        absent.extend(r for r, f in ranks.items() if f.last_enqueued is not None and f.last_enqueued < least)
-    return tuple(dict.fromkeys(absent))
+        for rank, fact in ranks.items():
+            if fact.last_enqueued is not None:
+                (absent if fact.last_enqueued < least else present)[rank] = None
+    return tuple(absent), tuple(r for r in present if r not in absent)
 
 
 def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:

@@ -92,7 +92,9 @@ def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
     blamed: set[int] = set()
     for group in found:
         furthest = max(max(entries) for entries in group.by_rank.values())
-        ahead = [r for r, entries in sorted(group.by_rank.items()) if furthest in entries and is_pending(entries[furthest])]
+        ahead = [
+            r for r, entries in sorted(group.by_rank.items()) if furthest in entries and is_pending(entries[furthest])
+        ]
         behind = [r for r, entries in sorted(group.by_rank.items()) if max(entries) < furthest]
         absent = sorted(set(group.members) - set(group.by_rank))
         if not ahead:
@@ -118,7 +120,9 @@ def _behind(group: Group, guilty: list[int], ahead: list[int], furthest: int) ->
         evidence=(last, *(group.by_rank[r][furthest] for r in ahead)),
         ranks=tuple(guilty),
         fixes=(
-            Fix(do=f"look at what {wording.ranks(guilty)} did after {called(last)}: its log, and its stack while it lives"),
+            Fix(
+                do=f"look at what {wording.ranks(guilty)} did after {called(last)}: its log, and its stack while it lives"
+            ),
             Fix(do="have the stacks of a live job compared", command="keepstep why --live"),
         ),
     )

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveProgress, CollectiveTimeout, GroupShutDown
-from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveProgress, CollectiveTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
@@ -22,16 +21,14 @@ _FIXES = (
         do="let the framework compare every collective between ranks and name the line",
         command="TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
     ),
-    Fix(
-        do="make every rank run the same layers, branches and number of steps; share decisions such as stopping by a broadcast"
-    ),
+    Fix(do="make every rank run the same layers, branches and number of steps; broadcast decisions to stop"),
 )
 
 
 @rule(
     id="SYN001",
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(CollectiveMismatch, CollectiveTimeout, GroupShutDown),
+    needs=(CollectiveMismatch, CollectiveTimeout),
     explains=(
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -44,8 +41,7 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     ## What it looks like
     `Detected mismatch between collectives on ranks`, gloo's `op.preamble.length <= op.nbytes`, NCCL's
     `Mismatched collective detected`; or watchdog time-outs that show, for one sequence number, an
-    `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another; or ranks that
-    find the group shut down because one had stopped earlier.
+    `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another.
 
     ## Why it happens
     A branch that depends on the rank or on its data (an empty batch, a missing modality, a layer that is
@@ -66,7 +62,7 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     if said:
         yield _said(said)
         return
-    found = _by_sequence(seen) or _out_of_step(seen) or _left_early(seen)
+    found = _by_sequence(seen) or _out_of_step(seen)
     if found is not None:
         yield found
 
@@ -122,7 +118,7 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
         left, right = list(dict.fromkeys(prints.values()))[:2]
         return Found(
             title=f"at collective {seq} ranks ran different things: {left} and {right}",
-            because=f"the time-outs of collective {seq} differ between ranks; {say_ranks(culprits)} is out of line",
+            because=f"the time-outs of collective {seq} differ; {say_ranks(culprits)} is out of line",
             evidence=tuple(ranks.values()),
             ranks=culprits if len(culprits) <= 2 else (),
             confidence=Confidence.SUPPORTED,
@@ -179,37 +175,10 @@ def _out_of_step(seen: EvidenceSet) -> Found | None:
         behind = ahead
     return Found(
         title="ranks waited in different collectives for each other",
-        because=f"{say_ranks(behind)} waited in another collective than the rest, which seems to be a different path through the program",
+        because=f"{say_ranks(behind)} waited in another collective than the rest: a different path it seems",
         evidence=tuple(first.values()),
         ranks=behind if len(behind) <= 2 else (),
         confidence=Confidence.SUPPORTED,
         standing=Standing.SYMPTOM,
         fixes=_FIXES,
     )
-
-
-def _left_early(seen: EvidenceSet) -> Found | None:
-    """The group was shut down because one rank had stopped or finished before the others."""
-    shut = seen.all(GroupShutDown)
-    if not shut:
-        return None
-    blamed = {who(e) for e in shut}
-    for phase in (Phase.STOPPING_EARLY, Phase.FINISHED):
-        left = [
-            e
-            for e in seen.all(PhaseSeen)
-            if e.fact.phase is phase and (who(e) is None or who(e) not in blamed)
-        ]
-        if left:
-            culprits = tuple(dict.fromkeys(r for e in left if (r := who(e)) is not None))
-            verb = "stopped early" if phase is Phase.STOPPING_EARLY else "finished"
-            return Found(
-                title=f"{say_ranks(culprits)} {verb} while other ranks went on to the next collective",
-                because="the others asked for a collective after a rank had left, so the group was shut down under them",
-                evidence=(*left[-1:], *shut[:3]),
-                ranks=culprits if len(culprits) <= 2 else (),
-                confidence=Confidence.SUPPORTED,
-                standing=Standing.MECHANISM if phase is Phase.STOPPING_EARLY else Standing.SYMPTOM,
-                fixes=_FIXES,
-            )
-    return None

@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerLost
+from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing, TimeoutHeardOf
 from keepstep.core.facts.training import PhaseSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.sync._waiting import never_entered, occupied, others, waiting, who
+from keepstep.rules.sync._waiting import entered, group_of, occupied, others, waiting, who
+
+FEW = 100
+"""Sequence numbers further apart than this are hardly of the same group."""
+_PERHAPS = "rank 0 is not among those that timed out: work done on rank 0 alone is the usual reason"
 
 
 @rule(
@@ -39,8 +43,9 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     has died without a word.
 
     ## How we know
-    A time-out names who waited. Who was waited for is the rank that the barrier names, the one whose last collective
-    is behind, the one that only heard of the time-out, or the one that was busy with something else.
+    A time-out names who waited. Who was waited for is the rank that the barrier names, the one whose last
+    collective is behind, the one that only heard of the time-out, or the one that was busy with
+    something else.
 
     ## What to do
     Look at what the named rank was doing; move collectives out of rank-dependent branches, or let all ranks
@@ -55,12 +60,14 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     heard = list(seen.all(TimeoutHeardOf))
     if not (missing or events or heard):
         return
-    if not missing and not _certain(events) and not heard and (seen.all(PeerLost) or seen.all(ConnectFailed)):
+    if not missing and not heard and not _certain(events) and _has_reason(seen):
         return
     culprits, how, extra = _culprits(seen, missing, set(timed))
     waited = _limit(events)
     op = _operation(events)
-    if culprits:
+    if culprits and how == _PERHAPS:
+        title = f"{_waiters(timed, culprits)} waited {waited} in {op}, perhaps for rank 0"
+    elif culprits:
         title = f"{say_ranks(culprits)} did not come to {op}; {_waiters(timed, culprits)} waited {waited}"
     else:
         title = f"{_waiters(timed, ())} waited {waited} in {op} until the time limit"
@@ -70,12 +77,10 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
         because=how,
         evidence=tuple({id(e): e for e in evidence}.values()),
         ranks=culprits if len(culprits) <= 2 else (),
-        confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
+        confidence=Confidence.SUPPORTED if culprits and how != _PERHAPS else Confidence.HYPOTHESIS,
         fixes=(
             Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
-            Fix(
-                do="look for collectives, barriers, saves or evaluations behind `if rank == 0`, and let all ranks take part"
-            ),
+            Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`"),
             Fix(
                 do="if the rank was only slow, raise the time limit",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
@@ -83,6 +88,11 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _has_reason(seen: EvidenceSet) -> bool:
+    """Whether a failed operation has a reason on the wire."""
+    return bool(seen.all(PeerLost)) or bool(seen.all(ConnectFailed)) or bool(seen.all(RdmaTrouble))
 
 
 def _certain(events: list[Evidence[Fact]]) -> bool:
@@ -96,45 +106,70 @@ def _certain(events: list[Evidence[Fact]]) -> bool:
 def _culprits(
     seen: EvidenceSet, missing: list[Evidence[RanksMissing]], timed: set[int]
 ) -> tuple[tuple[int, ...], str, tuple[Evidence[Fact], ...]]:
+    """Who did not come, by what, and the evidence for it; from the surest sign to the weakest."""
     if missing:
         named = tuple(dict.fromkeys(r for e in missing for r in e.fact.missing))
-        return named, f"the waiting rank names {say_ranks(named)} as the one that did not arrive", ()
-    absent = tuple(r for r in never_entered(seen) if r not in timed)
-    if absent:
+        return named, f"the waiting rank names {say_ranks(named)} as not having arrived", ()
+    behind, there = entered(seen)
+    absent = tuple(r for r in behind if r not in timed)
+    if absent and len(absent) <= max(2, len(timed)):
         return (
             absent,
-            f"the last collective of {say_ranks(absent)} comes before the one in which the others waited",
+            f"the last collective of {say_ranks(absent)} comes before the one that the others wait in",
             (),
         )
-    heard = [e for e in seen.all(TimeoutHeardOf) if (rank := who(e)) is not None and rank not in timed]
-    ranks = tuple(dict.fromkeys(r for e in heard if (r := who(e)) is not None))
-    if ranks and (len(ranks) <= 2 or not timed):
+    heard = [
+        e for e in seen.all(TimeoutHeardOf) if (r := who(e)) is not None and r not in timed and r not in there
+    ]
+    only = tuple(dict.fromkeys(r for e in heard if (r := who(e)) is not None))
+    if only and (len(only) <= 2 or not timed):
         return (
-            ranks,
-            f"{say_ranks(ranks)} only heard of the time-out, so was not in the collective itself",
+            only,
+            f"{say_ranks(only)} only heard of the time-out, so was not in the collective itself",
             tuple(heard[:2]),
         )
+    if timed and len(timed) <= 2 < len(set(only) | set(absent)):
+        alone = tuple(sorted(timed))
+        return (
+            alone,
+            f"{say_ranks(alone)} waited in a collective that the others had not entered",
+            tuple(heard[:2]),
+        )
+    slow = _lowest(seen)
+    if slow:
+        return slow, f"{say_ranks(slow)} was still in an earlier collective than the others", ()
     busy = occupied(seen, timed)
     known = tuple(dict.fromkeys(r for e in busy if (r := who(e)) is not None))
     if known and len(known) <= 2:
         return known, f"{say_ranks(known)} was busy with something else while the others waited", busy[:2]
-    rest = others(seen, timed)
     unnamed = [e for e in busy if who(e) is None and isinstance(e.fact, PhaseSeen)]
     if unnamed and 0 not in timed:
         doing = unnamed[-1].fact
         what = doing.phase.value if isinstance(doing, PhaseSeen) else "something else"
         return (0,), f"rank 0 did not time out; the run was {what} just before", tuple(unnamed[-1:])
+    rest = others(seen, timed)
     if rest and len(rest) <= 2 and timed:
-        return rest, f"{say_ranks(rest)} is the only one that did not time out", ()
+        return rest, f"all but {say_ranks(rest)} timed out", ()
     if timed and 0 not in timed:
-        return (
-            (0,),
-            "rank 0 did not time out while others did: work done only on rank 0 is the usual reason",
-            (),
-        )
+        return (0,), _PERHAPS, ()
     if timed and not rest:
-        return (), "all ranks waited in a collective: nobody is known to be missing", ()
+        return (), "all ranks that are known waited in a collective: nobody is known to be missing", ()
     return (), "the ranks that are heard of waited; who did not come is not shown", ()
+
+
+def _lowest(seen: EvidenceSet) -> tuple[int, ...]:
+    """Ranks that wait in an earlier collective than the rest, where the numbers are of one group."""
+    first: dict[int, tuple[str | None, int]] = {}
+    for rank, events in waiting(seen).items():
+        numbers = [(group_of(seen, e), e.fact.seq) for e in events if e.fact.seq is not None]
+        if numbers:
+            first[rank] = min(numbers, key=lambda pair: pair[1])
+    if len({group for group, _ in first.values()}) != 1:
+        return ()
+    low = min(seq for _, seq in first.values())
+    high = max(seq for _, seq in first.values())
+    ranks = tuple(r for r, (_, seq) in first.items() if seq == low)
+    return ranks if 0 < high - low <= FEW and len(ranks) <= 2 and len(ranks) < len(first) else ()
 
 
 def _limit(events: list[Evidence[Fact]]) -> str:

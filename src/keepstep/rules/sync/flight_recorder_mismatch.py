@@ -14,8 +14,27 @@ from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.sync.behind_in_flight_recorder import Entry, Group, groups, is_pending, words
 
-_SIZES_MAY_DIFFER = ("all_to_all", "alltoall", "gather", "scatter", "all_gather_v", "reduce_scatter_v", "split", "barrier", "new_window")
-_SIZES_MUST_AGREE = ("all_reduce", "allreduce", "broadcast", "all_gather", "_all_gather_base", "reduce_scatter", "_reduce_scatter_base", "reduce")
+_SIZES_MAY_DIFFER = (
+    "all_to_all",
+    "alltoall",
+    "gather",
+    "scatter",
+    "all_gather_v",
+    "reduce_scatter_v",
+    "split",
+    "barrier",
+    "new_window",
+)
+_SIZES_MUST_AGREE = (
+    "all_reduce",
+    "allreduce",
+    "broadcast",
+    "all_gather",
+    "_all_gather_base",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "reduce",
+)
 
 
 @rule(
@@ -96,5 +115,9 @@ def _found(group: Group, sequence: int, here: dict[int, Entry], difference: str)
         ),
         evidence=tuple(here[r] for r in odd) + tuple(e for r, e in here.items() if r not in odd),
         ranks=tuple(odd) if clear else tuple(here),
-        fixes=(Fix(do="let every rank call the same collectives in the same order with equal tensors; compare these lines"),),
+        fixes=(
+            Fix(
+                do="let every rank call the same collectives in the same order with equal tensors; compare these lines"
+            ),
+        ),
     )

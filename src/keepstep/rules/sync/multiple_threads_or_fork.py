@@ -53,7 +53,7 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     if refused:
         yield Found(
             title=f"{refused[0].fact.what}, which the library refused",
-            because="the library had started before the fork, or was called from several threads, and says that it cannot go on",
+            because="the library had started before the fork, or was called from several threads",
             evidence=tuple(refused),
             fixes=fixes,
         )

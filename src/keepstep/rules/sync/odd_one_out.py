@@ -11,7 +11,6 @@ from keepstep.core import wording
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
@@ -29,6 +28,8 @@ class Seen:
     stack: Evidence[StackDump] | None
     wait: Wait | None
     user: Frame | None
+    helpers: tuple[Evidence[StackDump], ...] = ()
+    """Stacks of the children that prepare its input."""
 
     @property
     def rank(self) -> int | None:
@@ -40,7 +41,7 @@ class Seen:
 
     @property
     def evidence(self) -> tuple[Evidence[Fact], ...]:
-        return (self.process, *([self.stack] if self.stack is not None else []))
+        return (*([self.stack] if self.stack is not None else []), self.process)
 
     @property
     def busy(self) -> bool:
@@ -55,6 +56,10 @@ class Seen:
     @property
     def waits_for_others(self) -> bool:
         return awaits_others(self.wait)
+
+    @property
+    def waits_for_device(self) -> bool:
+        return self.wait is not None and self.wait.kind is Kind.DEVICE
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -87,10 +92,11 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
             others[stack.fact.pid].append(stack)
     found: dict[str | None, list[Seen]] = defaultdict(list)
     for process in seen.all(ProcessSeen):
-        stack = main.get(process.fact.pid)
-        frames = stack.fact.frames if stack else ()
+        mine = main.get(process.fact.pid)
+        frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
-        found[process.fact.job].append(Seen(process, stack, wait, innermost_user(frames)))
+        helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
+        found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
 
 
@@ -105,6 +111,17 @@ def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait
     return wait
 
 
+def split(job: list[Seen]) -> tuple[list[Seen], list[Seen]]:
+    """Those that wait for others, and those that do not.
+
+    A wait for the device counts as one for others where a rank is held up by something of its own:
+    the device of a rank that waits is in the collective.
+    """
+    held_up = [each for each in job if not each.waits_for_others and not each.waits_for_device]
+    waiting = [each for each in job if each.waits_for_others or (held_up and each.waits_for_device)]
+    return waiting, [each for each in job if each not in waiting]
+
+
 def stands_still(job: list[Seen]) -> bool:
     """Whether no rank of the job moved while it was watched.
 
@@ -113,8 +130,7 @@ def stands_still(job: list[Seen]) -> bool:
     """
     if not all(each.process.fact.still for each in job):
         return False
-    waiting = [each for each in job if each.waits_for_others]
-    odd = [each for each in job if not each.waits_for_others]
+    waiting, odd = split(job)
     if any(each.busy for each in odd):
         return False
     return (bool(odd) and all(each.slept for each in odd)) or (bool(waiting) and all(each.slept for each in waiting))
@@ -163,14 +179,13 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
         job = [each for each in job if each.wait is None or each.wait.kind is not Kind.CHILDREN] or job
         if not stands_still(job):
             continue
-        waiting = [each for each in job if each.waits_for_others]
-        odd = [each for each in job if not each.waits_for_others]
+        waiting, odd = split(job)
         if not waiting:
             yield from _in_the_kernel(odd)
         elif odd:
             yield from _odd(odd, waiting)
         else:
-            yield from _all_wait(seen, job)
+            yield from _all_wait(job)
 
 
 def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
@@ -186,7 +201,9 @@ def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
         ranks=tuple(each.rank for each in stopped if each.rank is not None),
         confidence=Confidence.ESTABLISHED,
         fixes=(
-            Fix(do="detach the debugger") if traced else Fix(do="let it go on", command=f"kill -CONT {pids}", safety=Safety.NEEDS_OWNER),
+            Fix(do="detach the debugger")
+            if traced
+            else Fix(do="let it go on", command=f"kill -CONT {pids}", safety=Safety.NEEDS_OWNER),
         ),
     )
 
@@ -206,13 +223,25 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
             title=f"{names(group)} was stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
             because=(
                 f"{names(waiting)} cannot go on before {names(group)} comes, and {names(group)} did not leave "
-                f"{first.where} in {watched}{' nor wake up once' if asleep else ''}"
+                f"{first.where} in {watched}{' nor wake up once' if asleep else ''}{_worker_stands(first)}"
             ),
-            evidence=tuple(e for each in (*group, *waiting) for e in each.evidence),
+            evidence=(*(e for each in (*group, *waiting) for e in each.evidence), *first.helpers[:4]),
             ranks=tuple(each.rank for each in group if each.rank is not None),
-            confidence=Confidence.ESTABLISHED if asleep and first.wait is not None else Confidence.SUPPORTED,
+            confidence=Confidence.ESTABLISHED
+            if asleep and first.wait is not None and any(w.waits_for_others for w in waiting)
+            else Confidence.SUPPORTED,
             fixes=_fixes(first),
         )
+
+
+def _worker_stands(first: Seen) -> str:
+    """Where a loader worker stands in the user's own code."""
+    for helper in first.helpers:
+        line = innermost_user(helper.fact.frames)
+        wait = waits_in(helper.fact.frames)
+        if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
+            return f"; its worker (pid {helper.fact.pid}) stands in {f'{wait.name} at ' if wait else ''}{place(line)}"
+    return ""
 
 
 def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
@@ -228,7 +257,7 @@ def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
         )
 
 
-def _all_wait(seen: EvidenceSet, job: list[Seen]) -> Iterator[Found]:
+def _all_wait(job: list[Seen]) -> Iterator[Found]:
     """Every rank here waits for others: somebody left early, or is missing."""
     leaving = [each for each in job if each.wait is not None and each.wait.kind is Kind.LEAVING]
     staying = [each for each in job if each not in leaving]
@@ -238,14 +267,18 @@ def _all_wait(seen: EvidenceSet, job: list[Seen]) -> Iterator[Found]:
             because=f"{names(leaving)} left the training before {names(staying)} had its last collective: their steps differ",
             evidence=tuple(e for each in (*leaving, *staying) for e in each.evidence),
             ranks=tuple(each.rank for each in leaving if each.rank is not None),
-            fixes=(Fix(do="give every rank the same number of steps (drop_last, Join, equal shards)", safety=Safety.CHANGES_RESULTS),),
+            fixes=(
+                Fix(
+                    do="give every rank the same number of steps (drop_last, Join, equal shards)",
+                    safety=Safety.CHANGES_RESULTS,
+                ),
+            ),
         )
         return
     if len({each.signature for each in job}) > 1 or any(each.busy for each in job):
         return
     here = {each.rank for each in job if each.rank is not None}
-    pids = {each.process.origin.source for each in job}
-    world = max((e.fact.size or 0 for e in seen.all(WorldSeen) if e.origin.source in pids), default=0)
+    world = max((each.process.fact.world or 0 for each in job), default=0)
     missing = sorted(set(range(world)) - here)
     vague = job[0].wait is not None and job[0].wait.vague
     if not missing or len(here) != len(job) or vague:

@@ -32,8 +32,8 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
     `gradients are inconsistent between workers`, parameter hashes that do not match.
 
     ## Why it happens
-    Ranks build the model from different settings (vocabulary, classes, adapters, checkpoint), without a common
-    seed, or change it after it was wrapped; or one rank's update did not arrive.
+    Ranks build the model from different settings (vocabulary, classes, adapters, checkpoint), without a
+    common seed, or change it after it was wrapped; or one rank's update did not arrive.
 
     ## How we know
     The wrapper compared the ranks and says where they differ.

@@ -68,12 +68,12 @@ def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
         name = next((e.fact.name for e in twice if e.fact.name), None)
         yield Found(
             title=f"parameter {name or 'gradients'} was reduced twice in one step",
-            because="a parameter is used in several backward passes of one step, mostly by re-entrant gradient checkpointing",
+            because="a parameter is in several backward passes of one step, mostly by checkpointing",
             evidence=tuple(twice),
             fixes=(
                 Fix(
                     do="checkpoint without re-entrant backward passes",
-                    command="model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False})",
+                    command="model.gradient_checkpointing_enable({'use_reentrant': False})",
                 ),
                 Fix(
                     do="or tell the wrapper that the graph never changes, without find_unused_parameters",

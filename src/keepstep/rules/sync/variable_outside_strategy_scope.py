@@ -23,9 +23,9 @@ def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
     """A variable, optimizer, metric or model was made or used outside of its strategy's scope.
 
     ## What it looks like
-    `Trying to create optimizer slot variable under the scope for tf.distribute.Strategy, which is different from
-    the scope used for the original variable`, `was not created in the distribution strategy scope`,
-    `Mixing different tf.distribute.Strategy objects`.
+    `Trying to create optimizer slot variable under the scope for tf.distribute.Strategy, which is
+    different from the scope used for the original variable`,
+    `was not created in the distribution strategy scope`, `Mixing different tf.distribute.Strategy objects`.
 
     ## Why it happens
     A strategy mirrors only what is created inside `with strategy.scope():`. A model, optimizer or metric made

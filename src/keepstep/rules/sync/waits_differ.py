@@ -56,5 +56,9 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
             because="each of these ends only when all ranks are in it, and no rank moved while the job was watched",
             evidence=tuple(e for each in job for e in each.evidence),
             ranks=tuple(each.rank for each in odd if each.rank is not None) if odd else None,
-            fixes=(Fix(do="let every rank reach the same collectives in the same order; look at the branch between these lines"),),
+            fixes=(
+                Fix(
+                    do="let every rank reach the same collectives in the same order; look at the branch between these lines"
+                ),
+            ),
         )

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import TpuBusy
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
@@ -46,7 +46,7 @@ def device_busy(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     torch_xla with several processes prints the libtpu line from helper processes and trains on.
     """
-    busy = tuple(e for e in seen.all(TpuBusy) if not went_on(seen, e))
+    busy = tuple(e for e in seen.all(TpuBusy) if not seen.survived(e))
     if not busy:
         return
     pid = next((e.fact.pid for e in busy if e.fact.pid), None)

@@ -11,7 +11,7 @@ from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told, went_on
+from keepstep.rules.exceptions import ranks_told
 
 SLOW_TO_START = "taking more than"
 
@@ -50,7 +50,7 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If the chips were only busy or are ill, another finding says so and comes first.
     """
-    failed = tuple(e for e in seen.all(TpuInitFailed) if not went_on(seen, e))
+    failed = tuple(e for e in seen.all(TpuInitFailed) if not seen.survived(e))
     if not failed:
         return
     sure = tuple(e for e in failed if SLOW_TO_START not in e.fact.what)

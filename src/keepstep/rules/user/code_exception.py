@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks, shorten
 from keepstep.rules.exceptions import (
     Raised,
+    at_teardown,
     chains,
     is_of_peers,
+    is_of_the_program,
     is_wrapper,
-    only_logged,
     ranks_told,
     recognised,
     short_type,
     user_frame,
-    went_on,
 )
 
 
@@ -61,19 +62,24 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
     """
     groups: dict[tuple[str, str, str], list[Raised]] = {}
     for chain in chains(seen):
-        if any(recognised(seen, each) for each in chain):
-            continue
+        known = [recognised(seen, each) for each in chain]
         own = [each for each in chain if not is_wrapper(each.fact) and not is_of_peers(each.fact)]
-        if len(own) < len(chain) and not own:
+        if any(known):
+            if known[0] or not is_of_the_program(chain[0].fact):
+                continue
+            told = chain[0]
+        elif own:
+            told = own[-1]
+        else:
             continue
-        told = own[-1]
-        if went_on(seen, told):
+        if seen.survived(told) or at_teardown(told.fact):
             continue
         place = user_frame(told.fact)
         key = (short_type(told.fact), shorten(told.fact.message, 60), f"{place.file}:{place.line}" if place else "")
         groups.setdefault(key, []).append(told)
-    sure = {key: found for key, found in groups.items() if not all(only_logged(seen, e) for e in found)}
-    for found in (sure or groups).values():
+    sure = {key: found for key, found in groups.items() if not all(seen.merely_logged(e) for e in found)}
+    quiet = not seen.broken and bool(seen.all(StepSeen))
+    for found in (sure or ({} if quiet else groups)).values():
         yield _found(seen, found)
 
 
@@ -82,7 +88,7 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     fact = first.fact
     frame = user_frame(fact)
     where = f" in {_file(frame.file)}:{frame.line}" if frame and frame.file else ""
-    who = ranks_told(seen, tuple(raised))  # type: ignore[arg-type]
+    who = ranks_told(seen, tuple(raised))
     subject = f"{ranks(who)} raised" if who else "the program raised"
     message = shorten(fact.message.split("\n")[0], 48)
     title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")

@@ -11,7 +11,7 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules._crash import FALLOUT, blame, called_from, crashes, grouped, names, standing_of
+from keepstep.rules._crash import FALLOUT, blame, called_from, crashes, grouped, innermost, names, standing_of
 
 
 @rule(
@@ -50,6 +50,7 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
             because=(
                 f"{names(group)} was ended by {first.how} in {blamed.at}, which is "
                 f"{'not of the framework nor of an installed package' if sure else 'perhaps an extension of your own'}"
+                f"{innermost(first, blamed.at)}"
             ),
             evidence=tuple(e for crash in group for e in crash.evidence),
             ranks=tuple(c.rank for c in group if c.rank is not None) or None,

@@ -54,7 +54,13 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
         because="the connection to it broke after it had stood, and it holds the variables",
         evidence=found[:8],
         fixes=(
-            Fix(do="read the parameter server's own log and why it ended", command="kubectl describe pod PS_POD"),
-            Fix(do="resume from the last checkpoint, with the server given more memory", safety=Safety.NEEDS_OWNER),
+            Fix(
+                do="read the parameter server's own log and why it ended",
+                command="kubectl describe pod PS_POD",
+            ),
+            Fix(
+                do="resume from the last checkpoint, with the server given more memory",
+                safety=Safety.NEEDS_OWNER,
+            ),
         ),
     )

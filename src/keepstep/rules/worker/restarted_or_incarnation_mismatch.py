@@ -19,8 +19,12 @@ from keepstep.rules.data.lookup import FALLOUT, lasting
     cause=Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
     needs=(MemberRestarted, RendezvousClosed),
     standing=Standing.SYMPTOM,
-    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.SYNC_COLLECTIVE_MISMATCH,
-              Cause.WORKER_PARAMETER_SERVER_LOST),
+    explains=(
+        *FALLOUT,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.WORKER_PARAMETER_SERVER_LOST,
+    ),
 )
 def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """A member came back as a new process while the others still knew the old one.

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET050: a process waited for a peer that never answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import PeerAwaited
+from keepstep.core.facts.training import StreamEnded
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+
+OFTEN = 3
+"""A healthy start also waits a little."""
+FEW_LINES = 4
+
+
+@rule(
+    id="NET050",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(PeerAwaited,),
+    confidence=Confidence.HYPOTHESIS,
+    standing=Standing.SYMPTOM,
+)
+def never_answered(seen: EvidenceSet) -> Iterator[Found]:
+    """A process waited for a peer that never answered.
+
+    ## What it looks like
+    `CreateSession still waiting for response from worker: /job:ps/replica:0/task:0`, every ten seconds, and
+    nothing else.
+
+    ## Why it happens
+    The peer was not started or has ended, its name or address is not the one that the cluster lists, or a
+    firewall drops the connection.
+
+    ## How we know
+    The process says whom it waits for, many times, and training never begins. Why the peer is silent is
+    not in this log.
+
+    ## What to do
+    Check from the waiting host that the peer's name resolves and that its port answers.
+
+    ## When this is wrong
+    The peer only starts late; then training begins after the messages.
+    """
+    waits = [e for e in seen.all(PeerAwaited) if not seen.survived(e)]
+    peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
+    if not peers or not (len(waits) >= OFTEN * len(peers) or any(_last_words(seen, e) for e in waits)):
+        return
+    yield Found(
+        title=f"{listing(peers[:3])} never answered, and the others wait for it",
+        because="the waiting process cannot reach it by the listed address, or it is not running",
+        evidence=tuple(waits[:6]),
+        ranks=tuple(dict.fromkeys(e.fact.peer_rank for e in waits if e.fact.peer_rank is not None)) or None,
+        fixes=(
+            Fix(
+                do="check the peer's name and port from the waiting host",
+                command="getent hosts HOST && nc -vz HOST PORT",
+            ),
+            Fix(
+                do="check that the peer's process runs, and listens on an address that others can reach",
+                command="ss -ltnp",
+            ),
+        ),
+    )
+
+
+def _last_words(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
+    """Whether the log says next to nothing after this."""
+    ends = [e.origin.line or 0 for e in seen.all(StreamEnded) if e.origin.source == wait.origin.source]
+    return bool(ends) and wait.origin.line is not None and max(ends) - wait.origin.line <= FEW_LINES

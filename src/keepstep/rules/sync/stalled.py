@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN056: ranks were still waiting for another one when the log ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration
+from keepstep.core.wording import ranks as say_ranks
+
+
+@rule(
+    id="SYN056",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(RanksMissing,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
+)
+def stalled(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks said again and again that they wait for another one, and nothing came after.
+
+    ## What it looks like
+    Horovod's `One or more tensors were submitted ... by subset of ranks and are waiting for remainder of
+    ranks`, with `missing ranks: 1`, as the last words of the run.
+
+    ## Why it happens
+    The named rank is stuck or slow (reading, saving, waiting for a lock), has died without a word, or took
+    another way through the program and never comes to that collective.
+
+    ## How we know
+    The waiting ranks name the operation and who has not submitted it; no step was printed afterwards.
+
+    ## What to do
+    Look at what the missing rank is doing.
+
+    ## When this is wrong
+    The rank was only slow, and the log was cut before training went on.
+    """
+    waits = [e for e in seen.all(RanksMissing) if not e.fact.final and not _went_on(seen, e)]
+    if not waits:
+        return
+    missing = tuple(dict.fromkeys(n for e in waits for n in e.fact.missing))
+    longest = max((e.fact.waited_s or 0.0 for e in waits), default=0.0) * len(waits)
+    told = f" for {duration(longest)} or more" if longest else ""
+    who = say_ranks(missing) if missing else "a rank"
+    yield Found(
+        title=f"{who} did not come to a collective, and the others waited{told}",
+        because="the waiting ranks name who has not arrived, and nothing followed",
+        evidence=tuple(waits[:6]),
+        ranks=missing if len(missing) <= 2 else (),
+        fixes=(
+            Fix(do="see what the missing rank is doing", command="py-spy dump --pid PID"),
+            Fix(
+                do="look for collectives that only some ranks reach (behind `if rank == 0`, in a last uneven batch)"
+            ),
+        ),
+    )
+
+
+def _went_on(seen: EvidenceSet, wait: Evidence[RanksMissing]) -> bool:
+    """Whether any rank of the same log trained on or finished after this."""
+    steps: tuple[Evidence[StepSeen] | Evidence[PhaseSeen], ...] = (
+        *seen.all(StepSeen),
+        *(e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED),
+    )
+    line = wait.origin.line or 0
+    return any(e.origin.source == wait.origin.source and (e.origin.line or 0) > line for e in steps)

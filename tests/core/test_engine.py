@@ -1,0 +1,61 @@
+"""The engine asks every rule and survives the ones that fail."""
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.core.facts.network import PortTaken
+from keepstep.core.finding import Found, Severity, Standing
+from keepstep.core.report import Verdict
+from keepstep.core.rule import rule
+
+SEEN = Evidence(fact=PortTaken(port=1), origin=Origin(source="a", line=1))
+LOOKED = (Coverage(what="1 log", state=CoverageState.CHECKED),)
+
+
+@rule(id="AAA001", cause=Cause.NETWORK_PORT_IN_USE, needs=(PortTaken,))
+def taken(seen: EvidenceSet) -> Iterator[Found]:
+    """A port was taken."""
+    yield Found(title="taken", because="", evidence=seen.all(PortTaken))
+
+
+@rule(id="AAA002", cause=Cause.NETWORK_DNS, needs=(PortTaken,))
+def broken(seen: EvidenceSet) -> Iterator[Found]:
+    """Raises."""
+    raise RuntimeError("oops")
+    yield
+
+
+@rule(id="AAA003", cause=Cause.UNKNOWN_NOT_ESTABLISHED, needs=(), standing=Standing.GUESS)
+def guess(seen: EvidenceSet) -> Iterator[Found]:
+    """Guesses."""
+    yield Found(title="guess", because="", evidence=seen.items)
+
+
+@rule(id="AAA004", cause=Cause.SLOW_STRAGGLER, needs=(PortTaken,), severity=Severity.WARNING)
+def slow(seen: EvidenceSet) -> Iterator[Found]:
+    """Is slow."""
+    yield Found(title="slow", because="", evidence=seen.items)
+
+
+def test_a_rule_that_raises_is_reported_and_the_others_go_on():
+    report = diagnose(EvidenceSet(items=(SEEN,), coverage=LOOKED), [broken, taken])
+    assert [f.rule for f in report.findings] == ["AAA001"]
+    assert [(c.rule, c.error) for c in report.crashed] == [("AAA002", "RuntimeError: oops")]
+
+
+def test_a_guess_is_asked_only_when_nothing_else_was_found():
+    assert [f.rule for f in diagnose(EvidenceSet(items=(SEEN,)), [guess, taken]).findings] == ["AAA001"]
+    assert [f.rule for f in diagnose(EvidenceSet(items=(SEEN,)), [guess]).findings] == ["AAA003"]
+
+
+def test_verdict_and_exit_status_tell_healthy_from_not_looked():
+    looked = diagnose(EvidenceSet(items=(), coverage=LOOKED), [taken])
+    blind = diagnose(EvidenceSet(items=()), [taken])
+    degraded = diagnose(EvidenceSet(items=(SEEN,), coverage=LOOKED), [slow])
+    failed = diagnose(EvidenceSet(items=(SEEN,), coverage=LOOKED), [slow, taken])
+    assert (looked.verdict, looked.exit_status) == (Verdict.HEALTHY, 0)
+    assert (blind.verdict, blind.exit_status) == (Verdict.UNKNOWN, 3)
+    assert (degraded.verdict, degraded.exit_status) == (Verdict.DEGRADED, 1)
+    assert (failed.verdict, failed.exit_status, failed.findings[0].rule) == (Verdict.FAILED, 1, "AAA001")

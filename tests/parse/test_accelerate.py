@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Accelerate says."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.parse import accelerate as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+def test_the_world_is_read():
+    assert one("Num processes: 4", WorldSeen).size == 4
+    assert one("Process index: 3", WorldSeen).index == 3
+
+
+def test_shapes_that_differ_between_ranks_are_read():
+    text = "Cannot apply desired operation due to shape mismatches. All shapes across devices must be valid."
+    assert one(text, CollectiveMismatch)
+
+
+@pytest.mark.parametrize("text", ["Mixed precision type: no", "Device: cuda:0"])
+def test_ordinary_lines_say_nothing(text):
+    assert facts(text) == []

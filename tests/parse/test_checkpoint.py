@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that cannot be read, or are of another model."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.parse import checkpoint as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: [enforce fail at inline_container.cc:144] . PytorchStreamReader failed reading zip archive: not a ZIP archive",
+        "RuntimeError: unexpected EOF, expected 3302200 more bytes. The file might be corrupted.",
+        "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+        "_pickle.UnpicklingError: invalid load key, 'v'.",
+        "Not found: Unsuccessful TensorSliceReader constructor: Failed to find any matching files for /tmp/t/model.ckpt-2088",
+        "Data loss: Unable to open table file ./model.ckpt: Data loss: not an sstable (bad magic number)",
+        "NotFoundError: /train_dir/model.ckpt-0_temp_5fcd97c881a7428db8eded829b964618/part-00000-of-00002.index",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/out/checkpoint-500/optimizer.pt'",
+        "FileNotFoundError: Checkpoint at lightning_logs/last.ckpt not found. Aborting training.",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/m/.metadata'",
+    ],
+)
+def test_an_unreadable_checkpoint_is_read(text):
+    assert one(text, CheckpointUnreadable)
+
+
+def test_the_path_is_read():
+    text = "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for /tmp/t/model.ckpt-2088"
+    assert one(text, CheckpointUnreadable).path == "/tmp/t/model.ckpt-2088"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: Error(s) in loading state_dict for DistributedDataParallel:",
+        "size mismatch for module.fc.weight: copying a param with shape torch.Size([10]) from checkpoint",
+        "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+        "NotFoundError: Key v3/conv84/moving_variance not found in checkpoint",
+        'NotFoundError: Tensor name "dense/kernel" not found in checkpoint files ./m',
+        "Assign requires shapes of both tensors to match. lhs shape= [1024,90] rhs shape= [1024,91]",
+        "ValueError: Layer count mismatch when loading weights from file. Model expected 3 layers, found 2 saved layers.",
+        "ValueError: A total of 2 objects could not be loaded. Example error message for object <Dense>:",
+        "ValueError: Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for w",
+        "RuntimeError: Missing key in checkpoint state_dict: model.embed.weight.",
+        "ValueError: User-provided restore item and on-disk value metadata tree structures do not match: {}",
+        "ValueError: /run/last.npz: w1 has shape (16, 48), the model wants (16, 32)",
+    ],
+)
+def test_a_checkpoint_of_another_model_is_read(text):
+    assert one(text, CheckpointMismatch)
+
+
+def test_slow_storage_is_read():
+    assert one("nfs: server fs1 not responding, still trying", SlowStorage).detail == "fs1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
+        "FileNotFoundError: [Errno 2] No such file or directory: '/dataset/images/0001.png'",
+        "No checkpoint found at './out', training from scratch",
+        "INFO:tensorflow:Restoring parameters from /tmp/model.ckpt-0",
+        "WARNING:tensorflow:Value in checkpoint could not be found in the restored object: (root).optimizer.iter",
+        "ValueError: Dimensions must be equal, but are 3 and 4",
+    ],
+)
+def test_ordinary_lines_say_nothing(text):
+    assert facts(text) == []

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that refuse their arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.parse import command_line as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("train.py: error: unrecognized arguments: --local-rank=0", "ArgumentError"),
+        ("Error: No such option: --local_rank", "UsageError"),
+        ("Override 'local-rank' not found", "OverrideError"),
+        ("python3: can't open file 'train.py': [Errno 2] No such file or directory", "FileNotFoundError"),
+    ],
+)
+def test_a_refusal_is_an_exception_of_the_program(text, kind):
+    assert one(text, ExceptionRaised).type == kind
+
+
+def test_a_warning_of_an_argument_says_nothing():
+    assert facts("warning: ignoring unknown argument --foo") == []

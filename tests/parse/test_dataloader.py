@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deaths of loader workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.resource import LoaderWorkerDied
+from keepstep.parse import dataloader as table
+
+WORDINGS = [
+    (
+        "RuntimeError: DataLoader worker (pid 5890) is killed by signal: Killed. ",
+        LoaderWorkerDied,
+        {"pid": 5890, "signal": "Killed"},
+    ),
+    (
+        "RuntimeError: DataLoader worker (pid 27) is killed by signal: Bus error. It is possible that dataloader's workers are out",
+        LoaderWorkerDied,
+        {"signal": "Bus error"},
+    ),
+    (
+        "RuntimeError: DataLoader worker (pid(s) 1288, 1290) exited unexpectedly",
+        LoaderWorkerDied,
+        {"pid": 1288, "signal": None},
+    ),
+    (
+        "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
+        LoaderWorkerDied,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DataLoader will create 8 worker processes in total.",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedDataParallel's complaints."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, UnusedParameters
+from keepstep.parse.ddp import SIGNATURES
+
+
+def read(text):
+    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+
+
+SAID = [
+    (
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error",
+        UnusedParameters(),
+    ),
+    (
+        "Parameter indices which did not receive grad for rank 1: 160 161",
+        UnusedParameters(rank=1, names="160 161"),
+    ),
+    (
+        "Parameters which did not receive grad for rank 0: head.weight, head.bias",
+        UnusedParameters(rank=0, names="head.weight, head.bias"),
+    ),
+    (
+        "RuntimeError: Expected to mark a variable ready only once. This error is caused by",
+        MarkedReadyTwice(),
+    ),
+    (
+        "Parameter at index 387 with name enc.layer.23.weight has been marked as ready twice. This means",
+        MarkedReadyTwice(name="enc.layer.23.weight"),
+    ),
+    (
+        "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent 3 params.",
+        ModelsDiffer(rank=5, detail="128 params, while rank 0 has inconsistent 3 params"),
+    ),
+    (
+        "RuntimeError: params[0] in this process with sizes [10, 3] appears not to match sizes of the same param in process 0.",
+        ModelsDiffer(
+            detail="params[0] in this process with sizes [10, 3] appears not to match sizes of the same param in process 0"
+        ),
+    ),
+]
+
+HARMLESS = [
+    "[W reducer.cpp:1251] Warning: find_unused_parameters=True was specified in DDP constructor, but did not find any "
+    "unused parameters in the forward pass.",
+    "Warning: Grad strides do not match bucket view strides. This may indicate grad was not created according to",
+]
+
+
+@pytest.mark.parametrize("text, fact", SAID)
+def test_the_words_give_the_fact(text, fact):
+    assert fact in read(text)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_words_of_healthy_runs_give_nothing(text):
+    assert read(text) == []

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What DeepSpeed's launcher, scaler and builder say."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.training import NonFinite
+from keepstep.parse import deepspeed as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(("code", "signal"), [("1", None), ("-9", "SIGKILL"), ("-11", "SIGSEGV")])
+def test_an_exit_is_read_without_blaming_the_rank_of_the_command(code, signal):
+    text = f"[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py', '--local_rank=7'] exits with return code = {code}"
+    fact = one(text, ProcessExited)
+    assert (fact.code, fact.signal, fact.rank) == (int(code), signal, None)
+
+
+def test_killed_children_were_told_to_end():
+    assert one("[INFO] [launch.py:315:sigkill_handler] Killing subprocess 45098", TerminationRequested).pid == 45098
+
+
+def test_an_exhausted_loss_scale_is_fatal_and_one_overflow_is_not():
+    assert one("Exception: Current loss scale already at minimum - cannot decrease scale anymore.", NonFinite).fatal
+    assert not one("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536", NonFinite).fatal
+
+
+def test_batch_sizes_that_do_not_multiply_are_read():
+    text = "train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 * 1 * 8"
+    assert one(text, WorldSizeConflict).expected == "64"
+
+
+def test_another_cuda_is_read():
+    assert one("Installed CUDA version 11.1 does not match the version torch was compiled with 10.2", CudaMismatch)
+
+
+def test_an_exit_of_zero_says_nothing():
+    assert facts("exits with return code = 0") == []

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes that failed for lack of space."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.resource import DiskFull
+from keepstep.parse import disk as table
+
+WORDINGS = [
+    (
+        "OSError: [Errno 28] No space left on device: '/data/ckpt/x.pt'",
+        DiskFull,
+        {"path": "/data/ckpt/x.pt", "quota": False},
+    ),
+    ("OSError: [Errno 122] Disk quota exceeded", DiskFull, {"quota": True}),
+    (
+        "RuntimeError: [enforce fail at inline_container.cc:445] . PytorchStreamWriter failed writing file data/176: file write failed",
+        DiskFull,
+        {},
+    ),
+    ("RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 1280 vs 1174", DiskFull, {}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OSError: [Errno 28] No space left on device: '/dev/shm/x'",
+        "NCCL WARN Call to posix_fallocate failed : No space left on device",
+        "Disk usage: 71 % of 2 TB",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

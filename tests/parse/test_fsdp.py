@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FullyShardedDataParallel's complaints."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.parse.fsdp import SIGNATURES
+
+
+def read(text):
+    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+
+
+SAID = [
+    (
+        "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 2 parameters while rank 1 is all-gathering 3 parameters",
+        CollectiveMismatch(
+            what="order of all-gathers", rank=0, other_rank=1, left="2 parameters", right="3 parameters"
+        ),
+    ),
+    (
+        "RuntimeError: Rank 2 has different values for step: 10. Other ranks: 12",
+        ReplicasDiffer(rank=2, detail="step"),
+    ),
+]
+
+
+@pytest.mark.parametrize("text, fact", SAID)
+def test_the_words_give_the_fact(text, fact):
+    assert fact in read(text)
+
+
+def test_a_changed_order_that_is_only_warned_of_gives_nothing():
+    assert (
+        read(
+            "UserWarning: Forward order differs from that of the first iteration on rank 0. Collectives are unchecked"
+        )
+        == []
+    )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Linux kernel logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.platform import MachineFault, NicFault, PeerAccessFault
+from keepstep.core.facts.process import FatalSignal
+from keepstep.core.facts.resource import OomKilled
+from keepstep.parse import kernel as table
+
+WORDINGS = [
+    (
+        "[  874.457119] Memory cgroup out of memory: Killed process 5776 (python) total-vm:2379800kB",
+        OomKilled,
+        {"pid": 5776, "process": "python", "by": "the kernel (memory cgroup)"},
+    ),
+    (
+        "Out of memory: Kill process 12345 (python3) score 907 or sacrifice child",
+        OomKilled,
+        {"pid": 12345, "process": "python3", "by": "the kernel"},
+    ),
+    (
+        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/u,task=python,pid=57,uid=0",
+        OomKilled,
+        {"pid": 57, "by": "the kernel"},
+    ),
+    (
+        "python[4242]: segfault at 88 ip 00007f1a0e81ac00 sp 00007ffd12 error 4 in libtorch_cuda.so[7f1a0e000000+1000]",
+        FatalSignal,
+        {"signal": "SIGSEGV", "pid": 4242, "library": "libtorch_cuda.so"},
+    ),
+    (
+        "traps: python[12] trap invalid opcode ip:7f22 sp:7ffd error:0 in libfoo.so[7f00+10]",
+        FatalSignal,
+        {"signal": "SIGILL", "library": "libfoo.so"},
+    ),
+    ("mlx5_core 0000:5e:00.0 eth2: Link down", NicFault, {"device": "eth2"}),
+    ("NETDEV WATCHDOG: eth0 (ixgbe): transmit queue 3 timed out", NicFault, {"device": "eth0"}),
+    ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", MachineFault, {}),
+    ("Kernel panic - not syncing: Fatal exception", MachineFault, {"what": "kernel panic: Fatal exception"}),
+    ("pcieport 0000:00:03.0: AER: Uncorrected (Fatal) error received: 0000:00:03.0", PeerAccessFault, {}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
+        "pcieport 0000:00:03.0: AER: Corrected error received: 0000:00:03.0",
+        "mlx5_core 0000:5e:00.0 eth2: Link up",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Kubernetes and Docker say."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.platform import MachineFault, Preempted
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.parse import kubernetes as table
+
+WORDINGS = [
+    ("      Reason:       OOMKilled", OomKilled, {}),
+    ("The node was low on resource: memory. Container pytorch was using 12Gi, request is 0.", OomKilled, {}),
+    ("The node was low on resource: ephemeral-storage.", DiskFull, {}),
+    ("Warning  NodeNotReady  pod/worker-1  Node is not ready", MachineFault, {}),
+    ("Preempted by pod 5c1e on node gpu-3", Preempted, {}),
+    ("      Exit Code:    137", ProcessExited, {"code": 137}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "      Exit Code:    0",
+        "      Reason:       Completed",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

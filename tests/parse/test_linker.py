@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dynamic loader's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.parse import linker as table
+
+WORDINGS = [
+    (
+        "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file: No such file",
+        LibraryMissing,
+        {"name": "libopen-rte.so.40", "fatal": True},
+    ),
+    (
+        "OSError: libcudart.so.12: cannot open shared object file: No such file or directory",
+        LibraryMissing,
+        {"name": "libcudart.so.12", "fatal": True},
+    ),
+    (
+        "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file",
+        LibraryMissing,
+        {"fatal": False},
+    ),
+    (
+        "NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory",
+        LibraryMissing,
+        {"fatal": False},
+    ),
+    (
+        "ImportError: /usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /opt/x.so)",
+        SymbolMissing,
+        {"symbol": "GLIBCXX_3.4.29", "library": "x.so"},
+    ),
+    (
+        "ImportError: /x/fused_adam.so: undefined symbol: _ZN3c104cuda",
+        SymbolMissing,
+        {"symbol": "_ZN3c104cuda", "library": "fused_adam.so"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dlopen of libfoo.so succeeded",
+        "NCCL WARN Failed to open libibverbs.so[.1]",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

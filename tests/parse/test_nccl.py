@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NCCL's warnings over its versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.config import DeviceShared, DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.environment import VersionConflict
+from keepstep.core.facts.network import (
+    CommunicationFailed,
+    ConnectFailed,
+    InterfaceMissing,
+    InterfaceUsed,
+    PeerLost,
+    Why,
+)
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.resource import SharedMemoryExhausted
+from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.parse.nccl import SIGNATURES
+
+
+def read(text):
+    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+
+
+SAID = [
+    (
+        "gpu41:30277:30277 [0] bootstrap.cc:37 NCCL WARN Bootstrap : no socket interface found",
+        InterfaceMissing(),
+    ),
+    (
+        "h:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
+        InterfaceUsed(name="eth0", address="10.0.0.1"),
+    ),
+    (
+        "h:1:1 [0] NCCL INFO NET/Socket : Using [0]ens5:10.31.0.44<0> [1]veth6:fe80::20b1:7aff:fe02:9c31%veth6<0>",
+        InterfaceUsed(name="ens5,veth6", address="10.31.0.44,fe80::20b1:7aff:fe02:9c31"),
+    ),
+    (
+        "h:1:2 [0] include/socket.h:403 NCCL WARN Connect to fe80::20b1%veth6<43117> failed : Network is unreachable",
+        ConnectFailed(why=Why.UNREACHABLE, peer="fe80::20b1%veth6<43117>"),
+    ),
+    (
+        "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 192.168.1.9<54263> failed : No route to host",
+        ConnectFailed(why=Why.UNREACHABLE, peer="192.168.1.9<54263>"),
+    ),
+    (
+        "socketStartConnect: Connect to 172.17.0.2<38847> failed : Software caused connection abort",
+        ConnectFailed(why=Why.FAILED, peer="172.17.0.2<38847>"),
+    ),
+    (
+        "h:1:1 [6] misc/socket.cc:533 NCCL WARN socketPollConnect: Connect to 10.0.0.4<56849> returned 113(No route to host) "
+        "errno 115(Operation now in progress)",
+        ConnectFailed(why=Why.UNREACHABLE, peer="10.0.0.4<56849>"),
+    ),
+    (
+        "h:1:2 [0] NCCL INFO socketPollConnect: connect returned No route to host, retrying (26/34) after sleep for 2600 msec",
+        ConnectFailed(why=Why.UNREACHABLE, final=False),
+    ),
+    (
+        "h:1:2 [0] NCCL INFO socketPollConnect: connect to 10.0.0.4<5> returned No route to host, retrying (34/34) after sleep",
+        ConnectFailed(why=Why.UNREACHABLE, peer="10.0.0.4<5>"),
+    ),
+    (
+        "h:1:2 [0] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused",
+        ConnectFailed(why=Why.REFUSED),
+    ),
+    (
+        "h:1:2 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node2<40108>",
+        PeerLost(how="connection closed", peer="node2<40108>"),
+    ),
+    (
+        "h:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgressOpt: Call to recv from 10.0.0.2<4> failed : Connection reset by peer",
+        PeerLost(how="connection reset by peer", peer="10.0.0.2<4>"),
+    ),
+    (
+        "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000",
+        DeviceShared(ranks=(0, 1), device="1000"),
+    ),
+    (
+        "Mismatched NCCL version detected : rank 0 version 22003 rank 8 version 2708",
+        VersionConflict(component="NCCL", here="2.20.3", there="2.7.8", rank=0),
+    ),
+    (
+        "bootstrap.cc:200 NCCL WARN Bootstrap Root : mismatch in rank count from procs 4 : 8",
+        WorldSizeConflict(seen="4", expected="8", what="NCCL ranks"),
+    ),
+    ("NCCL WARN Bootstrap Root : rank 1 of 4 ranks has already checked in", DuplicateMember(member="1")),
+    (
+        "init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and around rank 39. You",
+        CollectiveMismatch(what="NCCL", other_rank=39),
+    ),
+    (
+        "include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+        SharedMemoryExhausted(),
+    ),
+    (
+        "misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-2aRoPi to 9637892 bytes",
+        SharedMemoryExhausted(path="/dev/shm/nccl-2aRoPi", size="9637892"),
+    ),
+    (
+        "transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'",
+        PeerAccessFault(what="NVLS: CUDA failure 1 'invalid argument'"),
+    ),
+    (
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+        PeerLost(how="NCCL: remote process exited or network error"),
+    ),
+    (
+        "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:410, unhandled system error, NCCL version 2.4.8",
+        CommunicationFailed(code="unhandled system error"),
+    ),
+]
+
+HARMLESS = [
+    "h:1:1 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    "h:1:1 [0] NCCL INFO NET/IB : No device found.",
+    "h:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+    "h:1:1 [0] NCCL INFO comm 0x7f rank 0 nranks 2 cudaDev 0 busId 1e0 - Init COMPLETE",
+    "h:1:1 [0] NCCL INFO Channel 00 : 0[1e0] -> 1[1e0] [send] via NET/Socket/0",
+]
+
+
+@pytest.mark.parametrize("text, fact", SAID)
+def test_the_words_give_the_fact(text, fact):
+    assert fact in read(text)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_words_of_healthy_runs_give_nothing(text):
+    assert read(text) == []
+
+
+def test_multicast_that_falls_back_is_not_fatal():
+    (fact,) = read(
+        "NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2 : CUDA error. Proceeding without NVLS support."
+    )
+    assert not fact.fatal

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that are not finite."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.training import NonFinite
+from keepstep.parse import numeric as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ERROR:tensorflow:Model diverged with loss = NaN.",
+        "NanLossDuringTrainingError: NaN loss during training.",
+        "Loss is nan, stopping training",
+        "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
+        "FloatingPointError: invalid value (nan) encountered in jit(div)",
+        "RuntimeError: Function 'LogBackward0' returned nan values in its 0th output.",
+        "InvalidArgumentError: Found Inf or NaN global norm. : Tensor had NaN values",
+        "AssertionError: loss is NaN at step 7",
+        "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+    ],
+)
+def test_what_stopped_a_training_is_fatal(text):
+    assert one(text, NonFinite).fatal
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("WARNING loss is nan at step 26", 26),
+        ("epoch 0 step 30 loss nan", 30),
+        ("step: 12, loss: nan, lr: 0.1", 12),
+        ("{'loss': nan, 'learning_rate': 0.0}", None),
+        ("Train Epoch: 1 [640/60000] Loss: nan", None),
+    ],
+)
+def test_what_was_only_printed_is_not_fatal(text, step):
+    found = [fact for fact in facts(text) if isinstance(fact, NonFinite)]
+    assert found
+    assert all(not fact.fatal for fact in found)
+    assert found[-1].step == step
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss: 0.41 - accuracy: 0.9",
+        "best_loss: inf",
+        "financial losses nanometer",
+        "UserWarning: nan_to_num is deprecated",
+        "number of nan iterations:   0 |",
+        "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
+    ],
+)
+def test_ordinary_lines_say_nothing(text):
+    assert facts(text) == []

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of progress, and lines that only look like them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from keepstep.core.facts.training import StepSeen
+from keepstep.parse.progress import PROGRESS
+
+
+def read(text: str) -> StepSeen | None:
+    return next((fact for each in PROGRESS if (fact := each.read(text)) is not None), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "of", "loss"),
+    [
+        ("2026-11-15 01:33:50,380 INFO rank=0 epoch 0 step 10 loss 2.2352", 10, None, 2.2352),
+        (" 20%|##        | 412/2040 [4:02:51<15:59:22, 35.36s/it]", 412, 2040, None),
+        ("    311/Unknown - 29s 93ms/step - loss: 0.4180", 311, None, 0.418),
+        (" 12/100 [==>...........................] - ETA: 3s - loss: 0.5", 12, 100, 0.5),
+        ("1875/1875 ━━━━━━━━━━━━━━━━━━━━ 3s 2ms/step - loss: 0.25", 1875, 1875, 0.25),
+        ("INFO:tensorflow:loss = 11.204410, step = 1", 1, None, 11.20441),
+        (" iteration      100/     500 | consumed samples:  800 | lm loss: 9.1E+00 |", 100, 500, 9.1),
+        ("Epoch: [0][  10/5004]\tTime  0.1\tLoss 6.9", 10, 5004, 6.9),
+        ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.689900", 640, 60000, 0.6899),
+        ("{'loss': 2.3, 'learning_rate': 5e-05, 'epoch': 0.1}", None, None, 2.3),
+        ("Epoch 2/3", None, None, None),
+        ("100\timages/sec: 701.0 +/- 2.0 (jitter = 9.0)\t9.844\t0.004", 100, None, 9.844),
+    ],
+)
+def test_a_step_is_read(text, step, of, loss):
+    assert read(text) == StepSeen(step=step, of=of, loss=loss)
+
+
+def test_a_loss_of_nan_is_kept():
+    seen = read("step 30 loss nan lr 0.1")
+    assert seen is not None
+    assert seen.loss is not None
+    assert math.isnan(seen.loss)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FloatingPointError: loss was not finite for 3 steps, giving up at step 27",
+        "Loading checkpoint shards: 100%|##########| 2/2 [00:00<00:00,  5.56it/s]",
+        "Map: 100%|##########| 1000/1000 [00:01<00:00, 900 examples/s]",
+        '  File "train.py", line 10, in step',
+        "resumed from /data/run/last.pt at step 40 of 100 sec",
+        "[Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=16207, OpType=ALLGATHER, Timeout(ms)=4800000)",
+        "NCCL INFO Channel 00/02 : 0 1",
+    ],
+)
+def test_other_lines_are_no_progress(text):
+    assert read(text) is None

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages too large, or not understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.training import MessageTooLarge
+from keepstep.parse import protobuf as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (
+            "Cannot serialize protocol buffer of type tensorflow.GraphDef as the serialized size (2643020353bytes) would be",
+            "2643020353",
+        ),
+        ("ValueError: GraphDef cannot be larger than 2GB.", "2GB"),
+        ('details = "Received message larger than max (8672945 vs. 4194304)"', "8672945"),
+        ("OverflowError: cannot serialize a bytes object larger than 4 GiB", "4 GiB"),
+        ("struct.error: 'i' format requires -2147483648 <= number <= 2147483647", "2 GiB"),
+        ("google.protobuf.message.DecodeError: Error parsing message", None),
+    ],
+)
+def test_a_message_that_is_too_large_is_read(text, size):
+    assert one(text, MessageTooLarge).size == size
+
+
+@pytest.mark.parametrize(
+    "text", ["protobuf 3.20.1 is installed", "message received by worker 1", "Loaded graph of 2GB"]
+)
+def test_ordinary_lines_say_nothing(text):
+    assert facts(text) == []

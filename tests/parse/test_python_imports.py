@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that do not fit each other or this CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing, VersionConflict
+from keepstep.parse import python_imports as table
+
+WORDINGS = [
+    (
+        "ValueError: numpy.ndarray size changed, may indicate binary incompatibility. Expected 88 from C header, got 80 from PyObject",
+        SymbolMissing,
+        {"library": "numpy.ndarray"},
+    ),
+    (
+        "RuntimeError: module compiled against API version 0xe but this version of numpy is 0xd",
+        SymbolMissing,
+        {"library": "numpy"},
+    ),
+    ("TypeError: Descriptors cannot not be created directly.", SymbolMissing, {"library": "protobuf"}),
+    (
+        "The TensorFlow library was compiled to use AVX instructions, but these aren't available on your machine.",
+        CpuInstructionMissing,
+        {"detail": "AVX"},
+    ),
+    ("RuntimeError: Version mismatch: The cluster was started with:", VersionConflict, {}),
+    (
+        "One possible root cause is the client and server binaries are not built with the same version.",
+        VersionConflict,
+        {"component": "TensorFlow"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeWarning: numpy.ufunc size changed, may indicate binary incompatibility. Expected 192 from C header, got 216 from PyObject",
+        "Your CPU supports instructions that this TensorFlow binary was not compiled to use: AVX2 FMA",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""InfiniBand, RoCE and EFA."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.network import RdmaTrouble
+from keepstep.core.facts.platform import NicFault
+from keepstep.parse.rdma import SIGNATURES
+
+
+def read(text):
+    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+
+
+EXCEEDED = "completion with transport retries exceeded (the peer does not answer)"
+
+SAID = [
+    (
+        "transport/net_ib.cc:838 NCCL WARN NET/IB : Got completion from peer 192.168.17.147<38560> with error 12, opcode 0, len 0, vendor err 129",
+        RdmaTrouble(what=EXCEEDED, peer="192.168.17.147<38560>"),
+    ),
+    (
+        "NCCL WARN NET/IB: Got completion from peer 10.0.0.5<5> with status=12 opcode=129 len=1 vendor err 129 (Recv) hca mlx5_10",
+        RdmaTrouble(what=EXCEEDED, peer="10.0.0.5<5>"),
+    ),
+    (
+        "NCCL WARN NET/IB: Got completion from peer 10.0.0.5<5> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=1 vendor_err=249",
+        RdmaTrouble(what="completion with work request flushed", peer="10.0.0.5<5>"),
+    ),
+    (
+        "misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+        RdmaTrouble(what="ibv_reg_mr failed: Cannot allocate memory"),
+    ),
+    (
+        "misc/ibvwrap.cc:160 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
+        NicFault(what="port error", device="mlx5_0:1"),
+    ),
+    (
+        "[1639] UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
+        RdmaTrouble(what="Transport retry count exceeded"),
+    ),
+]
+
+HARMLESS = [
+    "NCCL WARN Failed to open libibverbs.so[.1]",
+    "NCCL INFO NET/IB : No device found.",
+    "NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
+    "NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)",
+    "NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
+]
+
+
+@pytest.mark.parametrize("text, fact", SAID)
+def test_the_words_give_the_fact(text, fact):
+    assert fact in read(text)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_words_of_healthy_runs_give_nothing(text):
+    assert read(text) == []
+
+
+def test_a_verb_that_is_tried_again_is_not_fatal():
+    facts = read(
+        "NCCL INFO Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5, retrying 1/34 after 100 msec of sleep"
+    )
+    assert facts
+    assert not any(fact.fatal for fact in facts)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What shells say of children that were killed."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.process import ProcessExited
+from keepstep.parse import shell as table
+
+WORDINGS = [
+    (
+        "/var/spool/slurmd/job1/slurm_script: line 28:  8156 Killed                  python3 main.py",
+        ProcessExited,
+        {"signal": "SIGKILL", "pid": 8156},
+    ),
+    ("Segmentation fault (core dumped)", ProcessExited, {"signal": "SIGSEGV"}),
+    ("Bus error (core dumped)", ProcessExited, {"signal": "SIGBUS"}),
+    ("Killed", ProcessExited, {"signal": "SIGKILL"}),
+    ("Process finished with exit code 137 (interrupted by signal 9: SIGKILL)", ProcessExited, {"code": 137}),
+    (
+        "subprocess.CalledProcessError: Command '['python', 'a.py']' died with <Signals.SIGSEGV: 11>.",
+        ProcessExited,
+        {"signal": "SIGSEGV"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Killed 3 stale workers before the start",
+        "The job will be Terminated when it is done",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Slurm says."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.platform import MachineFault, Preempted
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import OomKilled
+from keepstep.parse import slurm as table
+
+WORDINGS = [
+    (
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.",
+        OomKilled,
+        {"by": "Slurm"},
+    ),
+    (
+        "slurmstepd: error: Detected 2 oom_kill events in StepId=113.0. Some of the step tasks have been OOM Killed.",
+        OomKilled,
+        {"by": "Slurm"},
+    ),
+    (
+        "slurmstepd: error: Step 123.0 exceeded memory limit (1234 > 1000), being killed",
+        OomKilled,
+        {"limit": "1234 > 1000"},
+    ),
+    (
+        "slurmstepd: error: *** JOB 1234 ON gpu01 CANCELLED AT 2021-01-01T00:00:00 DUE TO TIME LIMIT ***",
+        Preempted,
+        {"reason": "time limit", "node": "gpu01"},
+    ),
+    (
+        "slurmstepd: error: *** STEP 1.0 ON gpu01 CANCELLED AT 2021-01-01T00:00:00 DUE TO PREEMPTION ***",
+        Preempted,
+        {"reason": "preemption"},
+    ),
+    (
+        "slurmstepd: error: *** JOB 1234 ON gpu01 CANCELLED AT 2021-01-01T00:00:00 ***",
+        TerminationRequested,
+        {"by": "scheduler"},
+    ),
+    ("srun: error: Node failure on gpu07", MachineFault, {"node": "gpu07"}),
+    ("srun: error: gpu03: task 3: Killed", ProcessExited, {"rank": 3, "signal": "SIGKILL", "node": "gpu03"}),
+    ("srun: error: gpu03: tasks 0,2-3: Exited with exit code 1", ProcessExited, {"rank": 3, "code": 1}),
+    (
+        "srun: error: gpu03: task 1: Segmentation fault (core dumped)",
+        ProcessExited,
+        {"rank": 1, "signal": "SIGSEGV"},
+    ),
+    ("srun: error: gpu03: task 0: Out Of Memory", OomKilled, {"rank": 0}),
+    ("1234.batch  batch  acct  8 OUT_OF_ME+ 0:125", OomKilled, {}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srun: job 1234 queued and waiting for resources",
+        "srun: job 1234 has been allocated resources",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to end."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import TerminationRequested
+from keepstep.parse import termination as table
+
+WORDINGS = [
+    (
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 5752 got signal: 15",
+        TerminationRequested,
+        {"signal": "SIGTERM", "pid": 5752},
+    ),
+    (
+        "W1115 api.py:753] Received 15 death signal, shutting down workers",
+        TerminationRequested,
+        {"signal": "SIGTERM", "by": None},
+    ),
+    ("Received 1 death signal, shutting down workers", TerminationRequested, {"signal": "SIGHUP"}),
+    ("Received SIGTERM, saving checkpoint", TerminationRequested, {"signal": "SIGTERM"}),
+    ("Signal handler called with signal 15", TerminationRequested, {"signal": "SIGTERM"}),
+    ("Member worker/0 has received termination notice.", Preempted, {}),
+    ("Spot instance interruption notice received", Preempted, {}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Registered SIGTERM handler",
+        "Cancelled call to retrieve preemption notice. This is expected upon program shutdown.",
+        "Sending process 5757 closing signal SIGTERM",
+    ],
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libtpu, the TPU runtime and Cloud TPU say."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.parse import tpu as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "requested", "capacity"),
+    [
+        (
+            "Compilation failure: Ran out of memory in memory space hbm. Used 8.41G of 8.00G hbm. Exceeded",
+            "8.41G",
+            "8.00G",
+        ),
+        (
+            "XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 63.80G of 30.75G hbm.",
+            "63.80G",
+            "30.75G",
+        ),
+        (
+            "RESOURCE_EXHAUSTED: Attempting to reserve 10.71G at the bottom of memory. That was not possible.",
+            "10.71G",
+            None,
+        ),
+        (
+            "RESOURCE_EXHAUSTED: Attempting to allocate 1.50G. That was not possible. There are 512.00M free.",
+            "1.50G",
+            None,
+        ),
+        (
+            "Aborting compilation early because it's unlikely to have enough device memory. Requires 3.47E, has 14.49G available.",
+            "3.47E",
+            "14.49G",
+        ),
+    ],
+)
+def test_an_exhausted_hbm_is_read(text, requested, capacity):
+    fact = one(text, DeviceMemoryExhausted)
+    assert (fact.kind, fact.requested, fact.capacity) == ("tpu", requested, capacity)
+
+
+@pytest.mark.parametrize(
+    ("text", "pid"),
+    [
+        ("ABORTED: The TPU is already in use by process with pid 48211. Not attempting to load libtpu.so", 48211),
+        ("libtpu.so already in use by another process probably owned by another user.", None),
+        ("TPU initialization failed: open(/dev/vfio/1): Device or resource busy: Device or resource busy", None),
+        ('Internal error when accessing libtpu multi-process lockfile. Run "$ sudo rm /tmp/libtpu_lockfile".', None),
+    ],
+)
+def test_a_held_tpu_is_read(text, pid):
+    assert one(text, TpuBusy).pid == pid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UNKNOWN: TPU initialization failed: No ba16c7433 device found.",
+        "Failed to initialize TPU system with error: FAILED_PRECONDITION",
+        "RuntimeError: Unable to initialize backend 'tpu': DEADLINE_EXCEEDED: Failed to establish SliceBuilder grpc channel",
+        "Unable to initialize backend 'tpu': UNAVAILABLE: no TPU (set JAX_PLATFORMS='' to automatically choose a backend)",
+        "Invalid --2a886c8_slice_builder_worker_addresses specified. Expected 4 worker addresses, got 1.",
+        "pytorch_lightning.utilities.exceptions.MisconfigurationException: No TPU devices were found.",
+        "FailedPreconditionError: The TPU system has not been initialized.",
+    ],
+)
+def test_a_failed_set_up_is_read(text):
+    assert one(text, TpuInitFailed).what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Core halted unexpectedly: INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure.",
+        "RuntimeError: TPU node-v3-32 is not HEALTHY yet. Re-run when all TPUs are HEALTHY",
+        "[/dev/accel0 tpu1013:pe1:0] !!!! FATAL ERROR !!!! for [/dev/accel0 tpu1013:pe1:0] , fatal_error: true",
+        "0x0x0_TC0: *** Halt is unexpected, all pending programs will fail. This is likely an XLA compiler bug",
+    ],
+)
+def test_ill_health_is_read(text):
+    assert one(text, TpuUnhealthy).what
+
+
+def test_a_pre_emption_of_a_tpu_is_read():
+    assert one("INFO:tensorflow:Found TPU in state PREEMPTED, and health UNKNOWN.", Preempted).by == "Cloud TPU"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I0820 xla_bridge.py:353] Unable to initialize backend 'tpu': INVALID_ARGUMENT: TpuPlatform is not available.",
+        "Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object file",
+        "INFO:tensorflow:Found TPU in state READY, and health HEALTHY.",
+        "WARNING:root:libtpu.so and TPU device found. Setting PJRT_DEVICE=TPU.",
+        "GPU available: False, used: False, TPU available: True, using: 8 TPU cores",
+        "CUDA out of memory. Tried to allocate 2.00 GiB",
+    ],
+)
+def test_ordinary_lines_say_nothing(text):
+    assert facts(text) == []

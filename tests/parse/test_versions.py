@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions that components print."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.environment import VersionSeen
+from keepstep.parse import versions as table
+
+
+def facts(text: str) -> list[object]:
+    return [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
+
+
+def one(text: str, kind: type) -> object:
+    return next(fact for fact in facts(text) if isinstance(fact, kind))
+
+
+def test_every_pattern_compiles() -> None:
+    assert all(each.pattern for each in table.SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "component", "version"),
+    [
+        ("NCCL version 2.19.3+cuda12.1", "NCCL", "2.19.3+cuda12.1"),
+        ("PyTorch version: 2.1.0", "torch", "2.1.0"),
+        ("TensorFlow version: 2.4.1", "TensorFlow", "2.4.1"),
+        ("jaxlib: 0.4.23", "jaxlib", "0.4.23"),
+    ],
+)
+def test_a_version_is_read(text, component, version):
+    fact = one(text, VersionSeen)
+    assert (fact.component, fact.version) == (component, version)
+
+
+def test_other_numbers_are_no_versions():
+    assert facts("step 10 loss 2.3") == []

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that are damaged, of another model, or slow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
+
+
+def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
+    for name, text in logs.items():
+        (folder / f"{name}.log").write_text(text)
+    return explain_paths([folder]).report.findings
+
+
+def causes(folder: Path, **logs: str) -> list[str]:
+    return [found.cause.value for found in findings(folder, **logs)]
+
+
+STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+
+TRUNCATED = """\
+Traceback (most recent call last):
+  File "/srv/train.py", line 60, in main
+    first = load(model, options.resume)
+  File "/srv/train.py", line 114, in load
+    state = torch.load(path, weights_only=True)
+  File "/opt/venv/lib/python3.11/site-packages/torch/serialization.py", line 807, in __init__
+    super().__init__(torch._C.PyTorchFileReader(name_or_buffer))
+OSError: [Errno 22] Invalid argument
+"""
+
+
+def test_a_damaged_file_is_known_by_the_reader_that_failed(tmp_path):
+    root = findings(tmp_path, rank0=TRUNCATED)[0]
+    assert root.cause.value == "checkpoint.corrupt_or_missing"
+
+
+def test_the_same_error_of_another_file_is_an_exception_of_the_program(tmp_path):
+    text = TRUNCATED.replace("/opt/venv/lib/python3.11/site-packages/torch/serialization.py", "/srv/reader.py")
+    assert causes(tmp_path, rank0=text)[0] == "user.code_exception"
+
+
+def test_other_names_and_shapes_are_told(tmp_path):
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/srv/train.py", line 114, in load\n    model.load_state_dict(state)\n'
+        "RuntimeError: Error(s) in loading state_dict for Net:\n"
+        "\tsize mismatch for fc.weight: copying a param with shape torch.Size([10]) from checkpoint, the shape is torch.Size([9]).\n"
+    )
+    assert causes(tmp_path, rank0=text)[0] == "checkpoint.mismatch_keys_shapes"
+
+
+def test_a_lenient_loader_that_trains_on_gives_nothing(tmp_path):
+    text = "size mismatch for fc.weight: copying a param with shape torch.Size([10]) from checkpoint\n" + STEPS
+    assert findings(tmp_path, rank0=text) == ()
+
+
+def test_a_wait_that_ran_out_while_saving_blames_the_one_who_saved(tmp_path):
+    text = (
+        "INFO:torchtune.utils._logging:Saving checkpoint. This may take some time. Retrieving full model state dict...\n"
+        "[rank4]:[E1129 09:26:57.536129071 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=27310, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600183 milliseconds before "
+        "timing out.\n"
+    )
+    root = findings(tmp_path, log=text)[0]
+    assert (root.cause.value, root.ranks) == ("checkpoint.slow_io_timeout", (0,))
+
+
+def test_a_wait_inside_the_gathering_of_a_save_is_no_slow_disk(tmp_path):
+    text = (
+        "INFO:accelerate.accelerator:Saving FSDP model\n"
+        "[E ProcessGroupNCCL.cpp:828] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=16207, "
+        "OpType=ALLGATHER, Timeout(ms)=4800000) ran for 4803252 milliseconds before timing out.\n"
+    )
+    assert "checkpoint.slow_io_timeout" not in causes(tmp_path, log=text)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices, links and machines that broke."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
+
+
+def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
+    for name, text in logs.items():
+        (folder / f"{name}.log").write_text(text)
+    return explain_paths([folder]).report.findings
+
+
+def root(folder: Path, **logs: str) -> str | None:
+    found = findings(folder, **logs)
+    return found[0].cause.value if found else None
+
+
+STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+
+
+def test_an_ecc_error_is_the_device(tmp_path):
+    found = findings(tmp_path, rank1="RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    assert (found[0].cause.value, found[0].ranks) == ("hardware.gpu_fault_xid_ecc", (1,))
+
+
+def test_a_fatal_xid_explains_the_launch_failure(tmp_path):
+    text = "RuntimeError: CUDA error: unspecified launch failure\n"
+    dmesg = "NVRM: Xid (PCI:0000:03:00): 79, pid=1, GPU has fallen off the bus.\n"
+    found = findings(tmp_path, rank0=text, dmesg=dmesg)
+    assert (found[0].rule, found[0].confidence.value) == ("HWD001", "established")
+
+
+def test_an_illegal_access_alone_is_only_a_guess(tmp_path):
+    found = findings(tmp_path, rank0="RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    assert found[0].confidence.value == "hypothesis"
+
+
+def test_an_nvlink_error_is_the_link(tmp_path):
+    text = "NVRM: Xid (PCI:0000:02:00): 74, pid=1, NVLink: fatal error detected on link 6\n"
+    assert root(tmp_path, dmesg=text) == "hardware.nvlink_pcie_p2p"
+
+
+def test_a_link_that_went_down_in_a_healthy_run_is_no_finding(tmp_path):
+    assert root(tmp_path, rank0=STEPS, dmesg="mlx5_core 0000:5e:00.0 eth2: Link down\n") is None

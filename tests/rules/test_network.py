@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causes between hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
+
+
+def findings(folder: Path, text: str) -> tuple[Finding, ...]:
+    (folder / "run.log").write_text(text)
+    return explain_paths([folder]).report.findings
+
+
+def root(folder: Path, text: str) -> Finding:
+    return findings(folder, text)[0]
+
+
+STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+NO_ROUTE = (
+    "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<5426> failed : No route to host\n"
+)
+
+
+def test_no_route_to_a_peer_is_the_network(tmp_path):
+    assert root(tmp_path, NO_ROUTE).cause.value == "network.unreachable_or_firewall"
+
+
+def test_a_connection_that_failed_before_training_went_on_gives_nothing(tmp_path):
+    text = "".join(f"[rank0]: {line}\n" for line in (NO_ROUTE + STEPS).splitlines())
+    assert findings(tmp_path, text) == ()
+
+
+def test_a_few_tries_that_failed_are_no_finding(tmp_path):
+    line = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n0]:29500 (errno: 111 - Connection refused).\n"
+    assert findings(tmp_path, line) == ()
+
+
+def test_an_address_of_a_container_bridge_is_the_wrong_interface(tmp_path):
+    text = (
+        "h:1:1 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>\n"
+        "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 172.17.0.1<5426> failed : Connection refused\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "network.wrong_interface"
+    assert "docker0" in found.title
+
+
+def test_a_name_that_does_not_resolve_is_told_with_the_name(tmp_path):
+    found = root(tmp_path, "ssh: Could not resolve hostname node-7: Name or service not known\n")
+    assert found.cause.value == "network.dns"
+    assert "node-7" in found.title
+
+
+def test_a_lost_peer_is_only_a_symptom_of_the_rank_that_ran_out_of_memory(tmp_path):
+    text = (
+        "[rank0]: RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.4]:10895\n"
+        "[rank1]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has\n"
+    )
+    causes = [f.cause.value for f in findings(tmp_path, text)]
+    assert causes[0] == "resource.gpu_oom"
+    assert "network.connection_reset_peer_died" in causes[1:]
+
+
+def test_a_lost_peer_without_a_reason_names_the_peer(tmp_path):
+    text = (
+        "RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value "
+        "store by key '0', but store->get('0') got error: Connection reset by peer\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "network.connection_reset_peer_died"
+    assert found.ranks == (0,)
+
+
+def test_the_store_that_closes_at_a_healthy_end_gives_nothing(tmp_path):
+    text = (
+        STEPS
+        + "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4, remote=[n0]:29500): Connection reset by peer\n"
+    )
+    assert findings(tmp_path, text) == ()
+
+
+def test_a_failed_verb_is_rdma_and_explains_the_collectives_that_wait(tmp_path):
+    text = (
+        "h:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"
+        "[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600100 milliseconds before timing out.\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "network.rdma_ib"
+    assert any(fix.command == "ulimit -l unlimited" for fix in found.fixes)
+
+
+def test_members_that_did_not_come_are_counted(tmp_path):
+    text = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.\n"
+    found = root(tmp_path, text)
+    assert found.cause.value == "network.unreachable_or_firewall"
+    assert found.title.startswith("1 of 2")

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ran out: device and host memory, shared memory, disks, limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
+
+
+def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
+    for name, text in logs.items():
+        (folder / f"{name}.log").write_text(text)
+    return explain_paths([folder]).report.findings
+
+
+def root(folder: Path, **logs: str) -> str | None:
+    found = findings(folder, **logs)
+    return found[0].cause.value if found else None
+
+
+STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+
+RESET = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/train.py", line 9, in <module>\n    loss.backward()\n'
+    "RuntimeError: [gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer\n"
+)
+
+
+def test_device_memory_that_ran_out_explains_the_peers_reset_connection(tmp_path):
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79 GiB\n"
+    found = findings(tmp_path, rank0=STEPS + RESET, rank1=STEPS + oom)
+    assert found[0].cause.value == "resource.gpu_oom"
+    assert found[0].ranks == (1,)
+    assert "2.00 GiB" in found[0].title
+
+
+def test_an_allocator_that_goes_on_with_less_is_no_finding(tmp_path):
+    text = (
+        "failed to allocate 10.92G (117 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n" + STEPS
+    )
+    assert root(tmp_path, rank0=text) is None
+
+
+def test_the_kernels_victim_is_named_by_its_process_number(tmp_path):
+    dmesg = "[ 1.0] Memory cgroup out of memory: Killed process 57 (python) total-vm:1kB\n"
+    agent = "E1 api.py:1002] failed (exitcode: -9) local_rank: 1 (pid: 57) of binary: /usr/bin/python\n"
+    found = findings(tmp_path, dmesg=dmesg, terminal=agent)
+    assert found[0].cause.value == "resource.host_oom_killed"
+    assert found[0].ranks == (1,)
+    assert found[0].confidence.value == "established"
+
+
+def test_a_silent_kill_is_only_a_guess_at_host_memory(tmp_path):
+    text = "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL\n"
+    found = findings(tmp_path, log=text)
+    assert (found[0].rule, found[0].confidence.value, found[0].ranks) == ("RES003", "hypothesis", (3,))
+
+
+def test_small_shared_memory_is_known_by_the_call_that_failed(tmp_path):
+    text = "n:1:2 [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device\n"
+    assert root(tmp_path, log=text) == "resource.shm"
+
+
+def test_a_bus_error_of_a_loader_worker_is_shared_memory(tmp_path):
+    text = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. \n"
+    assert root(tmp_path, log=text) == "resource.shm"
+
+
+def test_open_files_explain_shared_memory_that_could_not_be_opened(tmp_path):
+    text = (
+        "RuntimeError: unable to open shared memory object </torch_28_11> in read-write mode\n"
+        "OSError: [Errno 24] Too many open files\n"
+    )
+    assert root(tmp_path, log=text) == "resource.fd_or_process_limit"
+
+
+def test_a_full_disk_is_told_with_its_path(tmp_path):
+    found = findings(tmp_path, rank0="OSError: [Errno 28] No space left on device: '/data/ckpt.pt'\n")
+    assert found[0].cause.value == "resource.disk_full"
+    assert "/data/ckpt.pt" in found[0].title
+
+
+def test_a_device_held_by_another_process_is_contention(tmp_path):
+    text = "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable\n"
+    assert root(tmp_path, log=text) == "resource.contention"

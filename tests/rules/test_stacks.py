@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules on stacks, cores and flight recorders, on small hand-made evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import keepstep.rules
+from keepstep.core.cause import Cause
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import (
+    ExceptionRaised,
+    FatalSignal,
+    Frame,
+    NativeAbort,
+    ProcessExited,
+    ProcessSeen,
+    StackDump,
+)
+from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.finding import Confidence, Finding
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report, Verdict
+from keepstep.core.rule import rules_in
+from keepstep.core.stacks import Kind, Whose, waits_in, whose
+from keepstep.sources.dumps import read_flight_recorder
+
+SITE = "/venv/lib/python3.11/site-packages"
+DUMPS = Path(__file__).parents[1] / "data" / "flight_recorder"
+
+
+def py(path: str, function: str = "step", line: int = 10) -> Frame:
+    return Frame(function=function, file=path, line=line)
+
+
+def native(path: str, function: str = "fn") -> Frame:
+    return Frame(function=function, file=path, library=path.rpartition("/")[2])
+
+
+SLEEP = (native("/usr/lib/libc.so.6", "clock_nanosleep"), native("/usr/lib/libpython3.11.so.1.0", "time_sleep"))
+ALL_REDUCE = (
+    native("/usr/lib/libc.so.6", "__futex_abstimed_wait_common64"),
+    native(f"{SITE}/torch/lib/libtorch_cpu.so", "c10d::Work::wait(std::chrono::duration<long>)"),
+    py(f"{SITE}/torch/distributed/distributed_c10d.py", "all_reduce", 3252),
+)
+BARRIER = (*ALL_REDUCE[:2], py(f"{SITE}/torch/distributed/distributed_c10d.py", "barrier", 4000))
+LEAVING = (*ALL_REDUCE[:2], py(f"{SITE}/torch/distributed/distributed_c10d.py", "destroy_process_group", 2000))
+
+
+def of(fact: Fact, rank: int | None = None, line: int | None = None, source: str = "run.log") -> Evidence[Fact]:
+    who = Rank(index=rank) if rank is not None else None
+    return Evidence(fact=fact, origin=Origin(source=source, line=line), rank=who, quote="")
+
+
+def report(*items: Evidence[Fact]) -> Report:
+    found = diagnose(EvidenceSet(items=items), rules_in(keepstep.rules))
+    assert found.crashed == ()
+    return found
+
+
+def root(*items: Evidence[Fact]) -> Finding:
+    finding = report(*items).root
+    assert finding is not None
+    return finding
+
+
+# whose code
+
+
+@pytest.mark.parametrize(
+    ("frame", "owner"),
+    [
+        (py("/job/train.py"), Whose.USER),
+        (py(f"{SITE}/torch/nn/modules/module.py"), Whose.FRAMEWORK),
+        (py(f"{SITE}/pandas/io/parquet.py"), Whose.LIBRARY),
+        (py("/usr/lib/python3.11/threading.py"), Whose.PYTHON),
+        (py("<frozen importlib._bootstrap>"), Whose.PYTHON),
+        (py("/src/pytorch/torch/nn/parallel/distributed.py"), Whose.FRAMEWORK),
+        (native("/job/libmyops.so", "smooth"), Whose.USER),
+        (native("/job/build/my_ext.cpython-311-x86_64-linux-gnu.so"), Whose.USER),
+        (native(f"{SITE}/torch/lib/libtorch_cpu.so"), Whose.FRAMEWORK),
+        (native(f"{SITE}/nvidia/nccl/lib/libnccl.so.2"), Whose.FRAMEWORK),
+        (native(f"{SITE}/pyarrow/libarrow.so.1500"), Whose.LIBRARY),
+        (native("/usr/lib/x86_64-linux-gnu/libc.so.6", "strlen"), Whose.SYSTEM),
+        (native("/usr/bin/python3.11", "main"), Whose.PYTHON),
+        (Frame(function="tensorflow::Foo::Compute()", library=""), Whose.FRAMEWORK),
+    ],
+)
+def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
+    assert whose(frame) is owner
+
+
+@pytest.mark.parametrize(
+    ("frames", "kind"),
+    [
+        ((*ALL_REDUCE, py("/job/train.py")), Kind.COLLECTIVE),
+        ((*LEAVING, py("/job/train.py")), Kind.LEAVING),
+        ((*SLEEP, py("/job/train.py")), Kind.SLEEP),
+        ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), Kind.LOCK),
+        ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), Kind.INPUT),
+        ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), Kind.LEAVING),
+        ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), Kind.COLLECTIVE),
+    ],
+)
+def test_frames_tell_what_a_thread_waits_in(frames: tuple[Frame, ...], kind: Kind) -> None:
+    wait = waits_in(frames)
+    assert wait is not None and wait.kind is kind
+
+
+def test_what_lies_beyond_the_users_line_is_not_what_it_waits_for() -> None:
+    assert waits_in((py("/job/train.py", "compute"), *ALL_REDUCE)) is None
+
+
+# crashes
+
+
+def test_a_crash_in_the_users_library_is_the_users() -> None:
+    frames = (
+        native("/usr/lib/libc.so.6", "memcpy"),
+        native("/job/libmyops.so", "smooth"),
+        py("/job/train.py", "prepare", 3),
+    )
+    finding = root(of(FatalSignal(signal="SIGSEGV", pid=7, frames=frames), 2))
+    assert (finding.cause, finding.ranks, finding.confidence) == (Cause.USER_NATIVE_CRASH, (2,), Confidence.ESTABLISHED)
+    assert "smooth (libmyops.so)" in finding.title and "train.py:3" in finding.title
+
+
+def test_a_ctypes_call_belongs_to_the_line_that_made_it() -> None:
+    frames = (py("/usr/lib/python3.11/ctypes/__init__.py", "string_at", 519), py("/job/train.py", "step", 6))
+    finding = root(of(FatalSignal(signal="SIGSEGV", frames=frames), 1))
+    assert finding.cause is Cause.USER_NATIVE_CRASH
+    assert "train.py:6 in step" in finding.title
+
+
+def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
+    frames = (native(f"{SITE}/torch/lib/libtorch_cpu.so", "at::native::add"), py("/job/train.py", "step", 6))
+    finding = root(of(FatalSignal(signal="SIGSEGV", frames=frames), 1))
+    assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
+
+
+def test_a_segfault_without_frames_is_a_guess_that_names_the_rank() -> None:
+    finding = root(of(ProcessExited(reporter="torchrun", signal="SIGSEGV", rank=3, first=True)))
+    assert (finding.cause, finding.ranks, finding.confidence) == (
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        (3,),
+        Confidence.HYPOTHESIS,
+    )
+
+
+def test_an_unknown_extension_on_a_users_line_points_to_the_user() -> None:
+    struck = FatalSignal(
+        signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=("numpy.core._x", "torch._C", "my_ops")
+    )
+    assert root(of(struck, 0)).cause is Cause.USER_NATIVE_CRASH
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: Watchdog caught collective timeout",
+        "Terminating process because the JAX distributed service detected fatal errors",
+        "gloo::IoException: Connection closed by peer",
+    ],
+)
+def test_an_abort_that_only_echoes_another_rank_is_no_crash(what: str) -> None:
+    found = report(of(NativeAbort(what=what), 1, 10), of(FatalSignal(signal="SIGABRT"), 1, 12))
+    assert not [f for f in found.findings if f.cause in (Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH)]
+
+
+def test_a_crash_after_an_exception_of_the_same_rank_is_its_end_not_its_cause() -> None:
+    raised = ExceptionRaised(type="ValueError", message="bad label", frames=(py("/job/train.py"),))
+    found = report(of(raised, 1, 5), of(ProcessExited(reporter="shell", signal="SIGSEGV"), 1, 9))
+    assert found.root is not None and found.root.cause is Cause.USER_CODE_EXCEPTION
+
+
+def test_the_same_crash_on_several_ranks_is_one_finding() -> None:
+    frames = (native(f"{SITE}/torch/lib/libtorch_cpu.so", "at::native::add"),)
+    found = report(*(of(FatalSignal(signal="SIGSEGV", frames=frames), n) for n in range(3)))
+    mine = [f for f in found.findings if f.cause is Cause.FRAMEWORK_BUG_SEGFAULT]
+    assert [f.ranks for f in mine] == [(0, 1, 2)]
+
+
+# live
+
+
+def live(rank: int, *frames: Frame, world: int = 2, **seen: object) -> list[Evidence[Fact]]:
+    values = {
+        "state": "S",
+        "still": True,
+        "switches": 0,
+        "cpu_s": 0.0,
+        "watched_s": 4.2,
+        "job": "h:1",
+        "world": world,
+        **seen,
+    }
+    pid = 100 + rank
+    source = f"pid {pid}"
+    process = ProcessSeen(pid=pid, command="python train.py", **values)  # type: ignore[arg-type]
+    items: list[Fact] = [process]
+    if frames:
+        items.append(StackDump(frames=frames, pid=pid, current=True, living=True))
+    return [of(fact, rank, source=source) for fact in items]
+
+
+TRAIN = py("/job/train.py", "step", 22)
+
+
+def test_the_rank_that_sleeps_while_the_others_wait_is_named() -> None:
+    items = [
+        *live(0, *ALL_REDUCE, TRAIN, world=3),
+        *live(1, *SLEEP, TRAIN, world=3),
+        *live(2, *ALL_REDUCE, TRAIN, world=3),
+    ]
+    found = report(*items)
+    assert found.verdict is Verdict.HUNG
+    assert found.root is not None
+    assert (found.root.cause, found.root.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
+    assert found.root.confidence is Confidence.ESTABLISHED
+    assert "time.sleep at train.py:22" in found.root.title and "ranks 0 and 2 waited in all_reduce" in found.root.title
+
+
+def test_ranks_that_wait_for_their_device_wait_for_the_rank_that_is_held_up() -> None:
+    device = native("/usr/lib/libcuda.so.1", "cuStreamSynchronize")
+    finding = root(*live(0, device, TRAIN, cpu_s=4.1), *live(1, *SLEEP, TRAIN))
+    assert (finding.ranks, finding.confidence) == ((1,), Confidence.SUPPORTED)
+
+
+def test_ranks_that_all_wait_for_their_devices_are_in_a_long_step() -> None:
+    device = native("/usr/lib/libcuda.so.1", "cuStreamSynchronize")
+    assert report(*live(0, device, TRAIN), *live(1, device, TRAIN)).findings == ()
+
+
+def test_a_stopped_rank_is_named_with_the_way_to_free_it() -> None:
+    finding = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, TRAIN, state="T"))
+    assert (finding.ranks, finding.confidence) == ((1,), Confidence.ESTABLISHED)
+    assert "SIGSTOP" in finding.title
+    assert finding.fixes[0].command == "kill -CONT 101"
+
+
+def test_a_rank_in_uninterruptible_io_is_named() -> None:
+    finding = root(
+        *live(0, *ALL_REDUCE, TRAIN), *live(1, py("/job/train.py", "load"), state="D", waits_in="nfs_wait_bit")
+    )
+    assert finding.ranks == (1,)
+    assert "nfs_wait_bit" in finding.title
+
+
+def test_ranks_in_different_collectives_are_a_mismatch() -> None:
+    finding = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, *BARRIER, py("/job/train.py", "save", 40)))
+    assert finding.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+    assert "all_reduce at train.py:22" in finding.title and "barrier at train.py:40" in finding.title
+
+
+def test_a_rank_that_already_leaves_has_made_fewer_steps() -> None:
+    finding = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, *LEAVING, py("/job/train.py", "main", 50)))
+    assert (finding.cause, finding.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
+
+
+def test_a_rank_without_a_process_is_missed() -> None:
+    finding = root(*live(0, *ALL_REDUCE, TRAIN, world=3), *live(1, *ALL_REDUCE, TRAIN, world=3))
+    assert (finding.ranks, finding.confidence) == ((2,), Confidence.HYPOTHESIS)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "odd"),
+    [
+        ({}, {"still": False}),
+        ({"still": False}, {}),
+        ({}, {"cpu_s": 4.0, "switches": 40}),
+        ({"switches": 900, "cpu_s": 1.0}, {"switches": 800}),
+        ({"still": None}, {"still": None}),
+    ],
+)
+def test_a_job_that_moves_is_not_called_hung(waiting: dict[str, object], odd: dict[str, object]) -> None:
+    found = report(*live(0, *ALL_REDUCE, TRAIN, **waiting), *live(1, *SLEEP, TRAIN, **odd))
+    assert found.findings == ()
+
+
+def test_processes_of_different_jobs_are_not_compared() -> None:
+    assert (
+        report(*live(0, *ALL_REDUCE, TRAIN, world=1, job="a"), *live(1, *SLEEP, TRAIN, world=1, job="b")).findings == ()
+    )
+
+
+# flight recorder
+
+
+def dumps(folder: str, *ranks: int) -> list[Evidence[Fact]]:
+    items: list[Evidence[Fact]] = []
+    for rank in ranks or (0, 1):
+        name = f"comm_lib_trace_rank_{rank}"
+        found, coverage = read_flight_recorder(DUMPS / folder / name, name, None)
+        assert coverage[0].state.value == "checked"
+        items += found
+    return items
+
+
+def test_a_real_stuck_pair_shows_who_is_behind() -> None:
+    finding = root(*dumps("behind"))
+    assert (finding.cause, finding.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
+    assert "all_reduce #6" in finding.title
+
+
+def test_a_real_mismatched_pair_shows_both_operations() -> None:
+    finding = root(*dumps("mismatch"))
+    assert finding.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+    assert "all_reduce" in finding.title and "broadcast" in finding.title
+
+
+def test_real_different_sizes_show_both_sizes() -> None:
+    finding = root(*dumps("size"))
+    assert finding.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+    assert "[[4]]" in finding.title and "[[6]]" in finding.title
+
+
+def test_a_dump_that_is_missing_is_told_as_a_guess() -> None:
+    finding = root(*dumps("behind", 0))
+    assert (finding.ranks, finding.confidence) == ((1,), Confidence.HYPOTHESIS)
+
+
+def entry(rank: int, seq: int, op: str = "all_reduce", group: str = "0", **values: object) -> Evidence[Fact]:
+    return of(RecordedCollective(group=group, seq=seq, op=op, **{"state": "completed", **values}), rank)  # type: ignore[arg-type]
+
+
+def test_finished_dumps_of_a_healthy_run_give_nothing() -> None:
+    assert report(*(entry(r, n) for r in range(2) for n in range(5)), entry(0, 5)).findings == ()
+
+
+def test_a_rank_that_waits_in_another_group_is_not_the_one_to_blame() -> None:
+    items = [entry(0, 7, state="started", members=(0, 1)), entry(1, 6, members=(0, 1))]
+    items += [entry(1, 3, group="tp", state="started", members=(1, 2)), entry(2, 2, group="tp", members=(1, 2))]
+    assert root(*items).ranks == (2,)
+
+
+def test_operations_whose_sizes_may_differ_are_not_compared_by_size() -> None:
+    items = [entry(r, 1, "all_to_all_single", sizes=f"[[{r}]]", state="started") for r in range(2)]
+    assert report(*items).findings == ()

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causes between ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
+
+
+def findings(folder: Path, text: str) -> tuple[Finding, ...]:
+    (folder / "run.log").write_text(text)
+    return explain_paths([folder]).report.findings
+
+
+def root(folder: Path, text: str) -> Finding:
+    return findings(folder, text)[0]
+
+
+def timeout(rank: int, seq: int, op: str = "ALLREDUCE", numel: int = 64) -> str:
+    return (
+        f"[rank{rank}]:[E901 08:12:24.549 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation "
+        f"timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for "
+        "600371 milliseconds before timing out.\n"
+    )
+
+
+def status(rank: int, enqueued: int, completed: int, group: str = "0(default_pg)") -> str:
+    return (
+        f"[rank{rank}]:[E901 08:12:25.549 ProcessGroupNCCL.cpp:2303] [PG ID 0 PG GUID {group} Rank {rank}]  failure "
+        f"detected by watchdog at work sequence id: 1 PG status: last enqueued work: {enqueued}, "
+        f"last completed work: {completed}\n"
+    )
+
+
+def test_different_sizes_at_one_sequence_number_are_a_mismatch_of_the_odd_rank(tmp_path):
+    found = root(tmp_path, timeout(0, 7) + timeout(1, 7, numel=9) + timeout(2, 7) + timeout(3, 7))
+    assert found.cause.value == "sync.collective_mismatch"
+    assert found.ranks == (1,)
+
+
+def test_of_two_that_differ_the_one_that_is_behind_is_named(tmp_path):
+    text = timeout(3, 7) + status(3, 8, 6) + timeout(2, 7, numel=9) + status(2, 7, 6)
+    found = root(tmp_path, text)
+    assert found.cause.value == "sync.collective_mismatch"
+    assert found.ranks == (2,)
+
+
+def test_equal_numbers_of_different_groups_are_not_compared(tmp_path):
+    text = (
+        timeout(0, 7, "ALLREDUCE") + status(0, 7, 6, "1") + timeout(1, 7, "BROADCAST") + status(1, 7, 6, "2")
+    )
+    assert root(tmp_path, text).cause.value == "sync.deadlock_or_hang_waiting_rank"
+
+
+def test_sizes_of_sends_may_differ(tmp_path):
+    found = root(tmp_path, timeout(0, 7, "SEND", 5) + timeout(1, 7, "SEND", 6))
+    assert found.cause.value == "sync.deadlock_or_hang_waiting_rank"
+
+
+def test_the_rank_that_did_not_time_out_is_the_one_waited_for(tmp_path):
+    found = root(tmp_path, timeout(0, 7) + timeout(1, 7) + timeout(3, 7))
+    assert found.cause.value == "sync.deadlock_or_hang_waiting_rank"
+    assert found.ranks == (2,)
+
+
+def test_the_rank_that_only_heard_of_the_time_out_is_named(tmp_path):
+    heard = "[rank1]:[E1 ProcessGroupNCCL.cpp:1806] [PG ID 0 PG GUID 0(default_pg) Rank 1] Observed flight recorder dump signal from another rank via TCPStore.\n"
+    assert root(tmp_path, timeout(0, 7) + heard + timeout(2, 7)).ranks == (1,)
+
+
+def test_the_rank_whose_last_collective_is_behind_is_named(tmp_path):
+    text = timeout(0, 7) + status(0, 9, 6) + timeout(1, 7) + status(1, 9, 6) + status(4, 6, 6)
+    assert root(tmp_path, text).ranks == (4,)
+
+
+def test_a_rank_within_a_group_is_not_taken_for_a_global_one(tmp_path):
+    text = timeout(9, 7).replace("[Rank 9]", "[Rank 1]") + timeout(8, 7).replace("[Rank 8]", "[Rank 0]")
+    assert "ranks 8 and 9" in root(tmp_path, text).title
+
+
+def test_a_barrier_that_names_ranks_is_believed(tmp_path):
+    found = root(tmp_path, "RuntimeError: [Rank 0]: Rank 1 failed to pass monitoredBarrier in 30000 ms\n")
+    assert found.cause.value == "sync.deadlock_or_hang_waiting_rank"
+    assert found.ranks == (1,)
+
+
+def test_a_time_out_is_a_symptom_of_another_ranks_exception(tmp_path):
+    text = timeout(0, 7) + (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/srv/train.py", line 5, in main\n[rank1]:     batch["labels"]\n'
+        "[rank1]: KeyError: 'labels'\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "user.code_exception"
+    assert found.ranks == (1,)
+
+
+def test_parameters_without_gradient_are_named(tmp_path):
+    text = (
+        "[rank0]: RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.\n"
+        "[rank0]: Parameters which did not receive grad for rank 0: head.weight\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "sync.unused_parameters"
+    assert "head.weight" in found.title
+
+
+def test_models_that_differ_are_a_desync(tmp_path):
+    text = "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent 3 params.\n"
+    assert root(tmp_path, text).cause.value == "sync.replica_desync"
+
+
+def test_a_folder_that_another_rank_made_first_is_a_race(tmp_path):
+    text = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/srv/train.py", line 5, in main\n[rank1]:     os.makedirs(out)\n'
+        '[rank1]:   File "/usr/lib/python3.11/os.py", line 225, in makedirs\n[rank1]:     mkdir(name, mode)\n'
+        "[rank1]: FileExistsError: [Errno 17] File exists: '/srv/out'\n"
+    )
+    found = root(tmp_path, text)
+    assert found.cause.value == "sync.race_on_shared_state"
+    assert found.ranks == (1,)
+
+
+def test_a_fork_that_was_only_warned_of_gives_nothing(tmp_path):
+    line = "RuntimeWarning: os.fork() was called. os.fork() is incompatible with multithreaded code, and JAX is multithreaded\n"
+    assert findings(tmp_path, line) == ()

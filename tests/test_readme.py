@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the README shows is what keepstep prints, and what it links to is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.readme_report import BLOCK, README, readme
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/your-own-rules.md")
+
+
+def test_the_report_in_the_readme_is_what_keepstep_prints_now() -> None:
+    pytest.importorskip("hyperscan")  # without it the report says so, in one line more
+    text = README.read_text()
+    assert BLOCK.search(text)
+    assert readme() == text, "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    path = ROOT / page
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text())
+    assert not [link for link in links if not (path.parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    named = re.findall(
+        r"`((?:src|tests|docs|core|parse|rules|sources|lab)/[\w/.]+\.(?:py|md|svg))`", (ROOT / page).read_text()
+    )
+    places = (ROOT, ROOT / "src" / "keepstep")
+    assert not [name for name in named if not any((place / name).exists() for place in places)]
