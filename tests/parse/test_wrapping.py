@@ -22,3 +22,9 @@ def test_prose_of_varying_width_is_left_alone():
 def test_tables_and_boxes_are_left_alone():
     text = b"\n".join([b"+" + b"-" * 78 + b"+", b"|" + b" x" * 39 + b"|"] * 5)
     assert Unwrapped(text).text == text
+
+
+def test_log_lines_of_equal_length_stay_apart():
+    lines = [f"[E ProcessGroupNCCL.cpp:475] [Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(x)" for n in range(5)]
+    text = "\n".join(lines).encode()
+    assert Unwrapped(text).text == text

@@ -26,7 +26,8 @@ from keepstep.core.finding import Confidence, Finding
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
 from keepstep.core.rule import rules_in
-from keepstep.core.stacks import Kind, Whose, waits_in, whose
+from keepstep.core.stacks import Whose, whose
+from keepstep.core.waits import Kind, waits_in
 from keepstep.sources.dumps import read_flight_recorder
 
 SITE = "/venv/lib/python3.11/site-packages"

@@ -34,7 +34,8 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
         owner = owners[log.name]
         for sighting in log.sightings:
             rank = numbering.rank(sighting.writer, owner, one_host)
-            origin = Origin(source=log.name, line=sighting.line, stream=sighting.writer.key)
+            own = sighting.writer.rank is not None and sighting.writer.rank == owner.rank
+            origin = Origin(source=log.name, line=sighting.line, stream="" if own else sighting.writer.key)
             evidence.append(
                 Evidence(fact=sighting.fact, origin=origin, rank=rank, at=sighting.at, quote=sighting.quote)
             )

@@ -15,7 +15,7 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSe
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
-from keepstep.core.stacks import Kind, waits_in
+from keepstep.core.waits import Kind, waits_in
 from keepstep.sources import processes, stacks
 from keepstep.sources.processes import Reading, Training
 from keepstep.sources.stacks import Stacks

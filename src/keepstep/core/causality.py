@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing
 
 CLEARLY_EARLIER_S = 2.0
@@ -51,10 +53,10 @@ def _root(seen: EvidenceSet, fatal: list[Finding]) -> Finding:
 
 
 def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
-    """The rank of a root cause whose own lines name none: the first that is said, or seen, to have failed.
+    """The rank of a root cause whose own lines name none.
 
-    Kernels, drivers and native libraries print without any rank; the failure that they
-    bring about is printed by its process, usually just below.
+    Kernels, drivers and native libraries print without any rank. Asked in turn: whom the launcher calls the
+    first to fail; the only one that failed; the one that failed just below the words; whom the others miss.
     """
     first = {e.fact.rank for e in seen.all(ProcessExited) if e.fact.first and e.fact.rank is not None}
     if len(first) == 1:
@@ -73,16 +75,32 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         below = [e for e in below if 0 <= (e.origin.line or 0) - (piece.origin.line or 0) <= NEXT_LINES]
         if below and below[0].who is not None:
             return (below[0].who,)
-    return ()
+    return _missed(seen)
+
+
+def _missed(seen: EvidenceSet) -> tuple[int, ...]:
+    """The one rank that the others name as gone, or the only one that did not complain of others."""
+    named = {e.fact.peer_rank for e in seen.all(PeerLost) if e.fact.peer_rank is not None}
+    named |= {rank for e in seen.all(RanksMissing) for rank in e.fact.missing}
+    if len(named) == 1:
+        return tuple(named)
+    waited: set[int] = set()
+    for kind in (CollectiveTimeout, PeerLost):
+        waited |= {e.who for e in seen.all(kind) if e.who is not None}
+    world = set(range(max(seen.world_size or 0, max(waited, default=-1) + 1)))
+    silent = world - waited
+    return tuple(silent) if len(silent) == 1 and len(waited) >= 2 else ()
 
 
 def _explains(one: Finding, other: Finding) -> bool:
     return other.cause in one.explains and one.cause is not other.cause and not _precedes(other, one, by=600.0)
 
 
-def _key(seen: EvidenceSet, finding: Finding) -> tuple[int, bool, int]:
+def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
+    """A mechanism that is only a hypothesis stands behind an exception that is seen, before a mere symptom."""
     first = min((seen.position.get(id(e), 0) for e in finding.evidence), default=0)
-    return (finding.standing.value, finding.confidence is Confidence.HYPOTHESIS, first)
+    doubt = 1.5 if finding.confidence is Confidence.HYPOTHESIS else 0.0
+    return (finding.standing.value + doubt, first)
 
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:

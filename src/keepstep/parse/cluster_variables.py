@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a process is: rank variables, arguments and world sizes, in the words of every launcher and framework."""
+"""Who a process is: rank variables, arguments and world sizes, in everybody's words."""
 
 from __future__ import annotations
 

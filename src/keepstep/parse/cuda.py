@@ -9,31 +9,8 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.environment import CudaMismatch, VersionSeen
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted, HostAllocationFailed
+from keepstep.core.facts.resource import Contention
 from keepstep.parse.signature import signature
-
-_SIZE = r"[\d.,]+ ?(?:[KMGT]i?B?|[kmgt]?[Bb]ytes|B)\b"
-
-
-def _tensor_oom(match: re.Match[str]) -> Fact:
-    """TensorFlow's line names the allocator: a CPU one is the host's memory, not the device's."""
-    place = match["place"] or ""
-    what = f"tensor {match['shape']}" if match["shape"] else None
-    if re.search(r"device:CPU|by allocator (?:mkl)?cpu", place):
-        return HostAllocationFailed(requested=what)
-    if "TPU" in place:
-        return DeviceMemoryExhausted(kind="tpu", requested=what)
-    device = re.search(r"(GPU:\d+|GPU_\d+)", place)
-    return DeviceMemoryExhausted(requested=what, device=device[1] if device else None)
-
-
-def _bfc(match: re.Match[str]) -> Fact | None:
-    """TensorFlow's allocator also says this where it then goes on with less."""
-    if "not a failure" in match.string:
-        return None
-    if not match["allocator"].lower().startswith("gpu"):
-        return HostAllocationFailed(requested=match["requested"])
-    return DeviceMemoryExhausted(device=match["allocator"], requested=match["requested"], fatal=False)
 
 
 def _assert(match: re.Match[str]) -> Fact:
@@ -49,100 +26,6 @@ _INDEX_CHECK = re.compile(
     r"|self_dim_size"
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds"
-)
-
-_OOM = (
-    # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
-    signature(
-        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+"
-        r" ?[KMGT]?i?B))?"
-        r"(?: \(GPU (?P<device>\d+);|[^\n]{0,20}?GPU (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+"
-        r" ?[KMGT]i?B) total capacity)?",
-        lambda m: DeviceMemoryExhausted(
-            requested=m["requested"],
-            device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
-            capacity=m["capacity"],
-        ),
-        anchors=("out of memory. ", "out of memory."),
-    ),
-    signature(r"torch\.(?:cuda\.)?OutOfMemoryError", DeviceMemoryExhausted),
-    signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
-    signature(r"CUDA error: out of memory", DeviceMemoryExhausted),
-    signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
-    signature(
-        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
-        DeviceMemoryExhausted,
-        anchors=("'out of memory'", "cudaErrorMemoryAllocation"),
-    ),
-    signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
-    signature(
-        r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
-        DeviceMemoryExhausted,
-        anchors=("failed: out of memory", "failed out of memory", "out of memory"),
-    ),
-    signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
-    signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
-    signature(r"CudaCheck(?:Error)?\(\) failed[^\n]{0,60}out of memory", DeviceMemoryExhausted),
-    signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
-    signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
-    signature(
-        r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})",
-        _tensor_oom,
-    ),
-    signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
-    signature(
-        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
-        r" ?[KMGT]?i?B)",
-        _bfc,
-    ),
-    signature(
-        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate"
-        r" (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
-        DeviceMemoryExhausted,
-        anchors=("Out of memory while trying to allocate",),
-    ),
-    signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
-    signature(
-        r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA"
-        r"|HIP)_ERROR_OUT_OF_MEMORY",
-        lambda m: DeviceMemoryExhausted(requested=m["requested"], fatal=False),
-    ),
-    signature(
-        r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
-        DeviceMemoryExhausted,
-    ),
-    # handles that cannot be made: the workspace did not fit any more
-    signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
-    signature(
-        r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(
-        r"failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(r"CUDNN_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
-    signature(
-        r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR when calling `?cusolverDnCreate)",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(
-        r"Unable to find a valid cuDNN algorithm to run convolution",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(
-        r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(
-        r"Failed to get convolution algorithm\. This is probably because cuDNN failed to initialize",
-        lambda m: DeviceMemoryExhausted(fatal=False),
-    ),
-    signature(
-        r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
-        DeviceMemoryExhausted,
-        anchors=("Failed to CUDA ",),
-    ),
 )
 
 _MISMATCH = (
@@ -588,4 +471,4 @@ _VERSIONS = (
     ),
 )
 
-SIGNATURES = _OOM + _MISMATCH + _BUSY + _FAULT + _PEER + _VERSIONS
+SIGNATURES = _MISMATCH + _BUSY + _FAULT + _PEER + _VERSIONS

@@ -17,7 +17,9 @@ from keepstep.core.facts.network import (
 )
 from keepstep.parse.signature import signature
 
-_ADDRESS = re.compile(r"ipv[46]:(?:%5B)?(?P<peer>[\w.:\[\]%\-]+?\d)(?=[\"',:; }]|$)")
+_ADDRESS = re.compile(
+    r"(?:ipv4:(?=\d)|ipv6:)(?P<peer>(?:[\d.]{7,15}|[\w%:\[\]]{2,60}?)(?::\d{2,5})?)(?=: |[\"',; }]|$)"
+)
 _LOGGED = re.compile(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
 
 

@@ -34,7 +34,8 @@ SIGNATURES = (
     ),
     signature(
         _LIBRARY
-        + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class|file too short"
+        + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class"
+        r"|file too short"
         r"|cannot allocate memory in static TLS block)",
         lambda m: (
             LibraryMissing(name=m["name"].rpartition("/")[2])

@@ -45,8 +45,8 @@ QUOTE = 400
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LOGGER = re.compile(
-    r"Exception ignored in|(?<![A-Za-z])(?:ERROR|CRITICAL)(?![A-Za-z])"
-    r"|(?<![A-Za-z])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
+    r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
+    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
 )
 
 

@@ -37,7 +37,8 @@ def _series(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     if rises >= 0.9 * (len(values) - 1) and values[-1] > 1.08 * half:
         unit = match["unit"] or ""
         yield MemoryGrew(
-            detail=f"{match['what']} rose from {values[0]:g} {unit} to {values[-1]:g} {unit} over {len(values)} readings"
+            detail=f"{match['what']} rose from {values[0]:g} {unit} to {values[-1]:g} {unit}"
+            f" over {len(values)} readings"
         )
 
 

@@ -28,7 +28,7 @@ NOBODY = Writer()
 
 _STRONG = (
     # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]:
-    re.compile(r"\[(?P<role>rank|default|trainer|worker|node|agent)[ :]?\s?(?P<rank>\d+)\]:? ?"),
+    re.compile(r"\[(?:rank[ :]? ?|(?:default|trainer|worker|node|agent) ?)(?P<rank>\d{1,5})\]:? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
     re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
     # horovodrun with gloo: [0]<stderr>:
@@ -55,7 +55,7 @@ _WEAK = (
     # stern: "pod-name container text"
     re.compile(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?=\S)"),
     # pdsh, clush, ansible-like: "node-3: text"
-    re.compile(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*): ?"),
+    re.compile(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*):(?: |$)"),
 )
 
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
@@ -96,9 +96,8 @@ class Prefixes:
         if "NCCL" in text:
             match = _NCCL.search(text)
             if match:
-                key = writer.key or f"{match['node']}:{match['pid']}"
                 writer = Writer(
-                    key=key,
+                    key=writer.key,
                     rank=writer.rank,
                     local=writer.local if writer.local is not None else int(match["device"]),
                     role=writer.role,

@@ -20,7 +20,7 @@ _NOT_TRAINING = re.compile(
     r"|Upload\w*|Reading|Building|Converting|shards|B/s|tokenizer)\b[^|]{0,80}\d+ ?%?\|"
 )
 _FAILURE = re.compile(
-    r"\b\w*(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
+    r"slurmstepd|\bCANCELLED\b|\b\w*(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
 )
 _ALONG = re.compile(
     r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b"

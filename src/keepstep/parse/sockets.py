@@ -74,7 +74,8 @@ _HOSTS = (
     re.compile(r"unable to resolve (?:host )?(?:address )?[\"'‘](?P<host>[\w.\-]+)"),
     re.compile(r"(?:ssh|ping|nc|getent|mpirun|horovodrun): (?P<host>[\w.\-]+): "),
     re.compile(
-        r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])(?P<host>[\w\-]+(?:\.[\w\-]+)*)"
+        r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])"
+        r"(?P<host>[\w\-]+(?:\.[\w\-]+)*)"
         r"[\"']?[ ,:]",
         re.I,
     ),

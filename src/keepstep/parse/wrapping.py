@@ -15,6 +15,13 @@ SHARE = 0.15
 _DRAWN = re.compile(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
 
 
+# how a new line of a log begins: lines of equal length that stand under each other are not one broken line
+_BEGINS_ANEW = re.compile(
+    rb"\s*(?:\[|\(\w+ pid=|\d{4}[-/]\d\d|[IWEF]\d{4}|\d{1,4}: |Traceback|File \"|[\w.\-]+:\d+:\d+ \[|[A-Z][a-z]{2} +\d+ \d\d:|"
+    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|\$ )"
+)
+
+
 class Unwrapped:
     """The joined text, and the line numbers that it had before."""
 
@@ -36,7 +43,8 @@ class Unwrapped:
             length += len(line)
             if number + 1 == len(lines):
                 break
-            if _width(line) == width and not _DRAWN.search(line) and lines[number + 1].strip():
+            after = lines[number + 1]
+            if _width(line) == width and not _DRAWN.search(line) and after.strip() and not _BEGINS_ANEW.match(after):
                 self._joins.append(length)
             else:
                 out.append(b"\n")

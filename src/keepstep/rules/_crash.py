@@ -13,7 +13,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import VersionSeen
-from keepstep.core.facts.network import AddressMap, InterfaceUsed, PeerLost
+from keepstep.core.facts.network import AddressMap, InterfaceUsed, PeerLost, RdmaTrouble
 from keepstep.core.facts.process import (
     CoreDump,
     ExceptionRaised,
@@ -215,8 +215,12 @@ def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | No
             same = _stream(earlier) in streams and (earlier.who == crash.rank or crash.rank is None)
             if same and seen.position[id(earlier)] < first and not getattr(earlier.fact, "logged", False):
                 return Standing.SYMPTOM
-    bare = not crash.frames and not crash.what and not crash.library
-    return Standing.EXCEPTION if bare and blamed.confidence is Confidence.HYPOTHESIS else None
+    if crash.frames or crash.library or blamed.confidence is not Confidence.HYPOTHESIS:
+        return None
+    gave_up = bool(crash.what) or crash.signal == "SIGABRT"
+    if gave_up and (seen.all(CollectiveTimeout) or seen.all(RdmaTrouble)):
+        return Standing.SYMPTOM
+    return None if crash.what else Standing.EXCEPTION
 
 
 def grouped(found: list[tuple[Crash, Blame]]) -> Iterator[tuple[list[Crash], Blame]]:

@@ -11,7 +11,15 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import VersionSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, InterfaceUsed, PeerLost, RendezvousTimeout
-from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited, StackDump, TerminationRequested
+from keepstep.core.facts.process import (
+    ExceptionRaised,
+    FatalSignal,
+    Frame,
+    NativeAbort,
+    ProcessExited,
+    StackDump,
+    TerminationRequested,
+)
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 
@@ -30,6 +38,8 @@ _SAY_NOTHING_OF_A_CAUSE = (
     AddressMap,
     StackDump,
     CollectiveProgress,
+    FatalSignal,
+    NativeAbort,
 )
 
 _SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)

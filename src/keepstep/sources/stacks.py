@@ -22,7 +22,8 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame, StackDump
 from keepstep.core.identity import Rank
-from keepstep.core.stacks import base_name, innermost_user, place, waits_in
+from keepstep.core.stacks import base_name, innermost_user, place
+from keepstep.core.waits import waits_in
 
 _CHILD = Path(__file__).with_name("pystack_child.py")
 LIVE_LIMIT_S = 15.0

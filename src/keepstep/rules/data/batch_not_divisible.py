@@ -66,7 +66,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     if empty:
         yield Found(
             title=f"{who(empty)} got a batch with too few rows or none",
-            because="a last, smaller batch that does not divide by the replicas leaves one of them without rows",
+            because="a smaller last batch that does not divide leaves a replica without rows",
             evidence=empty,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -83,7 +83,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
         ):
             yield Found(
                 title=f"the run broke off on the last step of an epoch ({last.fact.step} of {last.fact.of})",
-                because="the receive was cancelled with the last batch, which is most often the one that does not divide",
+                because="it was cancelled with the last batch, most often the one that does not divide",
                 evidence=(last, each),
                 confidence=Confidence.HYPOTHESIS,
                 standing=Standing.SYMPTOM,

@@ -46,7 +46,7 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         return
     first = found[0].fact
     yield Found(
-        title=f"{who(found)} mixed types that do not fit: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
+        title=f"{who(found)} mixed types: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
         because="the operation refused operands of two types",
         evidence=found,
         fixes=(

@@ -17,10 +17,12 @@ from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
 _FRAMEWORK = re.compile(
-    r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension|libjax|libmxnet"
+    r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension"
+    r"|libjax|libmxnet"
 )
 _SYSTEM = re.compile(
-    r"^(?:lib(?:c|m|dl|pthread|rt|gcc_s|stdc\+\+|python[\d.m]*|gomp|ld|mpi\w*|open-\w+|cuda|nccl|util|resolv|ucp|ucs|uct)"
+    r"^(?:lib(?:c|m|dl|pthread|rt|gcc_s|stdc\+\+|python[\d.m]*|gomp|ld|mpi\w*|open-\w+|cuda|nccl|util|resolv"
+    r"|ucp|ucs|uct)"
     r"(?:-[\d.]+)?\.so|ld-linux|python[\d.]*$|\[vdso\]|mca_)"
 )
 
@@ -41,14 +43,14 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
 
     ## What it looks like
     `undefined symbol`, `version GLIBCXX_3.4.29 not found`, `numpy.dtype size changed`, `Descriptors cannot be
-    created directly`, `Illegal instruction`, or a segmentation fault in an extension that the framework calls.
+    created directly`, `Illegal instruction`, or a crash in an extension that the framework calls.
 
     ## Why it happens
-    An extension was compiled against another version, compiler or C++ ABI of the framework than the one that is
+    An extension was compiled against another version, compiler or C++ ABI of the framework than is
     installed; or the wheel was built for newer CPUs (AVX) than one node has.
 
     ## How we know
-    The loader or the module says so; SIGILL is given for unknown instructions. A segmentation fault counts where
+    The loader or the module says so; SIGILL is given for unknown instructions. A crash counts where
     the innermost frame is an extension's and its caller is the framework.
 
     ## What to do
@@ -73,7 +75,8 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
     if cpu or illegal:
         detail = next((e.fact.detail for e in cpu if e.fact.detail), None)
         yield Found(
-            title=f"{who((*cpu, *illegal))} used instructions that its CPU lacks{f' ({detail})' if detail else ''}",
+            title=f"{who((*cpu, *illegal))} used instructions that its CPU lacks"
+            + (f" ({detail})" if detail else ""),
             because="the binary was built for a newer CPU than this host has"
             if cpu
             else "the CPU refused an instruction (SIGILL): the binary was built for another CPU",
@@ -93,8 +96,8 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
     if crossed and not symbols:
         library = _extension(crossed[0].fact)
         yield Found(
-            title=f"{who(tuple(crossed))} crashed in {library}, called by the framework: its build does not fit",
-            because=f"{library} was, most likely, compiled against another version or compiler than the framework",
+            title=f"{who(tuple(crossed))} crashed in {library}, called by the framework: they do not fit",
+            because=f"{library} was, most likely, compiled against another version or compiler",
             evidence=tuple(crossed),
             confidence=Confidence.SUPPORTED,
             fixes=_REBUILD,
@@ -122,6 +125,8 @@ def _extension(fact: FatalSignal) -> str | None:
     if re.search(r"/(?:tensorflow|torch|jaxlib)/", own[0].file or "") and "horovod" not in (
         own[0].file or ""
     ):
+        return None
+    if own[0].file and not re.search(r"(?:site|dist)-packages/", own[0].file):
         return None
     for frame in own[1:12]:
         if frame.library and _FRAMEWORK.search(frame.library):

@@ -66,7 +66,7 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="see the driver and the newest CUDA it supports, on every node", command="nvidia-smi"),
             Fix(
                 do="see what the framework was built for",
-                command="python -c 'import torch; print(torch.__version__, torch.version.cuda, torch.cuda.get_arch_list())'",
+                command="python -c 'import torch as t; print(t.__version__, t.version.cuda, t.cuda.get_arch_list())'",
             ),
             Fix(
                 do="install the framework's build that fits the driver, or update the driver",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
@@ -20,10 +20,12 @@ from keepstep.core.facts.process import (
 )
 from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed, OomKilled
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.core.facts.training import Phase, PhaseSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
+LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
 _ENDING = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
 _FAILURES: tuple[type[Fact], ...] = (
@@ -100,7 +102,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     asked = [
         e
         for e in seen.all(TerminationRequested)
-        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not seen.survived(e)
+        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not _outlived(seen, e)
     ]
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
@@ -132,6 +134,16 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
                 standing=Standing.SYMPTOM,
                 fixes=_FIXES,
             )
+
+
+def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
+    """Whether the process finished, or still wrote long after: steps within the time of grace prove nothing."""
+    phases = seen.near(asked, PhaseSeen, after=TO_THE_END)
+    if any(e.fact.phase is Phase.FINISHED for e in phases):
+        return True
+    key = (asked.origin.source, asked.origin.stream)
+    ends = [e.at for e in seen.all(StreamEnded) if (e.origin.source, e.origin.stream) == key and e.at is not None]
+    return asked.at is not None and bool(ends) and max(ends) - asked.at > LONGEST_GRACE_S
 
 
 def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:

@@ -53,7 +53,7 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     yield Found(
         title=f"{who(evidence)} ran out of GPU memory{detail}",
         because=(
-            f"an allocation{f' of {asked}' if asked else ''} did not fit into the memory of {device or 'its GPU'}"
+            f"an allocation{f' of {asked}' if asked else ''} did not fit into {device or 'its GPU'}"
             if sure
             else "a CUDA library could not get what it needs, which is mostly a lack of device memory"
         ),

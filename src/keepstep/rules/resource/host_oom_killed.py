@@ -34,9 +34,7 @@ _FIXES = (
         command="dmesg -T | grep -iE 'oom|out of memory|killed process'",
     ),
     Fix(do="see the memory limit of the container or job", command="cat /sys/fs/cgroup/memory.max"),
-    Fix(
-        do="use fewer loader workers, less prefetching, and memory-map data instead of holding it in each process"
-    ),
+    Fix(do="use fewer loader workers, less prefetching, and memory-map data instead of copying it"),
     Fix(
         do="ask the scheduler for more memory (`--mem` of Slurm, `resources.limits.memory` of Kubernetes)",
         safety=Safety.NEEDS_OWNER,
@@ -106,7 +104,7 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     if workers and not shm:
         yield Found(
             title=f"a data-loader worker of {_name(ranks_of(workers))} was killed, most likely for host memory",
-            because="the kernel ends processes by SIGKILL when host memory runs out; nothing else is seen that would",
+            because="the kernel ends processes by SIGKILL when host memory runs out; no other sender is seen",
             evidence=workers,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,

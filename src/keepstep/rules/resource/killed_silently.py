@@ -71,7 +71,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     name = ranks(blamed) if blamed else "a process"
     yield Found(
         title=f"{name} was ended by SIGKILL, most often a sign that host memory ran out",
-        because="SIGKILL came first and without a word, as it does when the kernel's out-of-memory killer strikes",
+        because="SIGKILL came first and without a word, as when the kernel's out-of-memory killer strikes",
         evidence=evidence,
         ranks=blamed,
         fixes=(

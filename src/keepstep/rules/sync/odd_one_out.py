@@ -14,7 +14,8 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.core.stacks import Kind, Wait, Whose, awaits_others, innermost_user, place, waits_in, whose
+from keepstep.core.stacks import Whose, innermost_user, place, whose
+from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
 
 BUSY = 0.5
 """Of one core: a rank that computes this much is at work, however long it takes."""

@@ -12,7 +12,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.stacks import Kind
+from keepstep.core.waits import Kind
 from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
 
 

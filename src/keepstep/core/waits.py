@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a thread waits in, by the names of its frames. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from keepstep.core.facts.process import Frame
+from keepstep.core.stacks import Whose, whose
+
+
+class Kind(Enum):
+    """What kind of thing a thread waits for."""
+
+    COLLECTIVE = "a collective"
+    LEAVING = "the end of the others"
+    MEETING = "the start of the others"
+    SLEEP = "a sleep"
+    LOCK = "a lock"
+    INPUT = "input data"
+    FILE = "a file or socket"
+    CHILDREN = "child processes"
+    DEVICE = "the device"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a thread waits in; ``name`` is the operation in plain words."""
+
+    kind: Kind
+    name: str
+
+    @property
+    def vague(self) -> bool:
+        """Whether a healthy long step spends its time there, too."""
+        return self.name in _VAGUE
+
+
+_STEP, _BACKWARD = "a tf.function step", "the gradient all-reduce of backward"
+_VAGUE = (_STEP, _BACKWARD)
+
+# Innermost first; the first frame (from the inside) that any row matches decides the wait,
+# except that a collective further out wins over a lock, sleep or read that carries it out.
+_WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], ...] = tuple(
+    (kind, name, re.compile(function), re.compile(file) if file else None)
+    for kind, name, function, file in (
+        (
+            Kind.MEETING,
+            "init_process_group",
+            r"^(?:init_process_group|_new_process_group_helper|_store_based_barrier)$",
+            r"torch/distributed",
+        ),
+        (Kind.MEETING, "jax.distributed.initialize", r"^initialize$", r"jax/_src/distributed\.py"),
+        (
+            Kind.MEETING,
+            "MultiWorkerMirroredStrategy start",
+            r"^_initialize_multi_worker|^connect_to_cluster$|^ensure_initialized$",
+            r"tensorflow/",
+        ),
+        (Kind.LEAVING, "destroy_process_group", r"^(?:destroy_process_group|_shutdown_backend)$", r"torch/distributed"),
+        (Kind.LEAVING, "the shutdown barrier", r"^(?:shutdown|clean_up)$", r"jax/_src/(?:distributed|api)\.py"),
+        (
+            Kind.LEAVING,
+            "the shutdown barrier",
+            r"ShutdownTask|ShutdownBarrier|ShutdownInternal|CoordinationServiceAgent.*Shutdown",
+            None,
+        ),
+        (
+            Kind.COLLECTIVE,
+            None,
+            r"^(?P<op>all_reduce|all_gather\w*|_all_gather_base|reduce_scatter\w*|broadcast\w*|barrier|monitored_barrier"
+            r"|all_to_all\w*|gather\w*|scatter\w*|reduce|send|recv|isend|irecv|batch_isend_irecv|recv_object_list|send_object_list)$",
+            r"torch/distributed/(?:distributed_c10d|_functional_collectives|c10d_logger|nn/functional)|torch_xla/core/",
+        ),
+        (
+            Kind.COLLECTIVE,
+            None,
+            r"^(?P<op>allreduce\w*|allgather\w*|broadcast\w*|synchronize|alltoall|join|barrier)\w*$",
+            r"horovod/",
+        ),
+        (
+            Kind.COLLECTIVE,
+            "sync_global_devices",
+            r"^(?:sync_global_devices|process_allgather|broadcast_one_to_all|assert_equal)$",
+            r"jax/",
+        ),
+        (Kind.COLLECTIVE, "a coordination-service barrier", r"WaitAtBarrier|wait_at_barrier", None),
+        (
+            Kind.COLLECTIVE,
+            _BACKWARD,
+            r"^(?:_?run_backward|_engine_run_backward|backward)$",
+            r"torch/autograd|torch/_tensor\.py",
+        ),
+        (
+            Kind.COLLECTIVE,
+            "the parameter check of DistributedDataParallel",
+            r"^_verify_param_shape_across_processes$|^_sync_module_states\w*$",
+            r"torch/",
+        ),
+        (Kind.COLLECTIVE, "CollectiveReduce", r"tensorflow::(?:Ring|Nccl)Reducer::", None),
+        (Kind.COLLECTIVE, "CollectiveGather", r"tensorflow::(?:Ring|Nccl)Gatherer::", None),
+        (Kind.COLLECTIVE, "CollectiveBcast", r"tensorflow::(?:HierarchicalTree|Nccl)Broadcaster::", None),
+        (Kind.COLLECTIVE, None, r"(?P<op>Collective(?:Reduce|Gather|Bcast|AllToAll|ReduceScatter)\w*)", None),
+        (
+            Kind.COLLECTIVE,
+            _STEP,
+            r"^(?:quick_execute|TFE_Py_Execute\w*|call_flat|_call_flat|call_function|execute)$",
+            r"tensorflow/python/eager",
+        ),
+        (
+            Kind.COLLECTIVE,
+            None,
+            r"c10d::\w*::?(?P<op>allreduce|broadcast|allgather|barrier|reduce_scatter|alltoall|recv|send)",
+            None,
+        ),
+        (
+            Kind.COLLECTIVE,
+            None,
+            r"gloo::(?P<op>allreduce|barrier|broadcast|allgather\w*|reduce_scatter|alltoall\w*|gather|scatter|recv\w*)",
+            None,
+        ),
+        (
+            Kind.COLLECTIVE,
+            None,
+            r"(?P<op>nccl(?:AllReduce|Broadcast|AllGather|ReduceScatter|Send|Recv)|ncclCommInitRank\w*)",
+            None,
+        ),
+        (
+            Kind.COLLECTIVE,
+            "a collective of the compiled program",
+            r"xla::.*(?:AllReduce|AllGather|Collective|Rendezvous)",
+            None,
+        ),
+        (
+            Kind.DEVICE,
+            "the wait for an array",
+            r"^(?:_value|block_until_ready|_single_device_array_to_np_array_did_copy|__float__|__array__)$",
+            r"jax/_src/array\.py",
+        ),
+        (
+            Kind.DEVICE,
+            "the wait for an array",
+            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w*Future.*Await|xla::Py(?:Array|ClientBuffer)\w*::.*[Aa]wait",
+            None,
+        ),
+        (Kind.DEVICE, "the wait for a tensor", r"^_?numpy(?:_internal)?$", r"tensorflow/python/framework/ops\.py"),
+        (Kind.DEVICE, "torch.cuda.synchronize", r"^synchronize$", r"torch/cuda/"),
+        (Kind.DEVICE, "the GPU", r"^cu(?:da)?(?:Stream|Device|Ctx|Event)Synchronize|^cuMemcpy", None),
+        (
+            Kind.INPUT,
+            "the wait for a DataLoader batch",
+            r"^(?:_get_data|_try_get_data|_next_data|__next__)$",
+            r"torch/utils/data/",
+        ),
+        (
+            Kind.INPUT,
+            "the wait for a tf.data batch",
+            r"^(?:_next_internal|__next__|get_next\w*|iterator_get_next\w*)$",
+            r"tensorflow/python/(?:data|ops/gen_dataset|distribute/input)",
+        ),
+        (Kind.INPUT, "the wait for a batch", r"^__next__$", r"grain/|petastorm/|webdataset/|nvidia/dali|datasets/"),
+        (
+            Kind.CHILDREN,
+            "its child processes",
+            r"^(?:join|start_processes|_join\w*)$",
+            r"torch/multiprocessing/spawn\.py",
+        ),
+        (
+            Kind.CHILDREN,
+            "its child processes",
+            r"^(?:wait|poll|join|_wait|waitpid|communicate|_try_wait|_communicate|run|call)$",
+            r"multiprocessing/(?:popen_\w+|process)\.py|subprocess\.py",
+        ),
+        (
+            Kind.CHILDREN,
+            "its child processes",
+            r"^(?:_invoke_run|_monitor_workers|launch_agent)$",
+            r"torch/distributed/",
+        ),
+        (
+            Kind.LOCK,
+            "a wait for a lock, queue or thread",
+            r"^(?:wait|wait_for|acquire|result|get|put|join|_wait_for_tstate_lock)$",
+            r"(?:^|/)(?:threading|queue|concurrent/futures/_base|multiprocessing/(?:synchronize|queues|managers|pool))\.py",
+        ),
+        (
+            Kind.LOCK,
+            "a lock",
+            r"^(?:lock_PyThread_acquire_lock\w*|rlock_acquire\w*|acquire_timed|PyThread_acquire_lock\w*|_multiprocessing_SemLock_acquire\w*|flock\w*|fcntl_(?:flock|lockf)\w*)",
+            None,
+        ),
+        (Kind.SLEEP, "time.sleep", r"^(?:time_sleep|pysleep|(?:__)?(?:clock_)?nanosleep\S*|sleep)\b", None),
+        (
+            Kind.FILE,
+            "a socket",
+            r"^(?:recv|recv_into|accept|connect|readinto|create_connection|getaddrinfo|do_handshake|sock_\w+|select|poll)$",
+            r"(?:^|/)(?:socket|ssl|http/client|selectors|multiprocessing/connection|urllib/request)\.py|urllib3/|requests/|botocore/",
+        ),
+        (
+            Kind.FILE,
+            "a socket",
+            r"^(?:sock_recv\w*|sock_accept\w*|select_poll\w*|select_epoll\w*|select_select\w*)",
+            None,
+        ),
+        (
+            Kind.FILE,
+            "a file",
+            r"^(?:_io_\w+|os_(?:open|read|write|fsync|stat|listdir|fdatasync)\w*|fileio_\w+|_Py_(?:read|write|open)\w*|posix_\w+)",
+            None,
+        ),
+    )
+)
+_CARRIED = {Kind.LOCK, Kind.SLEEP, Kind.FILE, Kind.DEVICE}
+_AWAITING = {Kind.COLLECTIVE, Kind.LEAVING, Kind.MEETING}
+
+
+def waits_in(frames: Iterable[Frame]) -> Wait | None:
+    """What the thread waits in, as far as the names of its frames tell (innermost first).
+
+    Looked for from the inside to the user's own line: what lies beyond that line is where
+    the user came from, not what the thread waits for.
+    """
+    inner: Wait | None = None
+    for frame in frames:
+        found = _wait_of(frame)
+        if found is not None:
+            if found.kind in _AWAITING or found.kind is Kind.INPUT or found.kind is Kind.CHILDREN:
+                return found
+            if inner is None or (inner.kind in _CARRIED and found.kind is Kind.DEVICE):
+                inner = found
+        if not frame.is_native and whose(frame) is Whose.USER:
+            break
+    return inner
+
+
+def _wait_of(frame: Frame) -> Wait | None:
+    for kind, name, function, file in _WAITS:
+        if file is not None and not (frame.file and file.search(frame.file)):
+            continue
+        match = function.search(frame.function)
+        if match:
+            return Wait(kind, name or match["op"])
+    return None
+
+
+def awaits_others(wait: Wait | None) -> bool:
+    """Whether a wait ends only when other ranks come."""
+    return wait is not None and wait.kind in _AWAITING

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch
+from keepstep.parse import batches
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = batches.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x10 and 20x5)",
+            ShapeMismatch(left="32x10", right="20x5", op="matmul"),
+        ),
+        (
+            "RuntimeError: stack expects each tensor to be equal size, but got [3, 2] at entry 0 and [1, 2] at entry 5",
+            ShapeMismatch(left="[3, 2]", right="[1, 2]", op="stack"),
+        ),
+        ("Incompatible shapes: [32,10] vs. [32,5]", ShapeMismatch(left="[32,10]", right="[32,5]")),
+        (
+            "its dimension 0 should be divisible by 4, but it is equal to 19 (full shape: (19, 10))",
+            BatchNotDivisible(batch="19", parts="4"),
+        ),
+        (
+            "RuntimeError: expected scalar type Half but found Float",
+            DtypeMismatch(left="Half", right="Float"),
+        ),
+        (
+            "expected mat1 and mat2 to have the same dtype, but got: float != c10::Half",
+            DtypeMismatch(left="float", right="c10::Half"),
+        ),
+        (
+            "as input #1(zero-based) was expected to be a float tensor but is a double tensor",
+            DtypeMismatch(left="float", right="double"),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+        "size mismatch for fc.weight: copying a param with shape torch.Size([10]) from checkpoint",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

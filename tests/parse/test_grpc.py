@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, PortTaken, Why
+from keepstep.parse import grpc
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = grpc.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "UnavailableError: failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.2:2222: Failed to connect to remote host: Connection refused",
+            ConnectFailed(why=Why.REFUSED, peer="10.0.0.2:2222"),
+        ),
+        (
+            "2021-05-02 12:11:03.4: W tensorflow/x.cc:1] failed to connect to all addresses",
+            ConnectFailed(why=Why.FAILED, final=False),
+        ),
+        (
+            "No address added out of total 1 resolved for '0.0.0.0:2222'",
+            PortTaken(address="0.0.0.0:2222", port=2222),
+        ),
+        ("DNS resolution failed for worker-1", NameUnresolved(host="worker-1")),
+        ("UNAVAILABLE: Socket closed", PeerLost(how="Socket closed")),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "keepalive is on",
+        "grpc server listening on 0.0.0.0:2222",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

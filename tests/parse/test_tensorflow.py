@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown
+from keepstep.parse import tensorflow
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = tensorflow.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "Initialize GrpcChannelCache for job worker -> {0 -> localhost:2222, 1 -> host-b:2223}",
+            AddressMap(job="worker", addresses=("localhost:2222", "host-b:2223")),
+        ),
+        (
+            "CreateSession still waiting for response from worker: /job:worker/replica:0/task:1",
+            PeerAwaited(peer="/job:worker/replica:0/task:1", peer_rank=1),
+        ),
+        (
+            "Cluster check alive failed, /job:worker/replica:0/task:1 is down, aborting collectives",
+            PeerLost(how="health check failed", peer="/job:worker/replica:0/task:1", peer_rank=1),
+        ),
+        (
+            'Your worker job ("/job:worker/replica:0/task:1") was probably restarted.',
+            MemberRestarted(member="/job:worker/replica:0/task:1", rank=1),
+        ),
+        (
+            "Unable to find a context_id matching the specified one (871). Perhaps the worker was restarted",
+            MemberRestarted(),
+        ),
+        (
+            'Additional GRPC error information from remote target /job:ps/replica:0/task:0:\n:{"created":"@1","grpc_message":"Socket closed","grpc_status":14}',
+            ParameterServerLost(member="/job:ps/replica:0/task:0", how="Socket closed"),
+        ),
+        ("CancelledError:  [_Derived_]RecvAsync is cancelled.", GroupShutDown(how="RecvAsync is cancelled")),
+        (
+            "Inconsistent output shapes, got [64,10], but expected is [128,10].",
+            CollectiveMismatch(what="shape", left="[64,10]", right="[128,10]"),
+        ),
+        (
+            "MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', task_id = 1, num_workers = 2, local_devices",
+            WorldSeen(size=2, index=1, role="worker", rank=1),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Started server with target: grpc://localhost:2222",
+        "Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:GPU:0',)",
+        "Restoring parameters from model.ckpt-5",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import CorruptData, EmptyBatch, EndOfData, LabelOutOfRange
+from keepstep.parse import tf_data
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = tf_data.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("DataLossError: truncated record at 28473", CorruptData(what="truncated record")),
+        (
+            "Received a label value of 255 which is outside the valid range of [0, 10).",
+            LabelOutOfRange(label="255", limit="10"),
+        ),
+        (
+            "slice index 0 of dimension 0 out of bounds.",
+            EmptyBatch(what="slice index 0 of dimension 0 out of bounds"),
+        ),
+        (
+            "E ring_alg.cc:279] Aborting RingReduce with Out of range: [_Derived_]End of sequence",
+            EndOfData(what="collective aborted"),
+        ),
+        (
+            "W local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End of sequence",
+            EndOfData(what="logged"),
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.OutOfRangeError: End of sequence",
+            EndOfData(what="exception"),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "reading 12 records from train.tfrecord",
+        "Filling up shuffle buffer (this may take a while): 100 of 1000",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

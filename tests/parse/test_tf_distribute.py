@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.data import UnevenShards
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.sync import OutsideScope
+from keepstep.parse import tf_distribute
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = tf_distribute.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "ValueError: Trying to create optimizer slot variable under the scope for tf.distribute.Strategy",
+            OutsideScope(what="an optimizer's slot variable"),
+        ),
+        (
+            "RuntimeError: Mixing different tf.distribute.Strategy objects: a is not b",
+            OutsideScope(what="objects of two strategies"),
+        ),
+        (
+            "ValueError: The `task_id` 2 exceeds the maximum id of worker.",
+            ClusterSpecInvalid(detail="The `task_id` 2 exceeds the maximum id of worker"),
+        ),
+        (
+            "Could not apply FILE based sharding: the dataset only has 1 file(s), which is not enough",
+            UnevenShards(detail="the dataset only has 1 file"),
+        ),
+        (
+            "TypeError: unsupported operand type(s) for +: 'PerReplica' and 'PerReplica'",
+            UnsupportedCombination(what="a per-replica value used as one tensor"),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TF_CONFIG environment variable: {'cluster': {'worker': ['a:1']}}",
+        "Using MirroredStrategy eagerly has significant overhead currently.",
+        "AUTO sharding policy will apply DATA sharding policy as it failed to apply FILE sharding policy because of the following reason: Found x",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import EmptyBatch, LabelOutOfRange, UnevenShards
+from keepstep.parse import torch_data
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = torch_data.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("IndexError: Target 10 is out of bounds.", LabelOutOfRange(label="10")),
+        ("Loss.cu:250: block: [0,0,0] Assertion `t >= 0 && t < n_classes` failed.", LabelOutOfRange()),
+        (
+            "ValueError: num_samples should be a positive integer value, but got num_samples=0",
+            UnevenShards(detail="a rank's dataset is empty"),
+        ),
+        (
+            "ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 512])",
+            EmptyBatch(what="torch.Size([1, 512])"),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DataLoader has 4 workers",
+        "batch_size 32 per rank",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

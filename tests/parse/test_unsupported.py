@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.parse import unsupported
+from keepstep.parse.signature import Signature
+
+
+def read(line: str) -> list[Fact]:
+    """Every fact that the table reads in a line."""
+    table: tuple[Signature, ...] = unsupported.SIGNATURES
+    return [fact for each in table if (fact := each.read(line)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "RuntimeError: no support for _allgather_base in MPI process group",
+            UnsupportedCombination(what="no support for _allgather_base in MPI process group"),
+        ),
+        (
+            'RuntimeError: x INTERNAL ASSERT FAILED at "a.cpp":12',
+            InternalFault(what='INTERNAL ASSERT FAILED at "a.cpp":12'),
+        ),
+    ],
+)
+def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
+    assert expected in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FP8 is not supported on this device, using BF16",
+        "this feature does not support DDP yet, skipped",
+    ],
+)
+def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
+    assert read(line) == []

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.network import AddressMap, PeerAwaited
+from keepstep.core.finding import Found
+from keepstep.core.identity import Rank
+from keepstep.core.rule import Rule
+from keepstep.rules.config.cluster_spec import cluster_spec
+from keepstep.rules.config.localhost_address import localhost_address
+from keepstep.rules.config.missing_rank_env import missing_rank_env
+from keepstep.rules.config.trains_alone import trains_alone
+from keepstep.rules.config.world_size_mismatch import world_size_mismatch
+
+
+def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
+    items = tuple(
+        Evidence(
+            fact=fact,
+            origin=Origin(source=f"rank{rank}.log", line=line),
+            rank=Rank(index=rank) if rank is not None else None,
+        )
+        for line, (rank, fact) in enumerate(facts, 1)
+    )
+    return list(rule.find(EvidenceSet(items=items)))
+
+
+WAITS = (0, PeerAwaited(peer="/job:ps/replica:0/task:0"))
+
+
+def addresses(job: str, *known: str) -> tuple[int | None, Fact]:
+    return (0, AddressMap(job=job, addresses=known))
+
+
+def test_a_task_that_prints_itself_as_localhost_is_normal() -> None:
+    assert asked(localhost_address, addresses("worker", "localhost:2222", "10.0.0.2:2222"), WAITS) == []
+
+
+def test_tasks_of_one_host_on_ports_of_their_own_are_normal() -> None:
+    assert asked(localhost_address, addresses("worker", "localhost:2222", "localhost:2223"), WAITS) == []
+
+
+def test_another_task_on_the_loopback_beside_real_addresses_is_told() -> None:
+    facts = (addresses("ps", "127.0.0.1:2221", "10.0.0.3:1"), addresses("worker", "localhost:2222"), WAITS)
+    (found,) = asked(localhost_address, *facts)
+    assert "127.0.0.1:2221" in found.title
+
+
+def test_two_tasks_on_one_loopback_port_cannot_be_one_host() -> None:
+    facts = (addresses("ps", "127.17.0.3:8222"), addresses("worker", "localhost:8222"), WAITS)
+    assert len(asked(localhost_address, *facts)) == 1
+
+
+def test_ranks_on_one_device_are_named() -> None:
+    (found,) = asked(cluster_spec, (0, DeviceShared(ranks=(0, 1), device="1000")))
+    assert found.ranks == (0, 1)
+    assert asked(world_size_mismatch, (0, DeviceShared(ranks=(0, 1), device="1000"))) == []
+
+
+def test_a_device_that_does_not_exist_means_too_many_ranks() -> None:
+    (found,) = asked(world_size_mismatch, (4, DeviceShared()))
+    assert "rank 4" in found.title
+
+
+def test_sizes_that_disagree_are_told_with_both_numbers() -> None:
+    (found,) = asked(
+        world_size_mismatch, (4, WorldSizeConflict(seen="rank 4", expected="4 ranks", what="ranks"))
+    )
+    assert "rank 4 against 4 ranks" in found.title
+
+
+def test_a_missing_variable_is_named() -> None:
+    (found,) = asked(missing_rank_env, (None, RankVariableMissing(name="RANK")))
+    assert found.title.startswith("RANK was not set")
+
+
+def test_several_worlds_of_one_are_told_and_one_is_not() -> None:
+    assert len(asked(trains_alone, (0, WorldSeen(size=1)), (1, WorldSeen(size=1)))) == 1
+    assert asked(trains_alone, (0, WorldSeen(size=1))) == []
+    assert asked(trains_alone, (0, WorldSeen(size=2)), (1, WorldSeen(size=1))) == []

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import BatchNotDivisible, CorruptData, EndOfData, LabelOutOfRange, ShapeMismatch
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.finding import Confidence, Found
+from keepstep.core.identity import Rank
+from keepstep.core.rule import Rule
+from keepstep.rules.data.batch_not_divisible import batch_not_divisible
+from keepstep.rules.data.corrupt_or_truncated import corrupt_or_truncated
+from keepstep.rules.data.label_out_of_range import label_out_of_range
+from keepstep.rules.data.out_of_range_end_of_sequence import out_of_range_end_of_sequence
+from keepstep.rules.data.shape_mismatch import shape_mismatch
+from keepstep.rules.data.sharding_uneven_or_empty import sharding_uneven_or_empty
+from keepstep.rules.sync.left_early import left_early
+
+
+def seen(*facts: tuple[int | None, Fact]) -> EvidenceSet:
+    return EvidenceSet(
+        items=tuple(
+            Evidence(
+                fact=fact,
+                origin=Origin(source=f"rank{rank}.log", line=line),
+                rank=Rank(index=rank) if rank is not None else None,
+            )
+            for line, (rank, fact) in enumerate(facts, 1)
+        )
+    )
+
+
+def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
+    return list(rule.find(seen(*facts)))
+
+
+def test_shapes_that_do_not_fit_are_told_with_the_rank() -> None:
+    (found,) = asked(shape_mismatch, (2, ShapeMismatch(left="[3]", right="[4]")))
+    assert "rank 2" in found.title and "[3] and [4]" in found.title
+
+
+def test_a_bad_file_that_training_survived_is_not_told() -> None:
+    went_on = ((0, StepSeen(step=2)), (0, StepSeen(step=3)))
+    assert asked(corrupt_or_truncated, (0, CorruptData(what="truncated")), *went_on) == []
+
+
+def test_a_bare_device_assert_is_only_a_guess() -> None:
+    (found,) = asked(label_out_of_range, (0, LabelOutOfRange(certain=False)))
+    assert found.confidence is Confidence.HYPOTHESIS
+
+
+def test_the_end_of_a_sequence_that_is_only_logged_is_healthy() -> None:
+    assert asked(out_of_range_end_of_sequence, (0, EndOfData(what="logged"))) == []
+
+
+def test_a_rank_that_finished_while_the_other_timed_out_had_less_data() -> None:
+    (found,) = asked(
+        sharding_uneven_or_empty, (1, PhaseSeen(phase=Phase.FINISHED)), (0, CollectiveTimeout(op="recv"))
+    )
+    assert found.ranks == (1,)
+
+
+def test_all_ranks_finished_is_no_uneven_data() -> None:
+    facts = [(rank, PhaseSeen(phase=Phase.FINISHED)) for rank in (0, 1)]
+    assert asked(sharding_uneven_or_empty, *facts, (0, CollectiveTimeout(op="recv"))) == []
+
+
+def test_an_early_stop_on_one_rank_is_told_as_such() -> None:
+    facts: list[tuple[int | None, Fact]] = [
+        (0, PhaseSeen(phase=Phase.STOPPING_EARLY)),
+        (1, GroupShutDown(how="Horovod has been shut down")),
+    ]
+    (found,) = asked(left_early, *facts)
+    assert found.ranks == (0,)
+    assert asked(sharding_uneven_or_empty, *facts) == []
+
+
+def test_a_receive_cancelled_on_the_last_step_is_a_guess_at_an_uneven_batch() -> None:
+    cut = (0, GroupShutDown(how="RecvAsync is cancelled"))
+    (found,) = asked(batch_not_divisible, (0, StepSeen(step=600, of=600)), cut)
+    assert found.confidence is Confidence.HYPOTHESIS
+    assert asked(batch_not_divisible, (0, StepSeen(step=5, of=600)), cut) == []
+
+
+def test_numbers_that_do_not_divide_are_told() -> None:
+    (found,) = asked(batch_not_divisible, (0, BatchNotDivisible(batch="19", parts="4")))
+    assert "19 over 4" in found.title

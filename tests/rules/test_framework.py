@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.core.finding import Found
+from keepstep.core.identity import Rank
+from keepstep.core.rule import Rule
+from keepstep.rules.framework.internal_fault import internal_fault
+from keepstep.rules.framework.unsupported_combination import unsupported_combination
+
+
+def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
+    items = tuple(
+        Evidence(
+            fact=fact,
+            origin=Origin(source=f"rank{rank}.log", line=line),
+            rank=Rank(index=rank) if rank is not None else None,
+        )
+        for line, (rank, fact) in enumerate(facts, 1)
+    )
+    return list(rule.find(EvidenceSet(items=items)))
+
+
+def test_a_refused_combination_is_told() -> None:
+    (found,) = asked(unsupported_combination, (0, UnsupportedCombination(what="a with b")))
+    assert "a with b" in found.title
+
+
+def test_a_failed_internal_check_is_told() -> None:
+    (found,) = asked(internal_fault, (1, InternalFault(what="INTERNAL ASSERT FAILED")))
+    assert "rank 1" in found.title

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Found
+from keepstep.core.identity import Rank
+from keepstep.core.rule import Rule
+from keepstep.rules.worker.parameter_server_lost import parameter_server_lost
+from keepstep.rules.worker.restarted_or_incarnation_mismatch import restarted_or_incarnation_mismatch
+
+
+def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
+    items = tuple(
+        Evidence(
+            fact=fact,
+            origin=Origin(source=f"rank{rank}.log", line=line),
+            rank=Rank(index=rank) if rank is not None else None,
+        )
+        for line, (rank, fact) in enumerate(facts, 1)
+    )
+    return list(rule.find(EvidenceSet(items=items)))
+
+
+def test_a_restarted_member_is_blamed_not_the_one_that_noticed() -> None:
+    (found,) = asked(
+        restarted_or_incarnation_mismatch, (0, MemberRestarted(member="/job:worker/task:3", rank=3))
+    )
+    assert found.ranks == (3,)
+
+
+def test_a_server_that_was_never_reached_is_not_lost() -> None:
+    refused = (0, ParameterServerLost(member="/job:ps/task:0", how="failed to connect to all addresses"))
+    assert asked(parameter_server_lost, refused) == []
+    assert len(asked(parameter_server_lost, (0, StepSeen(step=3)), refused)) == 1
+
+
+def test_a_server_whose_connection_broke_is_lost() -> None:
+    (found,) = asked(
+        parameter_server_lost, (0, ParameterServerLost(member="/job:ps/task:1", how="Socket closed"))
+    )
+    assert "/job:ps/task:1" in found.title
