@@ -82,8 +82,8 @@ def test_what_a_log_says_cannot_become_a_command(tmp_path: Path) -> None:
 def test_a_fatal_signature_that_training_survived_is_no_finding(tmp_path: Path) -> None:
     own = load(project(tmp_path, quota__toml=SIGNATURE))
     refused = seen_in(own, "quotad: refused job j-17").items
-    later = Evidence(fact=StepSeen(step=4), origin=Origin(source="a.log", line=9))
-    assert not diagnose(EvidenceSet(items=(*refused, later)), own.rules).findings
+    later = [Evidence(fact=StepSeen(step=n), origin=Origin(source="a.log", line=5 + n)) for n in (4, 5)]
+    assert not diagnose(EvidenceSet(items=(*refused, *later)), own.rules).findings
 
 
 def test_every_key_of_a_signature_counts(tmp_path: Path) -> None:

@@ -93,14 +93,17 @@ def _missed(seen: EvidenceSet) -> tuple[int, ...]:
 
 
 def _explains(one: Finding, other: Finding) -> bool:
+    if one.confidence is Confidence.HYPOTHESIS and other.confidence is not Confidence.HYPOTHESIS:
+        return False
     return other.cause in one.explains and one.cause is not other.cause and not _precedes(other, one, by=600.0)
 
 
 def _key(seen: EvidenceSet, finding: Finding) -> tuple[float, int]:
-    """A mechanism that is only a hypothesis stands behind an exception that is seen, before a mere symptom."""
+    """A cause that is only a hypothesis stands behind an exception that is seen, before a mere symptom."""
     first = min((seen.position.get(id(e), 0) for e in finding.evidence), default=0)
-    doubt = 1.5 if finding.confidence is Confidence.HYPOTHESIS else 0.0
-    return (finding.standing.value + doubt, first)
+    doubtful = finding.confidence is Confidence.HYPOTHESIS
+    standing = max(finding.standing.value, Standing.EXCEPTION.value) + 0.5 if doubtful else finding.standing.value
+    return (standing, first)
 
 
 def _precedes(one: Finding, other: Finding, by: float = CLEARLY_EARLIER_S) -> bool:

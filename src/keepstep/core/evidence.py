@@ -156,6 +156,12 @@ class EvidenceSet:
         ends = [e.origin.line or 0 for e in self.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
         return bool(ends) and max(ends) > last
 
+    def is_last_word(self, place: Evidence[Fact], within: int = 3) -> bool:
+        """Whether the same stream said next to nothing after this."""
+        key = (place.origin.source, place.origin.stream)
+        ends = [e.origin.line or 0 for e in self.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
+        return bool(ends) and place.origin.line is not None and max(ends) - place.origin.line <= within
+
     @cached_property
     def broken(self) -> bool:
         """Whether anything here shows a process that ended badly."""

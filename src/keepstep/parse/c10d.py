@@ -258,8 +258,17 @@ _BARRIERS = (
         what="monitored barrier",
     ),
     signature(
-        r"Rank (?P<rank>\d+) successfully reached monitoredBarrier, but received errors",
+        r"Rank (?P<rank>\d+) successfully reached monitoredBarrier, but received errors(?! while waiting for send/recv)",
         TimeoutHeardOf,
+    ),
+    signature(
+        r"successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<missing>\d+)",
+        RanksMissing,
+        what="monitored barrier",
+    ),
+    signature(
+        r"Process [Gg]roup destroyed on rank (?P<index>\d+)",
+        lambda m: WorldSeen(index=int(m["index"]), rank=int(m["index"])),
     ),
     signature(
         r"(?:barrier|gather|scatter|broadcast) failed -- missing ranks: (?P<missing>\d[\d, ]*)",

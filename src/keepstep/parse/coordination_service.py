@@ -121,10 +121,11 @@ SIGNATURES = (
         anchors=("Barrier timed out",),
     ),
     signature(
-        r"Waiting for (?P<joined>\d+)/(?P<expected>\d+) tasks to connect",
-        lambda match: PeerAwaited(
-            peer=f"{int(match['expected']) - int(match['joined'])} of {match['expected']} tasks"
-        ),
+        r"Waiting for (?P<missing>[1-9]\d*)/(?P<expected>\d+) tasks to connect",
+        lambda match: PeerAwaited(peer=f"{match['missing']} of {match['expected']} tasks"),
+    ),
+    signature(
+        r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))", PeerAwaited, anchors=("Example stragglers",)
     ),
     signature(
         r"Stopping coordination service as cluster registration failed",

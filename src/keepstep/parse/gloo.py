@@ -21,7 +21,7 @@ _PEER = r"\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
 def _mesh(match: re.Match[str]) -> Fact:
     text = match["text"]
     remote = re.search(r"remote=(?P<peer>\[?[\w.:%]+\]?(?::\d+)?)", text)
-    return ConnectFailed(why=why(text), peer=remote["peer"] if remote else None)
+    return ConnectFailed(why=why(text), peer=remote["peer"] if remote else None, given_out=True)
 
 
 def _peer(match: re.Match[str]) -> Fact:

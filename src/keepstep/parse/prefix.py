@@ -137,7 +137,7 @@ def _writer(match: re.Match[str]) -> Writer:
     name = (groups.get("name") or "").strip() or None
     node = groups.get("node")
     pid = groups.get("pid")
-    by_name = identify(name) if name else NOBODY
+    by_name = identify(re.sub(r"[ #]+", "", name)) if name else NOBODY
     index = int(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role, node=node, name=name)

@@ -33,11 +33,6 @@ SIGNATURES = (
         LabelOutOfRange,
         anchors=("Expected target ",),
     ),
-    signature(
-        r"Token indices sequence length is longer than the specified maximum[^\n]{0,160}indexing errors",
-        LabelOutOfRange,
-        certain=False,
-    ),
     # Shards
     signature(
         r"Detected at least one rank that exhausted inputs",

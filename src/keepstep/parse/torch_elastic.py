@@ -32,6 +32,18 @@ def _failed(match: re.Match[str]) -> Fact:
     return _exited(int(match["code"]), local_rank=int(local) if local else None, pid=int(match["pid"]))
 
 
+def _row(match: re.Match[str]) -> Fact:
+    """A row by itself, without the table around it."""
+    found = match.groupdict()
+    rank, local = found.get("rank"), found.get("local")
+    return _exited(
+        int(found["code"]),
+        pid=int(found["pid"]),
+        rank=int(rank) if rank else None,
+        local_rank=int(local) if local else None,
+    )
+
+
 _FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
 _RECORD = re.compile(r"^\s*\[(?P<index>\d+)\]:\s*$")
 _RULE = re.compile(r"^\s*[=*\-]{10,}\s*$")
@@ -84,6 +96,16 @@ BLOCKS = (
 )
 
 SIGNATURES = (
+    # rows of a failure table whose head was not kept
+    signature(
+        r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
+        _row,
+        anchors=("exitcode ",),
+    ),
+    signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row, anchors=("exitcode ",)),
+    signature(
+        r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)", ProcessExited, reporter="torchrun"
+    ),
     signature(
         r"failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+))? \(pid: (?P<pid>\d+)\)", _failed
     ),

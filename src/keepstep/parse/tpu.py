@@ -7,6 +7,7 @@ torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
 
 from __future__ import annotations
 
+from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.signature import signature
@@ -127,6 +128,10 @@ SIGNATURES = (
         anchors=("TPU is not", "TPUs are not"),
     ),
     signature(r"(?P<what>Failed to connect to client mesh master)", TpuInitFailed),
+    signature(
+        r"Waiting to connect to client mesh master \(\d+ seconds\)(?: (?P<address>\S+))?",
+        lambda match: PeerAwaited(peer="the mesh master", peer_rank=0),
+    ),
     signature(r"(?P<what>The TPU worker may not be ready \(still scheduling\)[^\n]{0,60})", TpuInitFailed),
     signature(
         r"(?P<what>TPU topology [^\n]{0,60}(?:does not match|mismatch|is invalid|not supported)[^\n]{0,80})",

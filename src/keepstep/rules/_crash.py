@@ -218,7 +218,8 @@ def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | No
     if crash.frames or crash.library or blamed.confidence is not Confidence.HYPOTHESIS:
         return None
     gave_up = bool(crash.what) or crash.signal == "SIGABRT"
-    if gave_up and (seen.all(CollectiveTimeout) or seen.all(RdmaTrouble)):
+    others: tuple[Evidence[Fact], ...] = (*seen.all(CollectiveTimeout), *seen.all(RdmaTrouble))
+    if gave_up and others:
         return Standing.SYMPTOM
     return None if crash.what else Standing.EXCEPTION
 

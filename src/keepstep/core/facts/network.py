@@ -26,6 +26,8 @@ class ConnectFailed(Fact):
     peer: str | None = None
     peer_rank: int | None = None
     final: bool = True
+    given_out: bool = False
+    """The address is one that the peer itself gave out (gloo, NCCL), not one of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

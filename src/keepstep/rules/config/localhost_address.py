@@ -11,7 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, RendezvousTimeout
-from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
@@ -87,12 +87,15 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))
     nodes = {e.rank.node for e in seen.items if e.rank is not None and e.rank.node}
     local = tuple(e for e in dialled if _LOOPBACK.match(e.fact.peer or ""))
-    if entry or (local and len(nodes) > 1):
+    given_out = tuple(e for e in local if e.fact.given_out)
+    if entry or (local and len(nodes) > 1) or given_out:
+        certain = bool(entry) or len(nodes) > 1
         yield Found(
-            title=f"a rank dialled a loopback address: {(entry or local)[0].fact.peer}",
+            title=f"a rank dialled a loopback address: {(entry or given_out or local)[0].fact.peer}",
             because="a peer's name resolves to the loopback, so the rank called its own host",
-            evidence=entry or local,
-            confidence=Confidence.SUPPORTED,
+            evidence=entry or given_out or local,
+            confidence=Confidence.SUPPORTED if certain else Confidence.HYPOTHESIS,
+            standing=None if certain else Standing.SYMPTOM,
             fixes=_FIXES,
         )
 

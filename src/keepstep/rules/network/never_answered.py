@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerAwaited
-from keepstep.core.facts.training import StreamEnded
+from keepstep.core.facts.training import PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
@@ -46,9 +47,9 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The peer only starts late; then training begins after the messages.
     """
-    waits = [e for e in seen.all(PeerAwaited) if not seen.survived(e)]
+    waits = [e for e in seen.all(PeerAwaited) if not seen.survived(e) and not trained_before(seen, e)]
     peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
-    if not peers or not (len(waits) >= OFTEN * len(peers) or any(_last_words(seen, e) for e in waits)):
+    if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) for e in waits)):
         return
     yield Found(
         title=f"{listing(peers[:3])} never answered, and the others wait for it",
@@ -68,7 +69,8 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _last_words(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
-    """Whether the log says next to nothing after this."""
-    ends = [e.origin.line or 0 for e in seen.all(StreamEnded) if e.origin.source == wait.origin.source]
-    return bool(ends) and wait.origin.line is not None and max(ends) - wait.origin.line <= FEW_LINES
+def trained_before(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
+    """Whether training was under way when the wait began: then the peer had been there."""
+    line = wait.origin.line or 0
+    known: tuple[Evidence[Fact], ...] = (*seen.all(StepSeen), *seen.all(PhaseSeen))
+    return any(e.origin.source == wait.origin.source and (e.origin.line or 0) < line for e in known)

@@ -42,7 +42,7 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     """
     all_of_it = [e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "gpu" and not seen.survived(e)]
     sure = [e for e in all_of_it if e.fact.fatal]
-    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) for e in all_of_it)):
+    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) for e in all_of_it)):
         return
     if not all_of_it:
         return

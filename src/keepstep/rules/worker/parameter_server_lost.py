@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import ParameterServerLost
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
@@ -53,6 +55,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
         title=f"{name} went away during training",
         because="the connection to it broke after it had stood, and it holds the variables",
         evidence=found[:8],
+        ranks=_ended(seen, found),
         fixes=(
             Fix(
                 do="read the parameter server's own log and why it ended",
@@ -64,3 +67,11 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _ended(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:
+    """The one process that was reported to have ended and is none of those that lost the server."""
+    tellers = {e.who for e in told}
+    dead = {e.who for e in seen.all(ProcessExited) if e.fact.signal or e.fact.code} - tellers
+    dead.discard(None)
+    return tuple(who for who in dead if who is not None) if len(dead) == 1 else ()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG006: NCCL refused how it was called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import CommunicationFailed
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="CFG006",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(CommunicationFailed,),
+    standing=Standing.GUESS,
+    confidence=Confidence.HYPOTHESIS,
+)
+def nccl_invalid_usage(seen: EvidenceSet) -> Iterator[Found]:
+    """NCCL refused how it was called, and the log does not say in what.
+
+    ## What it looks like
+    `ncclInvalidUsage: This usually reflects invalid usage of NCCL library`, without a `Last error` below it.
+
+    ## Why it happens
+    Mostly two ranks were put on one device: more processes than GPUs, or no rank chose its own.
+
+    ## How we know
+    We do not: NCCL's warning that names the two ranks is printed only with NCCL_DEBUG.
+
+    ## What to do
+    Give each rank its own device, and run once with `NCCL_DEBUG=WARN`.
+
+    ## When this is wrong
+    Versions of NCCL that differ between ranks, or a wrong tensor, give the same code.
+    """
+    found = [e for e in seen.all(CommunicationFailed) if "nvalid" in e.fact.code and not seen.survived(e)]
+    if found:
+        yield Found(
+            title="NCCL refused how it was called and the log does not hold its reason",
+            because="mostly two ranks were put on one device",
+            evidence=tuple(found),
+            fixes=(
+                Fix(do="let every rank choose its own device", command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"),
+                Fix(do="let NCCL say what is wrong", command="NCCL_DEBUG=WARN torchrun ..."),
+            ),
+        )
