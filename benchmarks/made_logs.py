@@ -10,7 +10,7 @@ from pathlib import Path
 _LINES = 100_000
 
 
-def _ordinary(n: int, dice: random.Random) -> str:
+def ordinary(n: int, dice: random.Random) -> str:
     """A line as healthy trainings print them by the million."""
     kind = dice.randrange(5)
     if kind == 0:
@@ -50,7 +50,7 @@ def _block(*, prefix: bool, timeout_every: int, traceback_every: int) -> bytes:
     lines: list[str] = []
     for n in range(_LINES):
         label = f"[rank{n % 64}]: " if prefix else ""
-        lines.append(label + _ordinary(n, dice))
+        lines.append(label + ordinary(n, dice))
         if timeout_every and n % timeout_every == 7:
             lines.append(label + _TIMEOUT)
         if traceback_every and n % traceback_every == 11:

@@ -26,10 +26,7 @@ def test_line_numbers_count_from_one():
 
 def test_a_hit_is_found_once_wherever_chunks_are_cut(monkeypatch):
     monkeypatch.setattr(logscan, "PIECE", 4096)
-    monkeypatch.setattr(logscan, "AHEAD", 512)
-    monkeypatch.setattr(logscan, "BEHIND", 256)
     monkeypatch.setattr(logscan, "MOST_PER_STREAM", 10**6)
-    monkeypatch.setattr(logscan, "LAST_PART", 128)
     data = b"".join(b"line %d\n" % n + (b"x Address already in use\n" if n % 97 == 0 else b"") for n in range(5000))
     expected = [n + 1 for n, line in enumerate(data.split(b"\n")) if b"Address" in line]
     for size in (1000, 4096, 5000, 7777):

@@ -12,14 +12,17 @@ import math
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.network import (
     ConnectFailed,
     PeerAwaited,
     PeerLost,
+    RdmaTrouble,
     RendezvousTimeout,
     Why,
 )
+from keepstep.core.facts.resource import LimitReached
 from keepstep.core.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
@@ -82,6 +85,29 @@ def _client(match: re.Match[str]) -> Fact | None:
     if match["errno"] in ("97", "99", "22"):
         return None
     return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=False)
+
+
+def _broken(text: str, peer: str | None, *, final: bool) -> Fact | None:
+    """What a broken pipe of the RPC agents means, by the words of the system."""
+    if "emporarily unavailable" in text:
+        return LimitReached(limit="connections that wait to be accepted")
+    kind = why(text)
+    if kind is not Why.FAILED:
+        return ConnectFailed(why=kind, peer=peer, final=final)
+    if re.search(r"(?i)reset|eof|end of file|broken pipe|closed|EPIPE", text):
+        return PeerLost(how=f"RPC: {text.strip()[:60]}", peer=peer, final=final)
+    return None
+
+
+def _agent(match: re.Match[str]) -> Fact | None:
+    """An agent's complaint; the end of a healthy run prints the same and says so."""
+    if "expected to happen during shutdown" in match.string:
+        return None
+    return _broken(match["text"], match["peer"], final=False)
+
+
+def _pipe(match: re.Match[str]) -> Fact | None:
+    return _broken(match["text"], None, final=True)
 
 
 def _fingerprints(match: re.Match[str]) -> Fact:
@@ -248,14 +274,16 @@ _DEBUG_MODE = (
 
 _BARRIERS = (
     signature(
-        r"\[Rank 0\]: Ranks? (?P<missing>\d[\d, ]*) failed to pass monitoredBarrier in (?:\d+) ms",
+        r"\bRanks? (?P<missing>\d[\d, ]*) failed to pass monitoredBarrier in \d+ ms",
         RanksMissing,
         what="monitored barrier",
+        anchors=("failed to pass monitoredBarrier",),
     ),
     signature(
-        r"\[Rank 0\]: Rank (?P<missing>\d+) timed out in monitoredBarrier after",
+        r"\bRank (?P<missing>\d+) timed out in monitoredBarrier after",
         RanksMissing,
         what="monitored barrier",
+        anchors=("timed out in monitoredBarrier after",),
     ),
     signature(
         r"Rank (?P<rank>\d+) successfully reached monitoredBarrier, but received errors(?! while waiting for send/recv)",
@@ -371,9 +399,33 @@ _STORE = (
     ),
     signature(
         r"(?:RuntimeError|DistNetworkError|DistBackendError|"
-        r"DistStoreError): (?P<how>Connection reset by peer|Broken pipe|Connection refused)",
-        lambda m: ConnectFailed(why=Why.REFUSED) if "refused" in m["how"] else PeerLost(how=m["how"].lower()),
-        anchors=("Error: Connection reset by peer", "Error: Broken pipe", "Error: Connection refused"),
+        r"DistStoreError): (?P<how>Connection reset by peer|Broken pipe|Connection refused|Connection timed out"
+        r"|No route to host|Network is unreachable|Host is unreachable)",
+        lambda m: (
+            PeerLost(how=m["how"].lower())
+            if "reset" in m["how"] or "pipe" in m["how"]
+            else ConnectFailed(why=why(m["how"]))
+        ),
+        anchors=(
+            "Error: Connection reset by peer",
+            "Error: Broken pipe",
+            "Error: Connection refused",
+            "Error: Connection timed out",
+            "Error: No route to host",
+            "Error: Network is unreachable",
+            "Error: Host is unreachable",
+        ),
+    ),
+    signature(
+        r"No socket on \((?P<peer>[\w.\-:]+), ?\d+\) is listening yet, will retry",
+        ConnectFailed,
+        why=Why.REFUSED,
+        final=False,
+    ),
+    signature(
+        r"server socket has failed to (?:bind|listen)[^\n]{0,80}errno: 13 - (?P<detail>Permission denied)",
+        ClusterSpecInvalid,
+        anchors=("errno: 13 - Permission denied",),
     ),
     signature(
         r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,"
@@ -389,6 +441,61 @@ _STORE = (
         r"due to (?:remote|other)",
         TimeoutHeardOf,
         anchors=("Terminating the process after attempting to dump debug info",),
+    ),
+)
+
+_RPC = (
+    # torch.distributed.rpc over TensorPipe
+    signature(r"RPC ran for more than set timeout \(\d+ ms\)", RendezvousTimeout, where="remote call"),
+    signature(r"Followers [^\n]{0,300}timed out in _all_gather after", RendezvousTimeout, where="remote call"),
+    signature(r"RPC has not succeeded after the specified number of max retries", RendezvousTimeout, where="remote call"),
+    signature(
+        r"RPC agent for (?P<here>\S+) encountered error when (?:reading|sending|writing|accepting|connecting)[^:\n]{0,80}?"
+        r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
+        _agent,
+        anchors=("RPC agent for ",),
+    ),
+    signature(
+        r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe",
+        _pipe,
+        anchors=("(this error originated at tensorpipe",),
+    ),
+    signature(
+        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)",
+        _pipe,
+        anchors=("Error: ECONN", "Error: ETIMEDOUT", "Error: EHOSTUNREACH", "Error: ENETUNREACH", "Error: EPIPE", "Error: EOF: "),
+    ),
+    signature(
+        r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble, anchors=("tensorpipe/common/ibv.h",)
+    ),
+)
+
+_SHAPES = (
+    signature(
+        r"Error: (?P<op>output tensor size must be equal to world_size times input tensor size|input tensor must be the same"
+        r" size as output size times world size|[Ss]plit sizes doesn't match total dim 0 size|Tensor's dim 0 does not divide"
+        r" equally across group size|Number of tensor splits not equal to group size|invalid tensor size at index \d+)",
+        ShapeMismatch,
+        anchors=(
+            "times input tensor size",
+            "as output size times world size",
+            "plit sizes doesn't match total dim",
+            "does not divide equally across group size",
+            "Number of tensor splits not equal",
+            "invalid tensor size at index",
+        ),
+    ),
+    signature(
+        r"input dimension \d+ \(\d+ must be a multiple of group_size (?P<right>\d+)",
+        ShapeMismatch,
+        op="a dimension that the group's size must divide",
+        anchors=("must be a multiple of group_size",),
+    ),
+    signature(
+        r"Error: (?:input tensor must be the same type as the output tensor|Output tensor and input tensor must have (?:the same"
+        r" element|same) type|[Tt]ensors must (?:all )?have (?:the same|identical) type)",
+        DtypeMismatch,
+        anchors=("must be the same type as the output tensor", "Output tensor and input tensor must have", "ensors must "),
     ),
 )
 
@@ -448,4 +555,4 @@ _REPLICAS = (
     ),
 )
 
-SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _WORLD + _FORK + _REPLICAS
+SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _RPC + _SHAPES + _WORLD + _FORK + _REPLICAS

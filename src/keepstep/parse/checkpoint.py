@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.signature import signature
 
@@ -29,6 +30,15 @@ def _unopened(match: re.Match[str]) -> CheckpointUnreadable | None:
     """An HDF5 file that does not open, where its name is that of a checkpoint."""
     path = match["path"]
     return CheckpointUnreadable(path=path, why=match["why"]) if path and _WEIGHTS.search(path) else None
+
+
+def _refused(match: re.Match[str]) -> CheckpointUnreadable | None:
+    """A bucket that does not give out an object, where its name is that of a checkpoint."""
+    path = match["path"]
+    if not _WEIGHTS.search(path):
+        return None
+    why = "it is not there" if match["code"] == "404" else "access is denied"
+    return CheckpointUnreadable(path=f"gs://{path}", why=why)
 
 
 _ERROR = r"(?:FileNotFoundError|ValueError|AssertionError|RuntimeError|OSError|IOError|NotFoundError|Exception)"
@@ -67,8 +77,18 @@ SIGNATURES = (
     ),
     # unreadable: TensorFlow
     signature(
-        r"Unsuccessful TensorSliceReader constructor: (?P<why>[^\n]{0,60}?)(?: for (?P<path>\S+))?(?:$|\n| :)",
+        r"Unsuccessful TensorSliceReader constructor: (?P<why>[^\n]{0,160}?)(?: (?:for|on) (?P<path>[^\s:]+))?(?::| :|$|\n)",
         CheckpointUnreadable,
+    ),
+    signature(
+        r"HTTP response code (?P<code>40[34])\b[^\n]{0,2000}when (?:reading|resuming upload|uploading|initiating an upload to|renaming|deleting|retrieving)[^\n]{0,30}?gs://(?P<path>\S{1,400})",
+        _refused,
+        anchors=("HTTP response code 40",),
+    ),
+    signature(
+        r"tensor_name = (?P<detail>\S{1,200}; (?:expected dtype|shape in shape_and_slice spec) [^\n]{0,120})(?:does not (?:equal|match)|is not)",
+        CheckpointMismatch,
+        anchors=("tensor_name = ",),
     ),
     signature(r"Failed to find any matching files for (?P<path>\S+)", CheckpointUnreadable, why="no such files"),
     signature(r"Unable to open table file (?P<path>\S+): (?P<why>[^\n]{0,160})", CheckpointUnreadable),
@@ -130,6 +150,45 @@ SIGNATURES = (
         r"(?P<why>Found incomplete checkpoint|is not a finalized checkpoint|Checkpoint [^\n]{0,200}incomplete)",
         CheckpointUnreadable,
         anchors=("Found incomplete checkpoint", "is not a finalized checkpoint"),
+    ),
+    signature(
+        r"FileNotFoundError: No steps found in (?P<path>\S{1,300})", CheckpointUnreadable, why="no step is there"
+    ),
+    signature(
+        r"(?:FileNotFoundError|ValueError|StepNotFoundError): (?P<why>No (?:valid )?checkpoints? found (?:in|at|under)|Specified `step=None`, but no checkpoints were found)(?: (?P<path>\S{1,300}))?",
+        CheckpointUnreadable,
+        anchors=("heckpoint found ", "heckpoints found ", "no checkpoints were found"),
+    ),
+    signature(
+        r"Path is not a valid (?:T5X )?checkpoint: (?P<path>\S{1,300})", CheckpointUnreadable, why="not a checkpoint"
+    ),
+    signature(r"Invalid checkpoint path: (?P<path>\S{1,300})", CheckpointUnreadable, why="not a checkpoint"),
+    signature(
+        r"(?P<why>Requested directory for restore does not exist|Checkpoint structure file does not exist|Metadata file \(named \w+\) does not exist"
+        r"|Individual parameter subdirectory not found|Found empty checkpoint PyTree metadata)(?: (?:at|in)(?: path:| directory=)? ?(?P<path>\S{1,300}))?",
+        CheckpointUnreadable,
+        anchors=(
+            "Requested directory for restore does not exist",
+            "Checkpoint structure file does not exist",
+            "Metadata file (named ",
+            "Individual parameter subdirectory not found",
+            "Found empty checkpoint PyTree metadata",
+        ),
+    ),
+    signature(
+        r"File not found: (?P<path>\S{1,300})\. In many cases, this results from copying a checkpoint",
+        CheckpointUnreadable,
+        why="a file of it is not there",
+    ),
+    signature(
+        r"Save failed: (?P<why>\d+/\d+ params are missing(?: \.zarray)? in checkpoint)", CheckpointUnreadable
+    ),
+    signature(
+        r"(?P<why>No \"commit_success\.txt\" found on this \"_gda\" directory)", CheckpointUnreadable
+    ),
+    signature(r"No step path found with name=(?P<path>\S{1,100})", CheckpointUnreadable, why="no such step"),
+    signature(
+        r"AssertionError: (?P<why>The following zero checkpoints paths are missing)", CheckpointUnreadable
     ),
     signature(
         r"No (?:steps|checkpoint) found in (?:checkpoint )?(?:manager|directory)[^\n]{0,40}(?:[Cc]annot|cannot|can't) restore",
@@ -264,6 +323,64 @@ SIGNATURES = (
         r"(?P<detail>Requested shape: [^\n]{0,60}is not compatible with the stored shape[^\n]{0,60})",
         CheckpointMismatch,
     ),
+    signature(
+        r"(?P<detail>For parameter \"[^\"\n]{0,60}\" in \"[^\"\n]{0,120}\", the given initializer is expected to generate shape[^\n]{0,120})",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>The (?:field names of the state dict and the named tuple|size of the list and the state dict) do not match[^\n]{0,100})",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Shape of `?[^\s`]{1,160}`? in checkpoint [(\[][^)\]\n]{0,60}[)\]] does not match expected[^\n]{0,60})",
+        CheckpointMismatch,
+        anchors=(" in checkpoint ",),
+    ),
+    signature(r"(?P<detail>Unmapped tensor keys exist: [^\n]{0,100})", CheckpointMismatch),
+    signature(
+        r"(?P<detail>Failed to restore optimizer state, path \S{1,120} is not present[^\n]{0,60})", CheckpointMismatch
+    ),
+    signature(
+        r"(?P<detail>Item \\?\"[^\"\n]{1,60}\" was (?:not found|found) in the checkpoint(?:\. Available|, but could not be restored)[^\n]{0,60})",
+        CheckpointMismatch,
+        anchors=(" found in the checkpoint",),
+    ),
+    signature(
+        r"(?P<detail>The checkpoint was saved with a different topology than the current one)", CheckpointMismatch
+    ),
+    signature(
+        r"(?P<detail>Saved and current process metadata are not compatible with mesh-consistency restore)", CheckpointMismatch
+    ),
+    signature(r"(?P<detail>ArrayMetadata Store contains different [^\n]{0,160})", CheckpointMismatch),
+    signature(r"ValueError: (?P<detail>Length mismatch at key path [^\n]{0,160})", CheckpointMismatch),
+    signature(r"(?P<detail>Device \S{1,60} was not found in jax\.local_devices\(\))", CheckpointMismatch),
+    signature(
+        r"(?P<detail>Sharding (?:passed to deserialization should be specified, concrete|of jax\.Array cannot be None)[^\n]{0,120})",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Checkpoints containing a multiprocess array need to be restored with a target)", CheckpointMismatch
+    ),
+    signature(r"(?P<detail>Key '[^'\n]{1,120}' not found in any of the shards)", CheckpointMismatch),
+    signature(
+        r"(?P<detail>Custom node type mismatch: expected type: [^\n]{0,120})", CheckpointMismatch
+    ),
+    signature(
+        r"(?P<what>Cannot serialize host local (?:jax\.Array|arrays)[^\n]{0,60})", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>Target contains a multiprocess array should be saved/restored with a GlobalAsyncCheckpointManager)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<detail>Trying to restore (?:optimizer state|training state|callback state) but checkpoint contains only the model)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"Error: (?P<detail>[^\n]{0,40}[Cc]heckpoint[^\n]{0,80}\d+ (?:layers|shards|ranks|files|devices|partitions|GPUs)[^\n]{0,40}\b(?:but|while|not)\b[^\n]{0,60}\d+)",
+        CheckpointMismatch,
+        anchors=("heckpoint",),
+    ),
     signature(r"(?P<detail>Dict key mismatch; expected keys[^\n]{0,120})", CheckpointMismatch),
     signature(
         r"(?P<detail>Missing \d+ keys in structure path|Tree structures? do(?:es)? not match[^\n]{0,60})[^\n]{0,60}",
@@ -279,6 +396,13 @@ SIGNATURES = (
         anchors=("Error: ",),
     ),
     # slow
+    signature(
+        r"TimeoutError: (?P<detail>Timed out while waiting for async_(?:commit|write)_complete barrier)", SlowStorage
+    ),
+    signature(r"TimeoutError: (?P<detail>Overall save timeout exceeded)", SlowStorage),
+    signature(
+        r"TimeoutError: (?P<detail>ChainedFuture completed \d+/\d+ futures but timed out after [\d.]+ seconds)", SlowStorage
+    ),
     signature(r"nfs: server (?P<detail>\S+) not responding", SlowStorage),
     signature(
         r"(?P<detail>(?:Barrier timed out|DEADLINE_EXCEEDED)[^\n]{0,300}(?:orbax|[Cc]heckpoint|AsyncSave|async_save)[^\n]{0,120})",

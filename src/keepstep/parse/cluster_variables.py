@@ -20,7 +20,7 @@ _NAMES = (
     r"OMPI_COMM_WORLD_\w+|"
     r"PMI_\w+|MPI_LOCALRANKID|MV2_COMM_WORLD_\w+|TF_CONFIG|JOB_COMPLETION_INDEX|HOROVOD_\w+|TPU_WORKER_\w+|"
     r"MEGASCALE_\w+|"
-    r"XRT_\w+|COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID|ETCD_\w+|RAY_ADDRESS)"
+    r"XRT_\w+|JSM_\w+|COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID|ETCD_\w+|RAY_ADDRESS)"
 )
 
 
@@ -100,6 +100,10 @@ SIGNATURES = (
         r"(?:been )?(?:set|specified|defined)",
         RankVariableMissing,
         anchors=(" not set", "n't set", " not been set", " not specified", " not defined"),
+    ),
+    signature(
+        r"Could not find (?P<name>'(?:RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_\w+|OMPI_\w+)') in the \w+ environment",
+        lambda match: RankVariableMissing(name=match["name"].strip("'")),
     ),
     # Numbers that disagree
     signature(

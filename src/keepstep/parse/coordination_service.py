@@ -32,7 +32,16 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def _restarted(match: re.Match[str]) -> Fact:
-    member, rank = _member(match.string[max(0, match.start() - 120) : match.end()])
+    """The task that came back: a name before the words, or in newer releases a bare number."""
+    before = match.string[max(0, match.start() - 120) : match.start()]
+    named = list(_TASK.finditer(before))
+    if named:
+        member, rank = _member(named[-1][0])
+        return MemberRestarted(member=member, rank=rank)
+    number = re.search(r"(?:^|[\s:])(\d{1,6})\s*$", before)
+    if number:
+        return MemberRestarted(member=f"task {number[1]}", rank=int(number[1]))
+    member, rank = _member(match.string[match.start() : match.end() + 200])
     return MemberRestarted(member=member, rank=rank)
 
 
@@ -100,7 +109,12 @@ SIGNATURES = (
         member="the coordination leader",
     ),
     signature(r"Task with incarnation id \d+ is not connected", MemberRestarted),
-    signature(r"This is likely due to a restart in the task or service", MemberRestarted),
+    signature(
+        r"This is likely due to a restart in the task or service|The service or task probably restarted|Aborted connect "
+        r"attempt as there is a request from a newer incarnation",
+        MemberRestarted,
+    ),
+    signature(r"The task has restarted and likely crashed earlier", _restarted),
     signature(r"(?P<task>/job:\w+/replica:\d+/task:\d+) heartbeat timeout", _silent),
     signature(
         r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.environment import CudaMismatch, VersionSeen
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
@@ -150,8 +151,8 @@ _MISMATCH = (
         anchors=("API mismatch: the client has the version", "NVIDIA kernel module, version"),
     ),
     signature(
-        r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|[Cc]uda failure 802 '|error=802 ?: )system not"
-        r" yet initialized",
+        r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|(?:[Cc]uda|CUDA) failure[^\n']{0,40}'|CUDA error: "
+        r"|error=802 ?: )system not yet initialized",
         CudaMismatch,
         what="the GPUs' fabric manager does not run or does not fit the driver",
     ),
@@ -213,9 +214,29 @@ _MISMATCH = (
             what="there is no NVIDIA driver on this host", fatal="Warning" not in m.string
         ),
     ),
-    signature(r"No CUDA GPUs are available", CudaMismatch, what="no GPU is visible to this process"),
+    signature(r"No (?:CUDA|HIP) GPUs are available", CudaMismatch, what="no GPU is visible to this process"),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
+        r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+        CudaMismatch,
+        what="the NVIDIA driver is not loaded",
+    ),
+    signature(
+        r"Failed to initialize NVML: (?:Unknown Error|Driver Not Loaded|Insufficient Permissions)",
+        CudaMismatch,
+        what="the driver is not loaded, or this container has lost its GPUs",
+        fatal=False,
+    ),
+    signature(
+        r"CUDA Driver version found is (?P<here>\d+)\. Minimum requirement is (?P<there>\d+)",
+        lambda m: CudaMismatch(what=f"the driver knows CUDA {m['here']}, NCCL needs {m['there']}", fatal=False),
+    ),
+    signature(
+        r"The application was compiled with too old version of NCCL",
+        CudaMismatch,
+        what="the NCCL that was loaded is newer than the one compiled against",
+    ),
+    signature(
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
         r" CUDA-capable device is detected",
         CudaMismatch,
         what="no GPU is visible to this process",
@@ -253,7 +274,7 @@ _MISMATCH = (
         what="NCCL's kernels do not fit this GPU or driver",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|CUDA_ERROR)[^\n]{0,60}(?:invalid device function|named symbol not"
         r" found"
         r"|device function is not found|unrecognized error code)",
         CudaMismatch,
@@ -320,7 +341,7 @@ _FAULT = (
         what="a peer GPU's memory could not be reached over NVLink",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cudaError)[^\n]{0,80}an? (?P<what>illegal memory access was"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|(?:cuda|hip)Error)[^\n]{0,80}an? (?P<what>illegal memory access was"
         r" encountered)",
         DeviceFault,
         hardware=False,
@@ -334,7 +355,7 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error)[^\n]{0,80}(?P<what>misaligned address|an"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error)[^\n]{0,80}(?P<what>misaligned address|an"
         r" illegal instruction was encountered"
         r"|invalid program counter|operation not supported on global/shared address space)",
         DeviceFault,
@@ -347,7 +368,7 @@ _FAULT = (
         ),
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}"
         r"(?P<what>unspecified launch failure)",
         DeviceFault,
         hardware=False,
@@ -359,12 +380,12 @@ _FAULT = (
         hardware=False,
     ),
     signature(
-        r"CUDA error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
+        r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
         r" error",
         lambda m: None if "cuInit" in m.string else DeviceFault(what="unknown CUDA error", hardware=False),
     ),
     signature(
-        r"CUDA error: the launch timed out and was terminated",
+        r"(?:CUDA|HIP) error: the launch timed out and was terminated",
         DeviceFault,
         what="a kernel ran too long for the display's watchdog",
         hardware=False,
@@ -415,6 +436,27 @@ _FAULT = (
     ),
 )
 
+_ORDINAL = (
+    signature(
+        r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device"
+        r" ordinal",
+        DeviceShared,
+        anchors=("invalid device ordinal",),
+    ),
+    signature(
+        r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared
+    ),
+    signature(
+        r"device_id (?P<device>\S+) is out of range\. Please use a device index less than the number of accelerators",
+        DeviceShared,
+    ),
+    signature(
+        r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+",
+        DeviceShared,
+        anchors=(" with NCCL device ",),
+    ),
+)
+
 _PEER = (
     signature(
         r"peer access is not supported between these two devices",
@@ -422,7 +464,7 @@ _PEER = (
         what="peer access is not supported",
     ),
     signature(
-        r"(?:CUDA error|[Cc]uda failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has"
+        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure)[^\n]{0,60}(?:peer mapping resources exhausted|peer access (?:has"
         r" not been enabled|is already enabled))",
         PeerAccessFault,
         what="peer access could not be set up",
@@ -471,4 +513,4 @@ _VERSIONS = (
     ),
 )
 
-SIGNATURES = _MISMATCH + _BUSY + _FAULT + _PEER + _VERSIONS
+SIGNATURES = _MISMATCH + _BUSY + _FAULT + _ORDINAL + _PEER + _VERSIONS

@@ -7,6 +7,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import CorruptData, DataMissing
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.signature import signature
 
 _PATH = re.compile(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
@@ -96,7 +97,8 @@ SIGNATURES = (
     signature(r"(?P<what>Cannot load file containing pickled data when allow_pickle=False)", _corrupt),
     signature(r"(?P<what>Failed to interpret file [^\n]{0,120} as a pickle)", _corrupt),
     signature(
-        r"ValueError: (?P<what>cannot reshape array of size \d+ into shape \([\d,]+\)) *$",
+        r"(?:fromfile|frombuffer|fromstring|memmap|\.read)\([^\n]{0,200}\n *"
+        r"ValueError: (?P<what>cannot reshape array of size \d+ into shape \([\d,]+\))",
         _corrupt,
         anchors=("cannot reshape array of size",),
     ),
@@ -142,6 +144,32 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>MDB_CORRUPTED|MDB_INVALID|MDB_PAGE_NOTFOUND)[^\n]{0,80}", CorruptData),
     signature(r"lmdb\.(?P<what>CorruptedError|InvalidError|PageNotFoundError)", CorruptData),
+    # Of several writers
+    signature(
+        r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
+        SharedStateRace,
+        what="a cache file of `datasets` that another rank writes or moves was not there",
+        anchors=(".arrow",),
+    ),
+    signature(
+        r"FileExistsError: [^\n]{0,20}File exists: '/(?P<path>\d{6}_\w{1,40})'",
+        SharedStateRace,
+        what="a shared-memory block of the streaming dataset was there already",
+    ),
+    signature(
+        r"(?P<what>Reused local directory: [^\n]{0,80})", SharedStateRace
+    ),
+    signature(
+        r"unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'",
+        SharedStateRace,
+        what="an HDF5 file was locked by another process",
+    ),
+    signature(
+        r"No such file or directory: ['\"](?P<path>[^'\"\n]{0,300}\.(?:incomplete|tmp\.tmp|lock))['\"]",
+        SharedStateRace,
+        what="a download or lock file was taken away by another process",
+        anchors=(".incomplete", ".tmp.tmp", ".lock"),
+    ),
     # Not there at all
     signature(
         r"FileNotFoundError: [^\n]{0,60}?No such file or directory: ['\"](?P<path>[^'\"\n]+\.(?:jpe?g|JPE?G|"

@@ -8,10 +8,10 @@ from keepstep.parse.signature import signature
 
 SIGNATURES = (
     signature(
-        r"DataLoader worker \(pid (?P<pid>\d+)\) is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)"
+        r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) (?:exited )?is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)"
         r"(?:\s*\(core dumped\))?\s*(?:\.|$)",
         LoaderWorkerDied,
-        anchors=(") is killed by signal",),
+        anchors=("is killed by signal",),
     ),
     signature(
         r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
@@ -19,9 +19,9 @@ SIGNATURES = (
         anchors=(") exited unexpectedly",),
     ),
     signature(
-        r"DataLoader worker \(pid (?P<pid>\d+)\) exited unexpectedly with exit code",
+        r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) exited unexpectedly with (?:exit )?code",
         LoaderWorkerDied,
-        anchors=("exited unexpectedly with exit code",),
+        anchors=("exited unexpectedly with ",),
     ),
     signature(r"A process in the process pool was terminated abruptly", LoaderWorkerDied),
     signature(r"joblib\.externals\.loky\.process_executor\.TerminatedWorkerError", LoaderWorkerDied),

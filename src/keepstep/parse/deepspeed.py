@@ -6,8 +6,16 @@ from __future__ import annotations
 import re
 import signal
 
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionSeen
+from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.environment import (
+    CudaMismatch,
+    LibraryMissing,
+    SymbolMissing,
+    UnsupportedCombination,
+    VersionSeen,
+)
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import CheckpointMismatch, NonFinite
 from keepstep.parse.signature import signature
@@ -23,6 +31,17 @@ def _ended(match: re.Match[str]) -> ProcessExited | None:
     except ValueError:
         name = None
     return ProcessExited(reporter="DeepSpeed's launcher", code=code, signal=name)
+
+
+def _batch_sizes(match: re.Match[str]) -> Fact:
+    """A batch that the world does not divide cannot be met by any micro batch; else the counts are to blame."""
+    if match["batch"] is None:
+        return WorldSizeConflict(what="train_batch_size")
+    batch, world = int(match["batch"]), int(match["world"])
+    if world and batch % world:
+        return BatchNotDivisible(batch=match["batch"], parts=match["world"])
+    product = f"{match['micro']} * {match['steps']} * {match['world']}"
+    return WorldSizeConflict(what="train_batch_size", expected=match["batch"], seen=product)
 
 
 SIGNATURES = (
@@ -44,13 +63,12 @@ SIGNATURES = (
     ),
     # sizes
     signature(
-        r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size (?P<expected>\d+) ?!= ?(?P<seen>[\d *]+)",
-        WorldSizeConflict,
-        what="train_batch_size",
+        r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size"
+        r"(?: ?(?P<batch>\d+) ?!= ?(?P<micro>\d+) ?\* ?(?P<steps>\d+) ?\* ?(?P<world>\d+))?",
+        _batch_sizes,
+        anchors=("train_batch_size is not equal to",),
     ),
-    signature(
-        r"Check batch related parameters\. train_batch_size is not equal", WorldSizeConflict, what="train_batch_size"
-    ),
+    signature(r"Check batch related parameters\. (?P<what>None of the three) ", WorldSizeConflict),
     signature(
         r"World size \((?P<seen>\d+)\) is not valid with the current list of valid GPU counts", WorldSizeConflict
     ),
@@ -62,6 +80,9 @@ SIGNATURES = (
     signature(
         r"The checkpoint being loaded used a DP world size of (?P<detail>\d+ but the current world size is \d+)",
         CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Expected \d+ of '\*_optim_states\.pt' under '[^'\n]{0,200}' but found \d+ files)", CheckpointMismatch
     ),
     # numbers
     signature(
@@ -75,6 +96,24 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>DeepSpeed Op Builder: Installed CUDA version[^\n]{0,120})", CudaMismatch),
     signature(r"(?P<what>CUDA_HOME does not exist, unable to compile CUDA op\(s\))", CudaMismatch),
+    signature(
+        r"(?P<what>(?:CUDA|HIP) version mismatch! DeepSpeed ops were compiled and installed with a different version[^\n]{0,80})",
+        CudaMismatch,
+        anchors=("version mismatch! DeepSpeed ops were",),
+    ),
+    signature(
+        r"PyTorch version mismatch! DeepSpeed ops were compiled and installed with a different version",
+        SymbolMissing,
+        library="DeepSpeed's ops",
+    ),
+    signature(r"(?P<what>Unable to proceed, no GPU resources available)", CudaMismatch),
+    signature(r"(?P<what>DeepSpeed JIT builder for '\w+' found no CUDA devices)", CudaMismatch),
+    signature(r"launcher '(?P<name>\w+)' not installed", LibraryMissing),
+    signature(
+        r"Error: (?P<what>[^\n]{0,80}(?:not supported|does not support)[^\n]{0,40}(?:ZeRO )?[Ss]tage[- ]?\d[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("not supported with", "does not support"),
+    ),
     signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
     signature(
         r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",

@@ -7,7 +7,10 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import DeviceShared
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.parse.signature import signature
 
 
@@ -22,6 +25,27 @@ def _order(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
+    signature(
+        r"(?:`?FlatParameter`? requires uniform dtype|(?:FSDP|fully_shard) expects uniform original parameter dtype) but got "
+        r"(?P<left>torch\.\w+|\{[^\n}]{1,120}\})(?: and (?P<right>torch\.\w+))?",
+        DtypeMismatch,
+        anchors=("requires uniform dtype but got", "expects uniform original parameter dtype"),
+    ),
+    signature(
+        r"(?P<what>(?:`?FlatParameter`? requires|Must flatten tensors with) uniform `?requires_grad`?[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=(" uniform requires_grad", " uniform `requires_grad"),
+    ),
+    signature(
+        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)",
+        UnsupportedCombination,
+        anchors=("Cannot flatten integer dtype tensors", "nteger parameters are unsupported"),
+    ),
+    signature(
+        r"(?P<detail>(?:Global|Local) (?:world size|rank) at save time was \d+, but at load time was \d+)",
+        CheckpointMismatch,
+        anchors=(" at save time was ",),
+    ),
     signature(
         r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
         r"all-gathering (?P<right>[^\n]{0,200})",

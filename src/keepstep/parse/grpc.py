@@ -15,6 +15,7 @@ from keepstep.core.facts.network import (
     ProxyInTheWay,
     Why,
 )
+from keepstep.core.facts.training import MessageTooLarge
 from keepstep.parse.signature import signature
 
 _ADDRESS = re.compile(
@@ -51,6 +52,12 @@ def _lost(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
+    signature(
+        r"assertion failed: byte_count_ < total_size_",
+        MessageTooLarge,
+        what="gRPC message",
+        size="2 GiB",
+    ),
     signature(r"failed to connect to all (?:addresses|subchannels)", _connect),
     signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
     signature(r"\"description\":\"Connect Failed\"", _connect, anchors=("Connect Failed",)),

@@ -7,9 +7,19 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, RendezvousTimeout, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import CorruptData, UnevenShards
+from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination
+from keepstep.core.facts.network import (
+    AddressMisled,
+    ConnectFailed,
+    InterfaceMissing,
+    PortTaken,
+    RendezvousTimeout,
+    Why,
+)
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
 from keepstep.parse.block import block
 from keepstep.parse.signature import integers, signature
@@ -80,6 +90,19 @@ def _first_exit(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         yield ProcessExited(reporter="horovodrun", rank=rank, code=code, first=True)
 
 
+def _offered(match: re.Match[str]) -> Fact:
+    """The addresses that a service gave out, none of which answered."""
+    there = re.findall(r"'([\w.\-]+)': \[\('([\d.]+)'", match["addresses"])
+    told = ", ".join(f"{name} {address}" for name, address in there if name != "lo")
+    return AddressMisled(address=told or None, how="none of them answered")
+
+
+def _world(match: re.Match[str]) -> Fact:
+    pid = re.search(r"\bpid[ :=]{1,2}(\d+)", match.string)
+    rank = int(match["rank"])
+    return WorldSeen(size=int(match["size"]), index=rank, rank=rank, pid=int(pid[1]) if pid else None)
+
+
 _ONE = r"One (?:or more )?ranks? (?:had|sent|did|specified|submitted|requested)(?: an?)?"
 
 SIGNATURES = (
@@ -103,6 +126,16 @@ SIGNATURES = (
             "Mismatched collective",
         ),
     ),
+    signature(
+        r"Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor",
+        CollectiveMismatch,
+        what="two operations under one tensor name",
+    ),
+    signature(
+        r"Different ranks tried to set up mismatching (?P<what>process sets)[^\n]{0,80}",
+        CollectiveMismatch,
+        anchors=("tried to set up mismatching",),
+    ),
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
@@ -119,9 +152,97 @@ SIGNATURES = (
         why=Why.FAILED,
     ),
     signature(
-        r"Timed out waiting for (?P<where>tasks? to start|the processes to start|Horovod processes|hosts? to "
-        r"become available)",
+        r"Timed out waiting for (?P<where>(?!Spark)[\w\- ]{4,80})\. Please check connectivity between servers",
         RendezvousTimeout,
+    ),
+    signature(
+        r"Timed out waiting for (?P<where>tasks? to start|the processes to start|Horovod processes|hosts? to "
+        r"become available)(?!\. Please check)",
+        RendezvousTimeout,
+    ),
+    signature(
+        r"Timed out waiting for [\w\- ]{4,80}\. Please check that you have enough resources",
+        Contention,
+        what="the cluster had no room for all processes",
+    ),
+    signature(
+        r"was unable to connect to (?:horovod|Horovod)?[^\n]{0,60}on any of the following addresses: "
+        r"(?P<addresses>[^\n]{0,1000})",
+        _offered,
+    ),
+    signature(
+        r"No available network interface found matching user provided interface: (?P<name>\S+)|Cannot find an "
+        r"IPv4 address of the common interface|No interface is found for address 127\.0\.0\.1",
+        InterfaceMissing,
+        anchors=("matching user provided interface", "address of the common interface", "No interface is found for"),
+    ),
+    signature(
+        r"(?:Read data from|Put data input) KVStore server failed|HTTP GET request failed too many times, aborting",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="the launcher's key-value store",
+        anchors=("KVStore server failed", "GET request failed too many times"),
+    ),
+    signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
+    signature(r"Error: (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken, anchors=("find a port to bind to",)),
+    # The build
+    signature(
+        r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
+        r"(?P<found>[\w.+]+)",
+        lambda m: SymbolMissing(library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"),
+        anchors=("HorovodVersionMismatchError",),
+    ),
+    signature(
+        r"Extension (?P<name>horovod\.\w+) has not been built|(?:MPI|Gloo) support (?:has not been built|is required to use "
+        r"elastic training, but has not been built)|Neither MPI nor Gloo support has been built|Horovod has not been built "
+        r"with (?:MPI|Gloo) support|Horovod MPI is not enabled",
+        LibraryMissing,
+        anchors=(
+            " has not been built",
+            "but has not been built",
+            "nor Gloo support has been built",
+            "Horovod has not been built",
+            "Horovod MPI is not enabled",
+        ),
+    ),
+    signature(
+        r"(?P<what>(?:Allgather|Alltoall|Broadcast|Reducescatter) is not supported with Join|Running (?:GPU )?Adasum "
+        r"(?:with non-power of 2|on heterogeneous)[^\n]{0,40}|Adasum (?:reduction )?does not (?:currently )?support "
+        r"[^\n]{0,60}|op == Adasum is not supported[^\n]{0,30}|gradient_predivide_factor not supported[^\n]{0,30}|"
+        r"backward_passes_per_step > 1 is not (?:yet )?supported[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=(
+            "is not supported with Join",
+            "Adasum",
+            "gradient_predivide_factor not",
+            "backward_passes_per_step > 1",
+        ),
+    ),
+    # Hosts and slots
+    signature(
+        r"Requested more processes \((?P<expected>\d+)\) than there are available slots \((?P<seen>\d+)\)|Not enough slots on "
+        r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested",
+        WorldSizeConflict,
+        what="processes and slots",
+        anchors=("than there are available slots", "Not enough slots on the hosts"),
+    ),
+    signature(r"(?P<detail>Invalid host input, [^\n]{0,100})", ClusterSpecInvalid),
+    signature(
+        r"Could not determine process rank and size: only one of (?P<name>\w+)",
+        RankVariableMissing,
+    ),
+    signature(
+        r"(?P<detail>No (?:data|rows) found in \w+ dataset)",
+        UnevenShards,
+        anchors=("No data found in", "No rows found in"),
+    ),
+    signature(r"(?P<what>Found \d+ bytes in \d+ rows; \w+ dataset may be corrupted)", CorruptData),
+    signature(
+        r"(?i:horovod (?:is |was )?initiali[sz]ed|hvd\.(?:rank|size)\(\)|horovod (?:rank|size))[^\n]{0,120}?"
+        r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}"
+        r"(?P<size>\d+)",
+        _world,
+        anchors=("orovod initiali", "orovod is initiali", "orovod was initiali", "hvd.size()", "orovod rank", "orovod size"),
     ),
     signature(
         r"horovodrun[^\n]{0,60}(?:more processes|exceeds?)[^\n]{0,40}(?:slots|hosts)",

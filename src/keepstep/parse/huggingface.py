@@ -39,6 +39,26 @@ SIGNATURES = (
     ),
     signature(r"You set `ignore_mismatched_sizes` to `False`, thus raising an error", CheckpointMismatch),
     signature(r"We couldn't connect to 'https://(?P<peer>[\w.\-]+)'", ConnectFailed, why=Why.FAILED),
+    signature(
+        r"An error happened while trying to locate the files? on the Hub and we cannot find the (?:requested files|appropriate snapshot folder)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("while trying to locate the file",),
+    ),
+    signature(
+        r"outgoing traffic has been disabled[^\n]{0,60}(?:HF_HUB_OFFLINE|local_files_only)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("outgoing traffic has been disabled",),
+    ),
+    signature(
+        r"HTTPSConnectionPool\(host='(?P<peer>(?:huggingface\.co|cdn-lfs[\w.\-]*|hf-mirror\.com|[\w.\-]*hf\.co|s3[\w.\-]*|www\.modelscope\.cn)[\w.\-]*)', port=\d+\): (?:Max retries exceeded|Read timed out)",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("HTTPSConnectionPool(host=",),
+    ),
     signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
     signature(
         r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING, anchors=("***** Running ",)

@@ -13,6 +13,7 @@ from keepstep.core.facts.config import (
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import RendezvousTimeout
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
 from keepstep.parse.signature import signature
 
@@ -88,11 +89,56 @@ SIGNATURES = (
         what="devices",
     ),
     signature(
-        r"cannot reshape array of size (?P<seen>\d+) into shape \((?P<expected>[\d,]+)\)[^\n]{0,40}(?:mesh|devices)",
+        r"[Nn]umber of devices (?P<seen>\d+) (?:must be >=|must equal|should equal|is not) the product of (?:the )?mesh_?shape (?P<expected>[(\[][\d, ]+[)\]])",
+        WorldSizeConflict,
+        what="devices of the mesh",
+    ),
+    signature(
+        r"[Nn]umber of devices (?P<seen>\d+) does not match the product of the (?:ICI|DCN|ici|dcn) parallelism (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="devices of the mesh",
+    ),
+    signature(
+        r"Number of slices (?P<seen>\d+) (?:must equal|does not match|is not) the product of (?:the )?(?:dcn_mesh_shape|DCN parallelism) (?P<expected>[(\[]?[\d, ]+)",
+        WorldSizeConflict,
+        what="slices",
+    ),
+    signature(
+        r"The number of devices in physical mesh (?P<seen>\([\d, ]+\)) does not match the number of devices in logical mesh (?P<expected>[(\[][\d, ]+)",
+        WorldSizeConflict,
+        what="devices of the mesh",
+    ),
+    signature(
+        r"Shape does not match the number of devices\. Received: shape=(?P<expected>[(\[][\d, ]+[)\]]); devices\.shape=(?P<seen>\([\d, ]+\))",
+        WorldSizeConflict,
+        what="devices of the mesh",
+    ),
+    signature(
+        r"requires (?P<expected>\d+) (?:logical devices|replicas|devices), but (?:only )?(?P<seen>\d+) (?:XLA )?(?:devices|replicas) are available",
         WorldSizeConflict,
         what="devices",
-        anchors=("cannot reshape array of size",),
     ),
+    signature(
+        r"(?:Requested|requested) (?P<expected>\d+) replicas but only (?P<seen>\d+) replicas with shape",
+        WorldSizeConflict,
+        what="replicas",
+        anchors=(" replicas but only ",),
+    ),
+    signature(
+        r"(?P<detail>create_device_mesh cannot create contiguous submeshes for [^\n]{0,120})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>No default mesh for this configuration: specify config\.model_parallel_submesh explicitly)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>Distributed system is not available; please initialize it via `jax\.distributed\.initialize\(\)`)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>Distributed JAX not initialized\.)", ClusterSpecInvalid),
+    signature(r"(?P<detail>Getting metadata\['[\w/\-]{1,80}'\] failed for \d+ tries)", ClusterSpecInvalid),
+    signature(r"(?P<detail>the target uri is not valid: dns:/{0,3}(?=[\"'\s,}]|$))", ClusterSpecInvalid),
     signature(
         r"Initializing distributed JAX client[^\n]{0,20}|Connecting to JAX distributed service on (?P<role>\S+)",
         WorldSeen,
@@ -114,6 +160,46 @@ SIGNATURES = (
         WorldSizeConflict,
         what="devices",
     ),
+    signature(
+        r"axis sizes that are not evenly divisible by the corresponding mesh axis sizes",
+        BatchNotDivisible,
+    ),
+    signature(
+        r"is incompatible with mesh_shape=[^\n]{0,120}dim_size=(?P<batch>\d+) is not divisible by axis_size=(?P<parts>\d+)",
+        BatchNotDivisible,
+        anchors=("is incompatible with mesh_shape=",),
+    ),
+    signature(
+        r"(?:[Bb]atch(?:[_ -]size)?|[Ll]eading (?:dim(?:ension)?|axis))[^\n]{0,60}?(?P<batch>\d+)?[^\n]{0,40}(?:[Cc]annot|can not|can't) (?:be )?(?:divide[d]?|split|sharded?) evenly[^\n]{0,60}?(?P<parts>\d+)?",
+        BatchNotDivisible,
+        anchors=("divide evenly", "divided evenly", "split evenly", "shard evenly", "sharded evenly"),
+    ),
+    signature(
+        r"Cannot (?:divide|split|shard) evenly[^\n]{0,80}?(?P<batch>\d+)?[^\n]{0,60}?(?P<parts>\d+)?",
+        BatchNotDivisible,
+        anchors=("Cannot divide evenly", "Cannot split evenly", "Cannot shard evenly"),
+    ),
+    signature(
+        r"Shape \[(?P<batch>[\d, ]+)\] cannot be sharded (?P<parts>\d+) ways along dimension",
+        BatchNotDivisible,
+        anchors=("cannot be sharded",),
+    ),
+    signature(
+        r"Only evenly sharding across devices is currently supported\. Got (?:shape|vocab size) (?P<batch>[^\n]{1,40}?) and (?P<parts>\d+)",
+        BatchNotDivisible,
+    ),
+    signature(
+        r"Invalid host data, each dimension should match either global or process shape", ShapeMismatch, op="host data"
+    ),
+    signature(
+        r"When making an array from single-device arrays the input arrays must have one shard each",
+        ShapeMismatch,
+        op="make_array",
+    ),
+    signature(
+        r"Expected shard shape (?P<left>\([^)\n]{0,60}\)) doesn't match the single device array shape (?P<right>\([^)\n]{0,60}\))",
+        ShapeMismatch,
+    ),
     signature(r"(?P<op>pmap) got inconsistent sizes for array axes to be mapped", ShapeMismatch),
     signature(
         r"(?P<what>assert_equal per-host|[^\n]{0,80}is not equal across processes)[^\n]{0,60}",
@@ -132,6 +218,39 @@ SIGNATURES = (
         r"(?P<what>Cross-(?:host|process) collectives? (?:is|are) not (?:supported|implemented)[^\n]{0,80})",
         UnsupportedCombination,
         anchors=("Cross-host", "Cross-process"),
+    ),
+    signature(
+        r"(?P<what>Received incompatible devices for (?:p?jitted|pmapped) computation)", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>Closing over jax\.Array that spans non-addressable \(non process local\) devices)", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>When passing host local inputs to pjit, devices connected to a single host must form a contiguous subcube)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>Passing non-trivial shardings for numpy inputs is not allowed)", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>Gathering global non-fully-addressable arrays only supports tiled=True)", UnsupportedCombination
+    ),
+    signature(r"(?P<what>`jax\.make_mesh` does not support multi-slice topologies)", UnsupportedCombination),
+    signature(
+        r"(?P<what>The following ordered effects are not supported for more than 1 device[^\n]{0,60})",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<what>PartitionId instruction is not supported for SPMD partitioning)", UnsupportedCombination),
+    signature(
+        r"(?P<what>executable is built for device \S{1,20} of type \"[^\"\n]{1,60}\"; cannot run it on device \S{1,20} of type \"[^\"\n]{1,60}\")",
+        UnsupportedCombination,
+    ),
+    # what XLA says of a replica
+    signature(
+        r"Execution of replica (?P<rank>\d+) failed: (?!RESOURCE_EXHAUSTED|Resource exhausted)",
+        ProcessExited,
+        reporter="XLA",
+        code=1,
     ),
     # fork
     signature(

@@ -123,7 +123,38 @@ SIGNATURES = (
         what="a PCIe link went down",
         anchors=("DPC: containment event", "Link Active changed", "Link Layer Link Down"),
     ),
+    # the IOMMU in the way of devices that talk to each other; bus 00 holds no cards
+    signature(
+        r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\]"
+        r"[^\n]{0,40}fault addr",
+        lambda m: PeerAccessFault(what=f"the IOMMU blocked accesses of PCI device {m['device']}"),
+        anchors=("] Request device [",),
+    ),
+    signature(
+        r"AMD-Vi: Event logged \[(?:IO_PAGE_FAULT|INVALID_DEVICE_REQUEST|PAGE_TAB_HARDWARE_ERROR)",
+        PeerAccessFault,
+        what="the IOMMU blocked accesses of a PCI device",
+        anchors=("AMD-Vi: Event logged",),
+    ),
+    signature(
+        r"(?P<driver>nvidia|amdgpu) (?P<device>[\da-f:.]+): (?P<what>BAR \d+: (?:can't assign|no space for)[^\n]{0,40}"
+        r"|PCIe Bus Error: severity=Uncorrected[^\n]{0,40}|can't change power state[^\n]{0,60})",
+        lambda m: PeerAccessFault(what=f"PCI device {m['device']}: {m['what'].strip()}"),
+        anchors=("can't assign", "no space for", "severity=Uncorrected", "can't change power state"),
+    ),
     # network cards
+    signature(
+        r"(?P<bond>\w+): \(slave (?P<device>\w+)\): link status (?:definitely )?down|link status definitely down for"
+        r" interface (?P<name>\w+)",
+        lambda m: NicFault(what="link down", device=m["device"] or m["name"]),
+        anchors=("link status definitely down", "): link status "),
+    ),
+    signature(
+        r"mlx[45]_core [\da-f:.]+[^\n]{0,40}(?P<what>Port module event\[error\][^\n]{0,80}|Detected PCI error[^\n]{0,40}"
+        r"|ERR_ON_CMD[^\n]{0,40})",
+        NicFault,
+        anchors=("Port module event[error]", "Detected PCI error", "ERR_ON_CMD"),
+    ),
     signature(
         r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own",
         NicFault,

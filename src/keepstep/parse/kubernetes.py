@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import NotScheduled
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
@@ -42,10 +44,32 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ]storage usage exceeds the total"
+        r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ](?:local )?storage usage exceeds the total"
         r" limit|exceeds the limit \"[\w.]+\")",
         DiskFull,
         anchors=("local ephemeral storage limit", "usage exceeds the total limit", 'exceeds the limit "'),
+    ),
+    signature(
+        r"(?P<asked>\d+/\d+ nodes are available:[^\n]{0,60}?\d+ Insufficient [\w.\-/]+)",
+        NotScheduled,
+        by="Kubernetes",
+        never=False,
+        anchors=(" Insufficient ",),
+    ),
+    signature(
+        r"(?P<asked>Allocate failed due to requested number of devices unavailable for [\w.\-/]+)",
+        NotScheduled,
+        by="Kubernetes",
+        never=False,
+    ),
+    signature(
+        r"(?P<what>could not select device driver [^\n]{0,20} with capabilities: \[\[[^\]\n]{0,60}gpu[^\]\n]{0,60}\]\])",
+        CudaMismatch,
+        anchors=("could not select device driver",),
+    ),
+    signature(
+        r"nvidia-container-cli: (?P<what>(?:initialization error|requirement error|device error|mount error|detection error)[^\n]{0,120})",
+        CudaMismatch,
     ),
     signature(r"Usage of EmptyDir volume \"(?P<path>[^\"\n]+)\" exceeds the limit", DiskFull),
     signature(

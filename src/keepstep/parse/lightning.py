@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import RanksMissing
@@ -20,9 +21,28 @@ SIGNATURES = (
     signature(r"(?P<what>DeadlockDetectedException|DeadLock detected from rank: \d+)", RanksMissing, missing=()),
     signature(r"Initializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", WorldSeen),
     signature(
-        r"(?P<detail>You requested gpu: \[[^\]\n]{0,80}\]\s*But your machine only has: \[[^\]\n]{0,80}\])",
+        r"(?:You requested (?:gpu|GPUs|tpu|hpu|cpu): (?P<expected>\[[^\]\n]{0,80}\])\s*)?But your machine only has: (?P<seen>\[[^\]\n]{0,80}\])",
+        WorldSizeConflict,
+        what="devices",
+        anchors=("But your machine only has:",),
+    ),
+    signature(
+        r"You set `--ntasks=(?P<seen>\d+)` in your SLURM bash script, but this variable is not supported",
+        WorldSizeConflict,
+        what="Slurm's tasks",
+    ),
+    signature(
+        r"(?P<detail>The selected device indices [^\n]{0,80} don't match the local rank values of processes)",
         ClusterSpecInvalid,
-        anchors=("You requested gpu:",),
+    ),
+    signature(
+        r"(?P<detail>Lightning attempted to launch new distributed processes with `local_rank > 0`)", ClusterSpecInvalid
+    ),
+    signature(r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found", RankVariableMissing),
+    signature(
+        r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
+        CudaMismatch,
+        anchors=("No supported gpu backend found", "since the accelerator is not available"),
     ),
     signature(
         r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})",

@@ -29,6 +29,9 @@ SIGNATURES = (
         limit="open files",
     ),
     signature(r"[Rr]esource temporarily unavailable", _again),
+    signature(
+        r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable", LimitReached, limit="processes or threads"
+    ),
     signature(r"libgomp: Thread creation failed", LimitReached, limit="threads"),
     signature(
         r"OpenBLAS (?:blas_thread_init|warning|:)?[^\n]{0,40}pthread_create (?:failed|error)",

@@ -25,10 +25,7 @@ from keepstep.parse.signature import Signature
 from keepstep.parse.wrapping import Unwrapped
 
 PIECE = 256 << 10
-"""Searched at once: small enough for the processor's cache."""
-AHEAD = 256 << 10
-"""Blocks may reach this far; a hit waits until so much more has been read."""
-BEHIND = 48 << 10
+"""Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
 LONGEST_LINE = 64 << 10
 LARGE = 32 << 20
@@ -36,7 +33,6 @@ MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
 MOST_PER_ANCHOR = 5_000
 """Lines with one anchor that are read in a log; then only its last part is looked at again."""
-LAST_PART = 256 << 10
 WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
 WHOLE = 128 << 10
@@ -73,6 +69,16 @@ def clean(raw: bytes) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of the log, where it begins (offset and line), and the hits in it as (anchor, end)."""
+
+    data: bytes
+    begin: int
+    line: int
+    hits: list[tuple[int, int]]
+
+
 class LogScan:
     """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
 
@@ -89,39 +95,44 @@ class LogScan:
         self.bytes = 0
 
     def scan(self, chunks: Iterable[bytes]) -> Iterator[Sighting]:
-        """All sightings, in order."""
-        buffer = b""
-        base = 0
-        line = 1
-        searched = 0
-        waiting: list[tuple[int, int]] = []
-        for piece, last in _with_last(_pieces(chunks)):
-            if self.bytes == 0:
-                piece = self._begin(piece, last)
-            self.bytes += len(piece)
-            buffer += piece
-            waiting += self._find(buffer, base, searched)
-            searched = base + len(buffer)
-            ready = [hit for hit in waiting if last or hit[1] <= searched - AHEAD]
-            waiting = waiting[len(ready) :]
-            if last and base > 0:
-                early = [hit for hit in ready if hit[1] < searched - LAST_PART]
-                yield from self._hits(early, buffer, base, line)
-                self._seen.clear()
-                self._flood.clear()
-                ready = ready[len(early) :]
-            yield from self._hits(ready, buffer, base, line)
-            if last:
-                break
-            keep = (waiting[0][1] if waiting else searched) - base - BEHIND
-            cut = buffer.rfind(b"\n", 0, max(0, keep)) + 1
-            if cut == 0 and len(buffer) > LONGEST_LINE + AHEAD + PIECE:
-                cut = max(0, keep)
-            line += self._newlines(buffer, 0, cut)
-            base += cut
-            buffer = buffer[cut:]
-        self.lines = line - 1 + buffer.count(b"\n") + (1 if buffer and not buffer.endswith(b"\n") else 0)
-        yield from self._tail(buffer, line, base == 0)
+        """All sightings, in order. A piece is read together with its neighbours, and only when it holds a hit."""
+        before: _Piece | None = None
+        here: _Piece | None = None
+        for data, last in _with_last(_pieces(chunks)):
+            ahead = self._piece(data, here, last)
+            if here is not None:
+                if last:
+                    self._forget_floods()
+                yield from self._hits(here, before, ahead)
+            before, here = here, ahead
+        assert here is not None
+        yield from self._hits(here, before, None)
+        around = before.data + here.data if before else here.data
+        line = before.line if before else here.line
+        self.lines = line - 1 + around.count(b"\n") + (1 if around and not around.endswith(b"\n") else 0)
+        yield from self._tail(around, line, whole=here.begin == 0)
+
+    def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
+        if above is None:
+            data = self._begin(data, last)
+            begin, line, seam = 0, 1, b""
+        else:
+            begin = above.begin + len(above.data)
+            line = above.line + self._newlines(above.data, 0, len(above.data))
+            seam = above.data[-LONGEST_ANCHOR:] + data[:LONGEST_ANCHOR]
+        self.bytes += len(data)
+        find = self._know.finder.find
+        hits = find(data.replace(b"\n", b" ") if self._unwrapped else data)
+        if seam:
+            edge = min(LONGEST_ANCHOR, begin)
+            across = [(anchor, end - edge) for anchor, end in find(seam) if end > edge]
+            hits = sorted({*hits, *across}, key=lambda hit: hit[1])
+        return _Piece(data, begin, line, hits)
+
+    def _forget_floods(self) -> None:
+        """The last part of a log is read anew, however often its words came before."""
+        self._seen.clear()
+        self._flood.clear()
 
     def _begin(self, piece: bytes, last: bool) -> bytes:
         """Learn from the first piece who writes here; a small pasted log is unwrapped."""
@@ -132,34 +143,31 @@ class LogScan:
         self._prefixes = Prefixes(_sample(piece))
         return piece
 
-    def _find(self, buffer: bytes, base: int, searched: int) -> list[tuple[int, int]]:
-        """New hits as (anchor, absolute end)."""
-        start = max(0, searched - base - LONGEST_ANCHOR)
-        part = buffer[start:] if start else buffer
-        if self._unwrapped:
-            part = part.replace(b"\n", b" ")
-        shift = base + start
-        return [(anchor, shift + end) for anchor, end in self._know.finder.find(part) if shift + end > searched]
-
     def _newlines(self, buffer: bytes, start: int, stop: int) -> int:
         if self.bytes > LARGE and stop - start > 4096 and (numpy := _numpy()) is not None:
             return int(numpy.count_nonzero(numpy.frombuffer(buffer, numpy.uint8, stop - start, start) == 10))
         return buffer.count(b"\n", start, stop)
 
-    def _hits(self, hits: list[tuple[int, int]], buffer: bytes, base: int, line: int) -> Iterator[Sighting]:
-        counted_to, number = 0, line
-        for anchor, absolute in hits:
-            self._flood[anchor] += 1
-            if self._flood[anchor] > MOST_PER_ANCHOR:
-                continue
-            end = absolute - base
-            start, stop = _bounds(buffer, end)
+    def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:
+        wanted = [hit for hit in here.hits if self._is_wanted(hit[0])]
+        if not wanted:
+            return
+        first = before or here
+        buffer = b"".join(piece.data for piece in (before, here, ahead) if piece is not None)
+        shift = here.begin - first.begin
+        counted_to, number = 0, first.line
+        for anchor, end in wanted:
+            start, stop = _bounds(buffer, end + shift)
             if start > counted_to:
                 number += self._newlines(buffer, counted_to, start)
                 counted_to = start
-            writer, text = self._line(buffer, start, stop, end)
-            shift = self._unwrapped.line_shift(start) if self._unwrapped else 0
-            yield from self._read(anchor, buffer, base, start, stop, number + shift, writer, text)
+            writer, text = self._line(buffer, start, stop, end + shift)
+            joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
+            yield from self._read(anchor, buffer, first.begin, start, stop, number + joined, writer, text)
+
+    def _is_wanted(self, anchor: int) -> bool:
+        self._flood[anchor] += 1
+        return self._flood[anchor] <= MOST_PER_ANCHOR
 
     def _line(self, buffer: bytes, start: int, stop: int, hit: int | None = None) -> tuple[Writer, str]:
         raw = buffer[start:stop]
@@ -296,7 +304,7 @@ class _Lines:
         adjacent = True
         read = 0
         position = self._position
-        while position + 1 < len(self._buffer) and read < AHEAD:
+        while position + 1 < len(self._buffer) and read < PIECE:
             start, stop = _bounds(self._buffer, position + 1, ends=False)
             writer, text = self._scan._line(self._buffer, start, stop)
             read += stop - start + 1
@@ -334,9 +342,20 @@ def _numpy() -> Any:
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of one size; chunks of just that size are passed on as they are."""
+    rest = b""
     for chunk in chunks:
-        for start in range(0, len(chunk), PIECE):
-            yield chunk[start : start + PIECE]
+        if rest:
+            chunk = rest + chunk
+        whole = len(chunk) - len(chunk) % PIECE
+        if whole == len(chunk) == PIECE:
+            yield chunk
+        else:
+            for start in range(0, whole, PIECE):
+                yield chunk[start : start + PIECE]
+        rest = chunk[whole:]
+    if rest:
+        yield rest
 
 
 def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite
 from keepstep.parse.signature import signature
 
@@ -45,10 +46,12 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(r"could not load the checkpoint(?! file metadata)", CheckpointUnreadable),
-    signature(r"using world size: (?P<size>\d+), data-parallel", WorldSeen),
+    # index files that one rank writes and the others map
     signature(
-        r"(?P<detail>num_attention_heads \(?\d*\)? ?must be (?:a multiple of|divisible by) tensor[^\n]{0,60})",
-        ClusterSpecInvalid,
-        anchors=("must be a multiple of tensor", "must be divisible by tensor"),
+        r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:_(?:doc|sample|shuffle|document|description)_(?:idx|index)|_indexmap_[\w]{1,80}|-(?:document|sample|shuffle)_index)\.npy)",
+        SharedStateRace,
+        what="an index file that rank 0 of one host writes was not there on another",
+        anchors=("_idx.npy", "_index.npy", "_indexmap_"),
     ),
+    signature(r"using world size: (?P<size>\d+), data-parallel", WorldSeen),
 )

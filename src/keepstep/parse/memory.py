@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory and shared memory that could not be had, as the C++ and Python runtimes and libraries say"
-" it."""
+"""Host memory and shared memory that could not be had, as the C++ and Python runtimes and libraries say it."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ SIGNATURES = (
         anchors=("ArrowMemoryError",),
     ),
     signature(
-        r"mmap[^\n]{0,60}(?:: |failed: |\()Cannot allocate memory",
+        r"mmap[^\n]{0,400}(?:: |failed: |\()Cannot allocate memory",
         HostAllocationFailed,
         anchors=("Cannot allocate memory",),
     ),
@@ -75,21 +74,6 @@ SIGNATURES = (
         r" alloc (?P<requested>\d+) bytes on host",
         lambda m: None if "failed to alloc" in m[0] else HostAllocationFailed(),
         anchors=("pinned", "cudaHostAlloc"),
-    ),
-    # Ray's memory monitor and raylet
-    signature(r"Task was killed due to the node running low on memory", OomKilled, by="Ray"),
-    signature(r"ray\.exceptions\.OutOfMemoryError", OomKilled, by="Ray"),
-    signature(
-        r"Workers? \([^)\n]{1,60}\) killed due to memory pressure \(OOM\)|(?P<limit>\d+) Workers \(tasks /"
-        r" actors\) killed due to memory",
-        OomKilled,
-        by="Ray",
-        anchors=("killed due to memory",),
-    ),
-    signature(
-        r"RayOutOfMemoryError: More than \d+% of the memory on node (?P<process>\S+) is used",
-        lambda m: OomKilled(by="Ray"),
-        anchors=("RayOutOfMemoryError",),
     ),
     signature(r"distributed\.nanny[^\n]{0,40}Worker exceeded 9\d% memory budget", OomKilled, by="Dask"),
     signature(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open MPI, PRRTE, MPICH and Intel MPI: launchers' reports on processes and daemons that ended, crash"
-" reports."""
+"""Open MPI, PRRTE, MPICH and Intel MPI: processes and daemons that ended, crash reports, unusable addresses."""
 
 from __future__ import annotations
 
@@ -8,8 +7,17 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import (
+    AddressMisled,
+    ConnectFailed,
+    InterfaceMissing,
+    PeerLost,
+    Why,
+)
 from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TerminationRequested
+from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -120,6 +128,43 @@ def _bad_termination(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fac
         )
 
 
+def _dialled(match: re.Match[str]) -> Fact:
+    """``connect() to A failed: ...``: the processes know each other, so the address is one that was offered."""
+    reason = match["why"].lower()
+    if "refused" in reason:
+        return ConnectFailed(why=Why.REFUSED, peer=match["peer"])
+    return AddressMisled(address=match["peer"], how=f"connecting to it failed: {reason.strip()}")
+
+
+def _host_pair(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A help text of Open MPI on a connection that failed, with the hosts in the lines below."""
+    peer: str | None = None
+    address: str | None = None
+    for _, line in zip(range(14), lines, strict=False):
+        if found := re.search(r"(?:Remote host|Peer host|target node|Receiving host): +(\S+)", line):
+            peer = found[1]
+        if found := re.search(r"connect\(\) to ([\w.:]+) ?(?:port \d+ )?failed", line):
+            address = found[1]
+        if found := re.search(r"Error: +(No route to host|Network is unreachable|Connection timed out)", line):
+            yield AddressMisled(address=address, how=f"connecting to it failed: {found[1].lower()}")
+            return
+        if re.match(r"-{20,}", line):
+            break
+    yield ConnectFailed(why=Why.FAILED, peer=peer)
+
+
+def _versions(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    here: str | None = None
+    there: str | None = None
+    for _, line in zip(range(24), lines, strict=False):
+        if found := re.search(r"Local Open MPI version: +(\S+)", line):
+            here = found[1]
+        if found := re.search(r"Peer Open MPI version: +(\S+)", line):
+            there = found[1]
+            break
+    yield VersionConflict(component="Open MPI", here=here, there=there)
+
+
 SIGNATURES = (
     signature(
         r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node "
@@ -175,9 +220,87 @@ SIGNATURES = (
         ),
         anchors=("Forwarding signal", ": killing job...", "abort is already in progress"),
     ),
+    # Connections between processes
+    signature(
+        r"btl_tcp_endpoint\.c:\d+:[^\n]{0,80}connect\(\) to (?P<peer>[\w.:%]+?)(?: port \d+)? failed: (?P<why>[A-Z][^(\n]{3,60})",
+        _dialled,
+    ),
+    signature(
+        r"btl_tcp_endpoint[^\n]{0,120}received unexpected process identifier",
+        AddressMisled,
+        how="another process answered there (the same address on several hosts)",
+        anchors=("received unexpected process identifier",),
+    ),
+    signature(
+        r"mca_btl_tcp_frag_(?:recv|send)[^\n]{0,40}(?:readv|writev) failed: (?P<how>[A-Z][a-z ]{5,40})", PeerLost
+    ),
+    signature(r"An MPI communication peer process has unexpectedly disconnected", PeerLost, how="it disconnected"),
+    signature(
+        r"MPI_INIT has failed because at least one MPI process is unreachable|At least one pair of MPI processes are "
+        r"unable to reach each other",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("MPI process is unreachable", "are unable to reach each other"),
+    ),
+    signature(
+        r"None of the TCP networks specified to be included for out-of-band|No network interfaces were found for "
+        r"out-of-band communications",
+        InterfaceMissing,
+    ),
+    signature(
+        r"HYDU_sock_connect[^\n]{0,60}unable to connect from \S+ to \"?(?P<peer>[\w.\-]+)\"? \((?P<why>[^)\n]{3,40})",
+        lambda m: ConnectFailed(why=Why.REFUSED if "refused" in m["why"] else Why.FAILED, peer=m["peer"]),
+    ),
+    # Builds and hosts that do not fit
+    signature(
+        r"received different version from \[\[[^\n]{0,40}: (?P<there>\S+) instead of (?P<here>\S+)",
+        VersionConflict,
+        component="Open MPI",
+    ),
+    signature(
+        r"at least one node in the allocation was detected to have a different architecture",
+        VersionConflict,
+        component="CPU architecture",
+    ),
+    signature(
+        r"(?:bash|sh|zsh|csh|tcsh): (?:line \d+: )?(?:\S*/)?(?P<name>orted|prted|hydra_pmi_proxy|pmi_proxy):? ?"
+        r"(?:command not found|not found|No such file or directory)",
+        LibraryMissing,
+        anchors=("orted: ", "prted: ", "pmi_proxy: "),
+    ),
+    signature(
+        r"The application appears to have been direct launched using \"srun\",? but OMPI was not built",
+        UnsupportedCombination,
+        what="Open MPI without Slurm's PMI support, started by srun",
+        anchors=("have been direct launched using",),
+    ),
+    # How many processes where
+    signature(
+        r"There are no allocated resources for the application|All nodes which are allocated for this job are already "
+        r"filled|Your job has requested a conflicting number of processes|Your job has requested more processes than the "
+        r"ppr",
+        WorldSizeConflict,
+        what="processes and MPI slots",
+    ),
+    signature(
+        r"(?P<detail>Some of the requested hosts are not included in the current allocation)", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is "
+        r"(?P<right>\d+)",
+        CollectiveMismatch,
+        anchors=("MPI_ERR_TRUNCATE", "Message truncated; "),
+    ),
+    signature(r"mpirun failed with exit code (?P<code>-?\d+)", ProcessExited, reporter="mpirun"),
 )
 
 BLOCKS = (
+    block(
+        r"A process or daemon was unable to complete a TCP connection|[OP]RTE is unable to establish a communication "
+        r"connection|Open MPI failed to TCP connect to a peer",
+        _host_pair,
+    ),
+    block(r"Open MPI detected a mismatch in versions between two processes", _versions),
     block(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]", _named),
     block(
         r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",

@@ -9,9 +9,10 @@ InfiniBand and EFA wordings are in ``rdma``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DeviceShared, DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch, VersionConflict
 from keepstep.core.facts.network import (
     CommunicationFailed,
@@ -20,10 +21,12 @@ from keepstep.core.facts.network import (
     InterfaceUsed,
     NameUnresolved,
     PeerLost,
+    TransportUsed,
 )
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 from keepstep.parse.sockets import why
 
@@ -92,6 +95,39 @@ def _peer_access(match: re.Match[str]) -> Fact:
     return PeerAccessFault(what=match["what"].strip(), fatal="NCCL INFO" not in match.string)
 
 
+_LAUNCHED = re.compile(r"^\s*(?P<ranks>\d+) ranks have launched up to operation (?P<count>\d+)")
+_STRAGGLER = re.compile(r"^\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+))? -- ")
+
+
+def _counts(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The RAS report lists, for each number of operations, the ranks that got no further, where they are few."""
+    known: dict[int, int] = {}
+    seen: list[int] = []
+    for _, line in zip(range(60), lines, strict=False):
+        group = _LAUNCHED.match(line)
+        single = _STRAGGLER.match(line)
+        if group:
+            seen.append(int(group["count"]))
+        elif single:
+            if single["count"]:
+                seen.append(int(single["count"]))
+            if seen:
+                known[int(single["rank"])] = seen[-1]
+        elif line.strip():
+            break
+    behind = tuple(rank for rank, count in known.items() if count < max(seen))
+    what = f"NCCL's RAS report on {match['what']}"
+    yield RanksMissing(missing=behind, what=what) if behind else CollectiveMismatch(what=what)
+
+
+BLOCKS = (
+    block(
+        r"Communicator ranks have different (?P<what>\w+) operation counts",
+        _counts,
+        anchors=("Communicator ranks have different ",),
+    ),
+)
+
 SIGNATURES = (
     # interfaces
     signature(
@@ -144,6 +180,17 @@ SIGNATURES = (
         r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
         _connect,
         anchors=("Call to connect ",),
+    ),
+    signature(
+        r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid, anchors=("Invalid NCCL_COMM_ID",)
+    ),
+    signature(
+        r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
+        r"|UDS: (?:Sending|Receiving) data over socket)",
+        PeerLost,
+        how="proxy connection lost",
+        final=False,
+        anchors=("Socket recv failed while polling", "] Failed to execute operation ", "data over socket"),
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
     signature(
@@ -250,6 +297,18 @@ SIGNATURES = (
         r"peer access is not supported between these two devices|peer mapping resources exhausted|"
         r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
+    ),
+    signature(
+        r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault
+    ),
+    signature(
+        r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
+    ),
+    # by what means ranks talk: the first channel is enough
+    signature(
+        r"(?:Channel|Ring) 00(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer_rank>\d+)\[\w+\] via (?P<name>P2P)\b",
+        TransportUsed,
+        anchors=(" via P2P",),
     ),
     signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
     signature(

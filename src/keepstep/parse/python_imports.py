@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python modules that do not fit each other or this CPU: binary interfaces, protobuf, builds of"
-" extensions."""
+"""Python modules that do not fit each other or this CPU: binary interfaces, protobuf, builds of extensions."""
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing, VersionConflict
+from keepstep.core.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -44,7 +43,29 @@ SIGNATURES = (
         SymbolMissing,
         anchors=("This installation of ",),
     ),
+    signature(
+        r"MKL_THREADING_LAYER=INTEL is incompatible with (?P<library>lib[\w.\-]+) library",
+        SymbolMissing,
+        symbol="OpenMP runtime",
+    ),
+    signature(
+        r"OMP: Error #15: Initializing (?P<library>\S+), but found \S+ already initialized", SymbolMissing, symbol="OpenMP runtime"
+    ),
+    signature(r"(?:RuntimeError: )?operator (?P<symbol>torchvision::\w+) does not exist", SymbolMissing, library="torchvision"),
+    signature(r"RuntimeError: Numpy is not available", SymbolMissing, library="numpy"),
+    signature(
+        r"numpy\.core\.(?:_multiarray_umath|multiarray) is deprecated[^\n]{0,40}Error|Error importing numpy: you should not try to import numpy from",
+        SymbolMissing,
+        library="numpy",
+        anchors=("Error importing numpy",),
+    ),
+    signature(
+        r"No module named '(?P<name>amp_C|apex_C|fused_\w+|\w+_cuda|\w+_cuda_\w+|\w+_ext|flash_attn_\d?_?\w+|selective_scan_\w+|transformer_engine_\w+|deepspeed_\w+_op)'",
+        LibraryMissing,
+        anchors=("No module named '",),
+    ),
     # protobuf
+    signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
     signature(r"Descriptors cannot (?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
         r"This program was compiled against version (?P<here>[\d.]+) of the Protocol Buffer runtime library",

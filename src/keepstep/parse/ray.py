@@ -2,14 +2,16 @@
 """Ray: workers, actors, raylets, the GCS, and Ray Train on top of them.
 
 A dead worker's message lists guesses ("killed by SIGKILL by OOM killer", "ray stop",
-"SIGSEGV"): they are not observations and make no fact. What Ray itself did (its memory
-monitor killed a task, versions differ) does.
+"SIGSEGV"): they are not observations. What is observed is that the worker's pipe closed
+without a word, as with SIGKILL. What Ray itself did (its memory monitor killed a task,
+versions differ, a request that no node can meet) is told as that.
 """
 
 from __future__ import annotations
 
 import re
 
+from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
@@ -17,6 +19,10 @@ from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
 from keepstep.parse.signature import signature
 
+_WITHOUT_A_WORD = re.compile(
+    r"connection error code 2\. End of file|exit code None|exceeded K8s pod memory limits|killed by SIGKILL by OOM killer due to high memory"
+)
+"""The raylet only saw the pipe close: nothing was caught or raised, as with SIGKILL."""
 _ENDS = {
     "SYSTEM_ERROR": 1,
     "NODE_OUT_OF_MEMORY": None,
@@ -27,11 +33,24 @@ _ENDS = {
 
 
 def _worker_end(match: re.Match[str]) -> ProcessExited | OomKilled | None:
-    kind = match["kind"]
+    kind, detail = match["kind"], match["detail"] or ""
     if kind == "NODE_OUT_OF_MEMORY":
         return OomKilled(by="Ray's memory monitor")
     code = _ENDS.get(kind)
-    return ProcessExited(reporter="Ray", code=code) if code else None
+    if not code:
+        return None
+    if _WITHOUT_A_WORD.search(detail):
+        return ProcessExited(reporter="Ray", signal="SIGKILL")
+    return ProcessExited(reporter="Ray", code=code)
+
+
+def _dead(match: re.Match[str]) -> PeerLost | None:
+    """A worker that ended without a word is told as such by the rest of the line."""
+    return None if _WITHOUT_A_WORD.search(match.string) else PeerLost(how="a Ray worker died")
+
+
+def _unschedulable(match: re.Match[str]) -> NotScheduled:
+    return NotScheduled(by="Ray", asked=match["asked"])
 
 
 SIGNATURES = (
@@ -75,18 +94,17 @@ SIGNATURES = (
     signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None, anchors=("file_system_monitor",)),
     signature(r"(?:ray\.exceptions\.)?ObjectStoreFullError", SharedMemoryExhausted, path="/dev/shm"),
     # ends
-    signature(r"Worker exit type: (?P<kind>[A-Z_]+)", _worker_end),
+    signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),
     signature(
         r"[Tt]he actor died unexpectedly before finishing this task",
         PeerLost,
         how="a Ray actor died",
         anchors=("actor died unexpectedly",),
     ),
-    signature(r"The actor is dead because its worker process has died", PeerLost, how="a Ray worker died"),
+    signature(r"The actor is dead because its worker process has died", _dead),
     signature(
         r"[Aa] worker died or was killed while executing (?:a )?task",
-        PeerLost,
-        how="a Ray worker died",
+        _dead,
         anchors=("worker died or was killed while executing",),
     ),
     signature(r"WorkerCrashedError", PeerLost, how="a Ray worker died"),
@@ -132,8 +150,62 @@ SIGNATURES = (
         why=Why.TIMED_OUT,
         anchors=("ray client",),
     ),
+    # what the cluster does not have
+    signature(
+        r"No available node types can fulfill (?:resource request|placement group request|cluster constraint)s? ?(?P<asked>\{[^}\n]{0,160}\})?",
+        _unschedulable,
+        anchors=("No available node types can fulfill",),
+    ),
+    signature(
+        r"Placement group creation timed out[^\n]{0,600}?requested by the (?:placement group|bundle): ?(?P<asked>[^\n]{0,120})",
+        _unschedulable,
+        anchors=("Placement group creation timed out",),
+    ),
+    signature(
+        r"Placement group creation timed out(?![^\n]{0,600}requested by the )",
+        NotScheduled,
+        by="Ray",
+        anchors=("Placement group creation timed out",),
+    ),
+    signature(
+        r"(?:The worker group startup timed out after|WorkerGroupStartupTimeoutError)[^\n]{0,40}?(?:waiting for (?P<asked>\d+ workers))?",
+        NotScheduled,
+        by="Ray",
+        never=False,
+        anchors=("worker group startup timed out", "WorkerGroupStartupTimeoutError"),
+    ),
+    signature(r"Worker group (?:is not active|startup failed)[^\n]{0,60}insufficient", NotScheduled, by="Ray", anchors=("Worker group",)),
+    signature(
+        r"placement group bundle index (?P<expected>\d+) is invalid\. Valid placement group indexes: (?P<seen>[\d\-]+)",
+        WorldSizeConflict,
+        what="bundles of Ray's placement group",
+    ),
+    signature(
+        r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
+        _unschedulable,
+        anchors=("with the placement group because",),
+    ),
+    signature(
+        r"(?:The following resource request|The actor or task with ID \S{1,60}|Warning: The following resource request) cannot be scheduled right now:? ?(?P<asked>\{[^}\n]{0,120}\})?",
+        NotScheduled,
+        by="Ray",
+        never=False,
+        anchors=("cannot be scheduled right now",),
+    ),
+    signature(
+        r"Ray does not allocate any GPUs on the driver node",
+        NotScheduled,
+        by="Ray",
+        asked="a GPU on the driver's node",
+    ),
+    signature(
+        r"The number of required (?:GPU|TPU|HPU|XPU)s exceeds the total number of available (?:GPU|TPU|HPU|XPU)s in the (?:placement group|cluster)",
+        NotScheduled,
+        by="Ray",
+        asked="more devices than the cluster has",
+        anchors=("exceeds the total number of available",),
+    ),
     # Ray Train
-    signature(r"WorkerGroupStartupTimeoutError", RendezvousTimeout, where="Ray Train"),
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),
     signature(
         r"(?P<reason>expected termination|preempt\w*)[^\n]{0,40}: received SIGTERM",

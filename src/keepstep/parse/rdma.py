@@ -82,12 +82,32 @@ SIGNATURES = (
         r"NET/IB ?: (?:(?P<device>[\w.:]+) )?Got async event ?: (?P<what>port error|device fatal|"
         r"port active|[^\n]{3,50})",
         lambda m: (
-            None
-            if "port active" in m["what"] or "GID" in m["what"] or "client reg" in m["what"]
-            else NicFault(what=m["what"].strip(), device=m["device"])
-            if "port err" in m["what"]
+            NicFault(what=m["what"].strip(), device=m["device"])
+            if re.match(r"port err|device fatal|local catastrophic", m["what"])
             else RdmaTrouble(what=m["what"].strip(), device=m["device"], fatal=False)
+            if "error" in m["what"] or "violation" in m["what"]
+            else None
         ),
+    ),
+    signature(
+        r"communicator encountered a fatal error \(detected in (?P<what>nccl\w+)\)",
+        lambda m: RdmaTrouble(what=f"fatal error of the card or queue pair, seen by {m['what']}"),
+    ),
+    signature(
+        r"NET/IB ?: (?P<what>Got CQE with error|The error is fatal \(\w+\)|Could not find a functional device"
+        r"|Could not find a replacement QP|Maximum number of probing attempts \(\d+\) reached|mlx5dv_create_qp failed)",
+        RdmaTrouble,
+        anchors=(
+            "Got CQE with error",
+            "NET/IB: The error is fatal",
+            "Could not find a functional device",
+            "Could not find a replacement QP",
+            "Maximum number of probing attempts",
+            "mlx5dv_create_qp failed",
+        ),
+    ),
+    signature(
+        r"(?P<what>Detected mixed local (?:Net|CollNet) device counts across ranks \(min \d+, max \d+\))", RdmaTrouble
     ),
     signature(
         r"NET/IB ?: (?P<what>Attempted to connect incompatible devices|Remote \S+ device is incompatible|"
@@ -112,22 +132,29 @@ SIGNATURES = (
         anchors=("collective mismatch error",),
     ),
     signature(
-        r"(?:NET/OFI|NCCL WARN NET/OFI|OFI plugin)[^\n]{0,60}? (?P<what>(?:Unable to|Couldn't|Failed to|"
-        r"failed to|Could not|Request \S+ completed with error|"
-        r"aws-ofi-nccl initialization failed|No usable|Only EFA provider is supported|"
-        r"Remote? endpoint)[^\n]{0,100})",
+        r"NET/OFI (?:[\w:]{1,60} )?(?P<what>[^\n]{0,40}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not"
+        r"|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
+        r"|Remote? endpoint)[^\n]{0,100})",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
         anchors=("NET/OFI",),
     ),
     # UCX
     signature(
-        r"UCX +ERROR[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
-        r"protection|length)|Endpoint timeout|"
+        r"UCX +(?:ERROR|FATAL)[^\n]{0,160}?(?P<what>Transport retry count exceeded|Remote access|Local (?:QP|"
+        r"protection|length)|Endpoint timeout|[Ss]end completion with error|error modifying \w+ to RT[RS]|"
+        r"failed to find a gid|Couldn't enable GPUDirect RDMA|"
         r"ibv_\w+\([^\n]{0,120}?\) failed[^\n]{0,60}|no active messages transport|"
         r"Destination is unreachable|[Nn]o usable transports|"
         r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
         RdmaTrouble,
-        anchors=("UCX ERROR", "UCX  ERROR"),
+        anchors=("UCX ERROR", "UCX  ERROR", "UCX  FATAL", "UCX FATAL"),
+    ),
+    signature(
+        r"(?P<what>[A-Z][\w\- ]{5,60}?) on (?P<device>\w+:\d+)/(?:IB|RoCE|Ethernet)\w* \(synd 0x",
+        lambda m: RdmaTrouble(
+            what=m["what"].strip() + (" (the peer does not answer)" if "retry" in m["what"] else ""), device=m["device"]
+        ),
+        anchors=(" (synd 0x",),
     ),
     # Open MPI's openib, and verbs drivers
     signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import NotScheduled
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
@@ -79,10 +80,10 @@ _STATES = {
 
 SIGNATURES = (
     signature(
-        r"slurmstepd: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
+        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
         r"(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
-        anchors=("slurmstepd: error: Detected",),
+        anchors=("oom-kill event", "oom_kill event"),
     ),
     signature(
         r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
@@ -92,8 +93,8 @@ SIGNATURES = (
         anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
     ),
     signature(
-        r"slurmstepd: error: (?:Job|Step|StepId=)[^\n]{0,40} exceeded (?:memory|virtual memory|job memory"
-        r"|step memory) limit(?: \((?P<limit>[^)\n]{1,60})\))?",
+        r"(?:slurmstepd|slurmd|srun)(?:-\S{1,60})?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
+        r"|step memory) limit(?! at some point)(?: \((?P<limit>[^)\n]{1,60})\))?",
         OomKilled,
         by="Slurm",
         anchors=(
@@ -101,15 +102,17 @@ SIGNATURES = (
             "exceeded virtual memory limit",
             "exceeded job memory limit",
             "exceeded step memory limit",
+            "Exceeded job memory limit",
+            "Exceeded step memory limit",
         ),
     ),
     signature(
-        r"slurmstepd: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
+        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
         r"(?P<node>\S+) (?:CANCELLED AT|FAILED)"
         r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
         r" uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
-        anchors=("slurmstepd: ",),
+        anchors=(" CANCELLED AT ", "STEPD TERMINATED ON ", " FAILED"),
     ),
     signature(
         r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
@@ -120,6 +123,21 @@ SIGNATURES = (
             else Preempted(by="Slurm", reason=m["reason"].lower())
         ),
         anchors=("DUE TO TIME LIMIT", "DUE TO PREEMPTION", "DUE TO NODE FAILURE"),
+    ),
+    # a step that can never be, or cannot be now
+    signature(
+        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed):"
+        r" (?P<asked>(?:More processors requested than permitted|Requested node configuration is not available"
+        r"|Invalid generic resource|Memory (?:required by task is not available|specification can not be satisfied)|Node count specification invalid"
+        r"|Task count specification invalid|Requested (?:time limit|partition configuration)[^\n]{0,40})[^\n]{0,60})",
+        NotScheduled,
+        by="Slurm",
+        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
+    ),
+    signature(
+        r"srun: error: (?P<asked>Only allocated \d+ nodes asked for \d+|Unable to create job step: More processors requested[^\n]{0,40})",
+        NotScheduled,
+        by="Slurm",
     ),
     signature(
         r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",

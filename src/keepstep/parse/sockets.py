@@ -155,6 +155,12 @@ SIGNATURES = (
     signature(r"\[Errno 113\] (?:No route to host|Connect call failed)", _refused, anchors=("[Errno 113]",)),
     signature(r"\[Errno 101\] Network is unreachable", _refused, anchors=("[Errno 101]",)),
     signature(
+        r"connect\(\) to (?P<peer>[\w.:\-]+) failed: (?P<why>Connection refused|No route to host|Connection timed out"
+        r"|Network is unreachable|Operation timed out)",
+        lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"], given_out="btl_" in m.string),
+        anchors=("connect() to ",),
+    ),
+    signature(
         r"ssh: connect to host (?P<peer>\S+) port \d+: (?P<why>Connection refused|No route to host|"
         r"Connection timed out|Network is unreachable|Operation timed out)",
         lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"]),

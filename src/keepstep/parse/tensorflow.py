@@ -7,8 +7,9 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen
-from keepstep.core.facts.environment import VersionConflict
-from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.parse.signature import signature
@@ -60,6 +61,8 @@ def _from_ps(match: re.Match[str]) -> Fact:
 
 def _no_device(match: re.Match[str]) -> Fact | None:
     wanted = match["wanted"]
+    if "no supported kernel for" in match.string:
+        return UnsupportedCombination(what=f"an operation that has no kernel for {wanted}")
     job = re.search(r"/job:(\w+)", wanted)
     there = match["there"] or ""
     if job is None:
@@ -106,6 +109,40 @@ SIGNATURES = (
         _no_device,
     ),
     signature(r"(?P<wanted>/job:\S+) unknown device\.(?P<there>)", _no_device),
+    signature(
+        r"No OpKernel was registered to support Op '(?P<op>\w+)'",
+        lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
+    ),
+    signature(
+        r"(?:Cannot colocate nodes|Cannot merge devices with incompatible (?:jobs|tasks|types|ids|replicas|names)|connects "
+        r"colocation groups with incompatible (?:assigned |resource )?devices)",
+        UnsupportedCombination,
+        what="operations that must be on one device were put on different ones",
+    ),
+    signature(
+        r"Op type not registered '(?P<op>\w+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
+        lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
+    ),
+    signature(
+        r"var and (?P<op>grad|accum\w*|m|v|ms|mom|momentum|linear) do not have the same shape ?(?P<left>\[[\d,]*\]) "
+        r"?(?P<right>\[[\d,]*\])",
+        ShapeMismatch,
+        anchors=("do not have the same shape",),
+    ),
+    # A session over several tasks
+    signature(
+        r"An error was raised(?: while a session was being created)?\. This may be due to a preemption (?:in|of) a connected "
+        r"worker or parameter server",
+        PeerLost,
+        how="a session with other tasks broke",
+    ),
+    signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
+    signature(
+        r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}Variables not initialized",
+        PeerAwaited,
+        peer="the chief, which sets the variables",
+        anchors=("Ready_for_local_init_op:",),
+    ),
     # A peer that came back as another process
     signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
     signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
@@ -115,7 +152,17 @@ SIGNATURES = (
         MemberRestarted,
         anchors=("this worker just restarted", "this worker has", "this master has", "this master just"),
     ),
-    signature(r"current incarnation doesn't match with one in the group", MemberRestarted),
+    signature(
+        rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
+    ),
+    signature(
+        rf"(?:(?:Device|device) (?P<member>{_TASK})\S* )?exists in cache with a different incarnation", _restarted
+    ),
+    signature(
+        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "
+        r"the server has restarted",
+        MemberRestarted,
+    ),
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
     # A peer that went away
     signature(

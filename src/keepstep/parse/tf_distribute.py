@@ -76,6 +76,24 @@ SIGNATURES = (
         what="merge_call inside of a new graph or tf.function",
     ),
     signature(
+        r"you are using a PerReplica object while not inside a replica context", OutsideScope, what="a per-replica value"
+    ),
+    signature(
+        r"DistributedVariable\.(?:handle|numpy\(\)) is (?:not available outside|only available)",
+        OutsideScope,
+        what="a distributed variable used outside of its replica",
+    ),
+    signature(
+        r"Need to be inside `call_for_each_(?:replica|tower)\(\)`|Must not be called inside a `?tf\.distribute\.Strategy`? "
+        r"scope",
+        OutsideScope,
+        what="a call",
+    ),
+    signature(
+        r"(?P<what>trying to load a `?SavedModel`? using `?[\w.]{4,60}`? within a `?tf\.distribute\.Strategy)",
+        UnsupportedCombination,
+    ),
+    signature(
         r"Replica-local variables may only be assigned in a replica context",
         OutsideScope,
         what="an assignment",
@@ -231,7 +249,14 @@ SIGNATURES = (
     signature(r"(?P<detail>Could not interpret \S+ as a host-port pair)", ClusterSpecInvalid),
     signature(r"(?P<detail>Multiple task addresses for [^\n]{0,80})", ClusterSpecInvalid),
     signature(r"(?P<detail>If [\"'`]cluster[\"'`] is set in TF_CONFIG[^\n]{0,120})", ClusterSpecInvalid),
-    signature(r"(?P<what>Mismatched number of GPUs per worker)", WorldSizeConflict),
+    signature(
+        r"(?P<detail>The cluster spec needs to have `ps` jobs|Duplicate job ID in cluster specification: \w+|The ClusterSpec "
+        r"names the job and task index to be the same|Failed to assign an index for worker \S+)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<what>Mismatched number of GPUs per worker|All workers should have the same number of GPUs)", WorldSizeConflict
+    ),
     signature(
         r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}"
         r"\((?P<expected>\d+)\)",
@@ -266,6 +291,10 @@ SIGNATURES = (
     ),
     signature(
         r"Could not apply FILE based sharding: (?P<detail>the dataset only has \d+ file)", UnevenShards
+    ),
+    signature(
+        r"There aren't enough elements in this dataset for each shard(?:[^\n]{0,60}\((?P<detail># elems = \d+, # shards = \d+))?",
+        UnevenShards,
     ),
     signature(
         r"not enough (?:files|elements)[^\n]{0,60}(?:shard|worker)",

@@ -3,9 +3,19 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
 from keepstep.parse.signature import signature
+
+def _not_divisible(match: re.Match[str]) -> Fact | None:
+    """Of a batch; a world that does not divide is the launcher's affair and read elsewhere."""
+    if re.search(r"(?i)world[ _]?size|layers|heads|experts", match.string):
+        return None
+    return BatchNotDivisible(batch=match["batch"], parts=match["parts"])
+
 
 SIGNATURES = (
     # Labels and ids
@@ -98,6 +108,15 @@ SIGNATURES = (
         UnevenShards,
         detail="fewer row groups than ranks",
     ),
+    signature(
+        r"_get_pipeline_from_tar\(tar_paths\[0\]", UnevenShards, detail="a rank got no shard of the web dataset"
+    ),
+    signature(
+        r"(?:Stream contains no samples|The dataset (?:size|length) \(?\d+\)?[^\n]{0,40} is (?:less|smaller) than the (?:world size|number of (?:ranks|canonical nodes|processes)))",
+        UnevenShards,
+        detail="fewer samples than ranks",
+        anchors=("Stream contains no samples", " than the world size", " than the number of "),
+    ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
     signature(
         r"(?:IndexError|ValueError): (?:Replacement index \d+|list index out of range[^\n]{0,20}shard|"
@@ -143,16 +162,7 @@ SIGNATURES = (
         BatchNotDivisible,
         anchors=("divisible by", "multiple of"),
     ),
-    signature(
-        r"Check batch related parameters\. train_batch_size is not equal[^\n]{0,200}", BatchNotDivisible
-    ),
-    signature(
-        r"(?:attention )?heads?\D{0,60}(?P<batch>\d+)?[^\n]{0,60}must be (?:evenly )?divisible by[^\n]{0,60}"
-        r"(?:parallel|tp|world)[^\n]{0,40}",
-        BatchNotDivisible,
-        anchors=("divisible by",),
-    ),
-    signature(r"(?P<batch>\d+) is not divisible by (?P<parts>\d+)", BatchNotDivisible),
+    signature(r"(?P<batch>\d+) is not divisible by (?P<parts>\d+)", _not_divisible),
     signature(
         r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|"
         r"split)[^\n]{0,80}",

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -36,6 +39,41 @@ SIGNATURES = (
         r"Requested (?P<expected>\d+) devices? but (?:only )?(?P<seen>\d+) (?:are|is) available",
         WorldSizeConflict,
         what="devices",
+    ),
+    signature(
+        r"Cannot replicate if number of devices \((?P<seen>\d+)\) is different from (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(
+        r"Unsupported nprocs \((?P<expected>\d+)\)\. Please use nprocs=1 or None", WorldSizeConflict, what="processes"
+    ),
+    signature(
+        r"LOCAL_WORLD_SIZE \(torchrun\) or PJRT_LOCAL_PROCESS_COUNT \(xmp\.spawn\) value of (?P<expected>\d+) is not equal to count (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="cores",
+    ),
+    signature(r"\$PJRT_DEVICE is not set", RankVariableMissing, name="PJRT_DEVICE"),
+    signature(
+        r"(?P<what>Runtime is already initialized\. Do not use the XLA device before calling xmp\.spawn)", ForkOrThread
+    ),
+    signature(
+        r"(?P<what>Cannot (?:access|initialize|use) the XLA (?:device|runtime|client) (?:before|in (?:a|the) (?:parent|forked))[^\n]{0,80})",
+        ForkOrThread,
+        anchors=("the XLA device", "the XLA runtime", "the XLA client"),
+    ),
+    signature(r"tensor_util\.cpp:\d+ : Type not supported: (?P<left>\w+)", DtypeMismatch, right="what XLA can hold"),
+    signature(
+        r"(?:torch_xla|XLA)[^\n]{0,80}(?:Type not supported|[Uu]nsupported (?:dtype|XLA type|type)): ?(?P<left>\w+)",
+        DtypeMismatch,
+        right="what XLA can hold",
+        anchors=("Type not supported:", "nsupported dtype", "nsupported XLA type", "nsupported type:"),
+    ),
+    signature(r"(?P<what>foreach=True is not supported with XLA)", UnsupportedCombination),
+    signature(
+        r"(?P<what>module 'torch_xla\.[\w.]+' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
+        lambda match: VersionConflict(component="torch_xla"),
+        anchors=("module 'torch_xla.", "from 'torch_xla"),
     ),
     signature(
         r"Number of replicas \((?P<seen>\d+)\)[^\n]{0,60}(?:must match|does not match)[^\n]{0,40}\((?P<expected>\d+)\)",

@@ -7,8 +7,10 @@ torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
 
 from __future__ import annotations
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.signature import signature
 
@@ -127,6 +129,37 @@ SIGNATURES = (
         TpuInitFailed,
         anchors=("TPU is not", "TPUs are not"),
     ),
+    signature(
+        r"(?P<what>Failed to connect to remote server at address: grpc://\S{1,80})",
+        TpuInitFailed,
+    ),
+    signature(r"(?P<what>Fail to initialize TPU system with master \([^)\n]{0,80}\))", TpuInitFailed),
+    signature(r"(?P<what>Could not lookup TPU metadata from name '[^'\n]{0,80}')", TpuInitFailed),
+    signature(r"(?P<what>Please provide a TPU Name to connect to)", TpuInitFailed),
+    signature(r"(?P<what>Could not infer TPU job name)", TpuInitFailed),
+    signature(r"(?P<what>Timed out waiting for TPU \S{1,80} to become healthy)", TpuInitFailed),
+    signature(r"(?P<what>TPU not found in the cluster)", TpuInitFailed),
+    signature(
+        r"TPU \"?[\w.\-]{1,80}\"? is not yet ready; state: \"(?!PREEMPTED|TERMINATED|STOPPED)(?P<what>\w+)\"",
+        TpuInitFailed,
+        anchors=("is not yet ready; state:",),
+    ),
+    signature(
+        r"(?P<what>TensorFlow version \S{1,30} is not available on Cloud TPU|Tensorflow version \S{1,30} is not available on Cloud TPU)",
+        TpuInitFailed,
+        anchors=("is not available on Cloud TPU",),
+    ),
+    signature(r"(?P<what>computation footprint \S{1,60} does not fit in TPU topology shape)", TpuInitFailed),
+    signature(r"(?P<what>JAX TPU support not installed)", TpuInitFailed),
+    signature(
+        r"(?P<what>(?:EnvironmentError|OSError|RuntimeError): (?:libtpu not found|Failed to get TPU metadata|Failed to parse TPU version from metadata|Could not find IP of host running process 0))",
+        TpuInitFailed,
+        anchors=("libtpu not found", "TPU metadata", "TPU version from metadata", "IP of host running process 0"),
+    ),
+    signature(
+        r"(?P<what>Creating meshes for TPU >v3 requires one device per chip[^\n]{0,80})",
+        TpuInitFailed,
+    ),
     signature(r"(?P<what>Failed to connect to client mesh master)", TpuInitFailed),
     signature(
         r"Waiting to connect to client mesh master \(\d+ seconds\)(?: (?P<address>\S+))?",
@@ -197,7 +230,28 @@ SIGNATURES = (
         TpuUnhealthy,
         anchors=("hardware detected", "chip detected"),
     ),
+    signature(r"(?P<what>The program continuator has halted unexpectedly[^\n]{0,100})", TpuUnhealthy),
+    signature(r"(?P<what>TPU(?:PollingThread)? found TPU \S{1,80} in state \w+, and health (?:UNHEALTHY\w*|TIMEOUT))", TpuUnhealthy),
+    # a file system of the client that the TPU's host does not see
+    signature(r"(?P<what>File system scheme '\[local\]' not implemented[^\n]{0,120})", UnsupportedCombination),
+    # gcloud compute tpus tpu-vm ssh --worker=all
+    signature(
+        r"##### Command execution on worker (?P<rank>\d+) failed with exit status (?P<code>\d+)",
+        ProcessExited,
+        reporter="gcloud",
+    ),
     # taken away
+    signature(
+        r"TPU \"?[\w.\-]{1,80}\"? is not yet ready; state: \"(?P<reason>PREEMPTED|TERMINATED|STOPPED)",
+        Preempted,
+        by="Cloud TPU",
+        anchors=("is not yet ready; state:",),
+    ),
+    signature(
+        r"found TPU \S{1,80} in state (?P<reason>PREEMPTED|TERMINATED|STOPPED|DELETING|STOPPING)",
+        Preempted,
+        by="Cloud TPU",
+    ),
     signature(
         r"TPU [^\n]{0,80}(?:has been|was|is) (?P<reason>preempted|PREEMPTED|terminated for maintenance)",
         Preempted,

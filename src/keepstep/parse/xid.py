@@ -97,10 +97,10 @@ SIGNATURES = (
     signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
     signature(r"NVRM: RmInitAdapter failed", DeviceFault, what="the driver could not initialise the GPU"),
     signature(
-        r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|has fallen off)",
+        r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|fallen off the bus)",
         DeviceFault,
         what="the driver lost the GPU",
-        anchors=("rm_init_adapter failed", "GPU is probably locked", "has fallen off"),
+        anchors=("rm_init_adapter failed", "GPU is probably locked", "fallen off the bus"),
     ),
     signature(r"knvlink\w+_IMPL: [^\n]{0,120}(?:fail|error|degraded)", PeerAccessFault, what="NVLink error"),
     signature(

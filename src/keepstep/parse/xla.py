@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen, ProgramTooLarge
 from keepstep.parse.signature import signature
 
@@ -112,6 +114,98 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<what>\bE1001: ?Compile ?Time ?Scoped ?V[Mm][Ee][Mm][^\n]{0,80})", ProgramTooLarge, anchors=("E1001:",)
+    ),
+    # what a compiled program may not hold
+    signature(
+        r"(?P<what>Mosaic failed to compile TPU kernel(?![^\n]{0,240}(?:exceed|too large|limit|out of memory))[^\n]{0,160})",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>Detected unsupported operations when trying to compile graph[^\n]{0,160})", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>\S{1,80} (?:op|Op|operation)? ?does not support (?:bounded )?dynamic (?:dimensions?|shapes?)[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("support bounded dynamic", "support dynamic"),
+    ),
+    signature(
+        r"(?P<what>(?:non-batch|bounded) dynamic dimension[^\n]{0,80}not (?:supported|implemented)[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("non-batch dynamic dimension", "bounded dynamic dimension"),
+    ),
+    signature(
+        r"(?P<what>(?:Dynamic|dynamic) (?:shape|dimension)s? (?:is|are) not (?:yet )?(?:supported|implemented)[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("ynamic shape is not", "ynamic shapes are not", "ynamic dimension is not", "ynamic dimensions are not"),
+    ),
+    signature(
+        r"(?P<what>Asked to propagate a dynamic dimension from hlo)[^\n]{0,4000}which is not implemented",
+        UnsupportedCombination,
+        anchors=("Asked to propagate a dynamic dimension",),
+    ),
+    signature(r"(?P<what>Asked to propagate a dynamic dimension from hlo)", UnsupportedCombination),
+    signature(
+        r"(?P<what>Input \d+ to node `?[^\n]{1,120}must be a compile-time constant)",
+        UnsupportedCombination,
+        anchors=("must be a compile-time constant",),
+    ),
+    signature(
+        r"(?P<what>No registered '\w{1,60}' OpKernel for '?XLA_(?:TPU|GPU|CPU)_JIT'? devices[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("OpKernel for XLA_", "OpKernel for 'XLA_"),
+    ),
+    signature(
+        r"(?P<what>No registered '\w{1,60}' OpKernel for '?TPU'? devices[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("OpKernel for TPU", "OpKernel for 'TPU'"),
+    ),
+    signature(
+        r"(?P<what>Function invoked by the following node is not compilable[^\n]{0,120})", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>Compilation failure: (?!Ran out of memory|Aborting compilation early|Input to reshape|[^\n]{0,40}(?:too large|too many|exceeds))[^\n]{1,160}?(?:not (?:yet )?(?:supported|implemented)|[Uu]nsupported|[Uu]nimplemented))",
+        UnsupportedCombination,
+        anchors=("Compilation failure:",),
+    ),
+    signature(r"Unsupported data type for TPU: (?P<left>\w+)", DtypeMismatch, right="what a TPU can hold"),
+    signature(
+        r"(?P<left><dtype: '\w+'>|\w+) is not a supported TPU infeed type", DtypeMismatch, right="what a TPU can be fed"
+    ),
+    signature(
+        r"(?P<what>Compilation failure: Reshape's input dynamic dimension is decomposed into multiple output dynamic dimensions)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"Execution supplied (?P<left>\d+) (?:buffers|arguments) but compiled program expected (?P<right>\d+)",
+        ShapeMismatch,
+        op="a compiled program",
+    ),
+    signature(
+        r"(?P<what>an unexpected peer shows up in the launch group with a different launch id[^\n]{0,80})",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"(?P<what>[Mm]ultiple (?:processes|hosts) (?:ran|launched|are running) different (?:programs|computations)[^\n]{0,80})",
+        CollectiveMismatch,
+        anchors=("different programs", "different computations"),
+    ),
+    signature(
+        r"(?P<what>[Ff]ingerprint mismatch[^\n]{0,40}(?:program|launch|computation|HLO)[^\n]{0,80})",
+        CollectiveMismatch,
+        anchors=("ingerprint mismatch",),
+    ),
+    signature(
+        r"(?P<what>RET_CHECK failure \((?:external/)?(?:org_tensorflow/tensorflow/compiler/)?xla/[^\n]{0,120})",
+        InternalFault,
+        anchors=("RET_CHECK failure (",),
+    ),
+    # libraries that XLA loads by itself
+    signature(r"Unable to load (?P<name>NCCL) library\. Multi-GPU collectives will not work", LibraryMissing),
+    signature(r"(?P<what>DNN library initialization failed)", CudaMismatch),
+    signature(
+        r"RuntimeError: Unable to initialize backend '(?:cuda|gpu|rocm)': (?P<what>[^\n]{1,160}?)(?: \((?:set JAX_PLATFORM|you may)|$)",
+        CudaMismatch,
+        anchors=("RuntimeError: Unable to initialize backend '",),
     ),
     # waiting for other participants
     signature(

@@ -10,7 +10,14 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import VersionSeen
-from keepstep.core.facts.network import AddressMap, ConnectFailed, InterfaceUsed, PeerLost, RendezvousTimeout
+from keepstep.core.facts.network import (
+    AddressMap,
+    ConnectFailed,
+    InterfaceUsed,
+    PeerLost,
+    RendezvousTimeout,
+    TransportUsed,
+)
 from keepstep.core.facts.process import (
     ExceptionRaised,
     FatalSignal,
@@ -35,6 +42,7 @@ _SAY_NOTHING_OF_A_CAUSE = (
     ProcessExited,
     TerminationRequested,
     InterfaceUsed,
+    TransportUsed,
     AddressMap,
     StackDump,
     CollectiveProgress,
@@ -116,8 +124,38 @@ _PEER_WORDS = re.compile(
 _DIED_WORDS = re.compile(
     r"^process \d+ terminated with (?:exit code|signal)|^(?:One or more )?[Ww]orkers? (?:failed|died)"
     r"|^-- Process \d+ terminated with the following error"
+    r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited|^Spark job has failed, see"
+    r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
 )
 _SPAWNED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error")
+
+_OF_A_FRAMEWORK = re.compile(
+    r"^(?:horovod|orbax|jaxlib?|flax|tensorstore|tensorflow|torch_xla|torch\.distributed|torch\.multiprocessing|deepspeed"
+    r"|megatron|ray|grpc|mpi4py|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai|fairscale|composer)\."
+)
+_FRAMEWORK_KINDS = {
+    "XlaRuntimeError",
+    "JaxRuntimeError",
+    "InternalError",
+    "UnknownError",
+    "InvalidArgumentError",
+    "FailedPreconditionError",
+    "UnimplementedError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "AlreadyExistsError",
+    "MisconfigurationException",
+    "RayError",
+    "RpcError",
+    "MPIError",
+    "LaunchFailure",
+}
+_FRAMEWORK_FILE = re.compile(
+    r"(?:site|dist)-packages/(?:horovod|orbax|jaxlib|tensorstore|torch_xla|torch/distributed|torch/multiprocessing|deepspeed"
+    r"|megatron|ray|grpc|mpi4py|pytorch_lightning|lightning|lightning_fabric|accelerate|colossalai|tensorflow/python"
+    r"|tensorflow_core/python|tensorflow_estimator)/"
+)
 
 _READS_CHECKPOINTS = re.compile(
     r"torch/serialization\.py|torch/distributed/checkpoint|safetensors|orbax|tensorstore|flax/(?:serialization|training/checkpoints)"
@@ -180,6 +218,14 @@ def is_of_the_program(fact: ExceptionRaised) -> bool:
     """Whether the program's own code raised it, for a kind that no trouble between ranks raises."""
     last = fact.frames[-1].file if fact.frames else None
     return short_type(fact) in _OF_THE_PROGRAM and last is not None and not _LIBRARY.search(last)
+
+
+def is_of_a_framework(fact: ExceptionRaised) -> bool:
+    """Whether its class, or the code that raised it, is a framework's or launcher's: it may tell of anything."""
+    if _OF_A_FRAMEWORK.search(fact.type) or short_type(fact) in _FRAMEWORK_KINDS:
+        return True
+    last = fact.frames[-1].file if fact.frames else None
+    return last is not None and short_type(fact) not in _OF_THE_PROGRAM and bool(_FRAMEWORK_FILE.search(last))
 
 
 def reads_checkpoint(fact: ExceptionRaised) -> bool:

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.parse.flight_recorder import looks_like_dump
 
-CHUNK = 1 << 20
+CHUNK = 256 << 10
 SNIFF = 64 << 10
 ZSTD_PIECE = 8192
 MOST_FILES = 20_000

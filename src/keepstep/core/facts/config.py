@@ -61,3 +61,13 @@ class WorldSeen(Fact):
     size: int | None = None
     index: int | None = None
     role: str | None = None
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotScheduled(Fact):
+    """A scheduler did not start what was asked for. ``never``: it says that it never can."""
+
+    by: str
+    asked: str | None = None
+    never: bool = True

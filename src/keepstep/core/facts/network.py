@@ -97,6 +97,22 @@ class InterfaceUsed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportUsed(Fact):
+    """A communication library says by what means two ranks exchange data (``P2P``, ``SHM``, ``NET``)."""
+
+    name: str
+    peer_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressMisled(Fact):
+    """An address that a peer gave out for itself led nowhere, or to another process."""
+
+    address: str | None = None
+    how: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddressMap(Fact):
     """A process says where a job's tasks are: ``job worker -> {0 -> a:1, 1 -> b:2}``."""
 

@@ -114,3 +114,13 @@ class Slowness(Fact):
 
     what: str
     detail: str | None = None
+    measured: bool = False
+    """Read off the timing of one step, which by itself means little; else somebody says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput(Fact):
+    """How much a run did in a second, over so many devices together."""
+
+    rate: float
+    devices: int

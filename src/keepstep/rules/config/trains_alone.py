@@ -42,7 +42,7 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
     sized = tuple(e for e in seen.all(WorldSeen) if e.fact.size is not None)
     if len(sized) < 2 or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
         return
-    writers = {(e.origin.source, e.origin.stream) for e in sized}
+    writers = {(e.origin.source, e.origin.stream, e.fact.pid) for e in sized}
     if len(writers) < 2:
         return
     yield Found(

@@ -17,6 +17,9 @@ _VIRTUAL = re.compile(
     r"dummy|zt|tailscale|wg)\w*",
 )
 
+BY_LIMIT = ("store key", "remote call")
+"""Where a rank waits by a limit of its own (``RendezvousTimeout.where``), while the others may be well."""
+
 
 def loopback(address: str | None) -> bool:
     """Whether an address reaches only the own host."""

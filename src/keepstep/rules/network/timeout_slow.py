@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.network import RendezvousTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-
+from keepstep.rules.network._peers import BY_LIMIT
 
 @rule(
     id="NET005",
@@ -23,7 +23,8 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
     """A rank waited for a key of the store until its limit: the other side was slow, or not there.
 
     ## What it looks like
-    `wait timeout after 300000ms, keys: ...`, `Socket Timeout`, `Timeout waiting for key`.
+    `wait timeout after 300000ms, keys: ...`, `Socket Timeout`, `Timeout waiting for key`,
+    `RPC ran for more than set timeout (60000 ms)`.
 
     ## Why it happens
     The rank that writes the key is still busy (loading, downloading, compiling), the network or the file
@@ -38,12 +39,13 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If the other rank had died, its own output says why.
     """
-    waited = [e for e in seen.all(RendezvousTimeout) if e.fact.where == "store key" and not seen.survived(e)]
+    waited = [e for e in seen.all(RendezvousTimeout) if e.fact.where in BY_LIMIT and not seen.survived(e)]
     if not waited:
         return
+    remote = waited[0].fact.where == "remote call"
     yield Found(
-        title="a rank waited for the store until its time limit",
-        because="a key that another rank writes did not come in time; nothing seen says why",
+        title=f"a rank waited for {'a remote call' if remote else 'the store'} until its time limit",
+        because=f"{'an answer' if remote else 'a key'} that another rank gives did not come in time; nothing seen says why",
         evidence=tuple(waited),
         ranks=(),
         fixes=(

@@ -17,7 +17,7 @@ from keepstep.core.facts.network import (
 )
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.network._peers import loopback, stated
+from keepstep.rules.network._peers import BY_LIMIT, loopback, stated
 
 _MANY = 3
 
@@ -74,7 +74,7 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
         return
     failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
     final = [e for e in failed if e.fact.final and not (_unsaid(e) and seen.all(PeerLost))]
-    absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where != "store key" and not seen.survived(e)]
+    absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where not in BY_LIMIT and not seen.survived(e)]
     if not final and not absent and len(failed) < _MANY:
         return
     chosen = final or failed

@@ -12,6 +12,9 @@ from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
+ENOUGH = 8
+"""Steps whose own timing shows it; single ones wait for data in every run."""
+
 
 @rule(
     id="SLO002",
@@ -39,12 +42,18 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     The first steps of an epoch wait for data in every run.
     """
     slow = [e for e in seen.all(Slowness) if e.fact.what == "input"]
-    if len(slow) < 8:
+    said = [e for e in slow if not e.fact.measured]
+    if not said and len(slow) < ENOUGH:
         return
+    slow = said or slow
     detail = next((e.fact.detail for e in slow if e.fact.detail), None)
     yield Found(
         title="most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
-        because="the printed time to get a batch is most of the time of a step",
+        because=(
+            "a profiler of the run says so"
+            if said
+            else "the printed time to get a batch is most of the time of a step"
+        ),
         evidence=tuple(slow[:8]),
         fixes=(
             Fix(

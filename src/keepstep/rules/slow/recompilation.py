@@ -13,6 +13,8 @@ from keepstep.core.rule import rule
 
 STORM = 3
 """Retracing is normal for the first few shapes; complaints this many are a storm."""
+MANY = 50
+"""Graphs that a settled torch_xla program does not need by far."""
 
 
 @rule(
@@ -44,9 +46,10 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     """
     again = seen.all(Recompiling)
     reports = [e for e in again if "CompileTime" in e.quote]
-    growing = len({e.fact.count for e in reports}) > STORM
+    counts = {e.fact.count for e in reports if e.fact.count is not None}
+    growing = len(counts) > STORM or (len(counts) > 1 and max(counts) >= MANY)
     again = tuple(e for e in again if growing or "CompileTime" not in e.quote)
-    if len(again) < STORM and not any("dynamo hit" in e.quote for e in again):
+    if len(again) < STORM and not growing and not any("dynamo hit" in e.quote for e in again):
         return
     named = next((e.fact.function for e in again if e.fact.function), None)
     yield Found(

@@ -165,8 +165,7 @@ def _out_of_step(seen: EvidenceSet) -> Found | None:
     groups = {group_of(seen, e) for e in first.values()}
     if len(first) < 2 or len(groups) > 1:
         return None
-    kinds = {(e.fact.seq, e.fact.op) for e in first.values()}
-    if len({seq for seq, _ in kinds}) < 2 or len({op for _, op in kinds}) < 2:
+    if len({e.fact.seq for e in first.values()}) < 2 or len({(e.fact.op, e.fact.numel_in) for e in first.values()}) < 2:
         return None
     least = min(e.fact.seq or 0 for e in first.values())
     behind = tuple(r for r, e in first.items() if e.fact.seq == least)

@@ -19,6 +19,10 @@ from keepstep.rules.sync._waiting import entered, group_of, occupied, others, wa
 
 FEW = 100
 """Sequence numbers further apart than this are hardly of the same group."""
+_NOBODY = (
+    "all ranks that are known waited in a collective: nobody is known to be missing, so that the link, "
+    "the network or a GPU is as likely as the program"
+)
 _PERHAPS = "rank 0 is not among those that timed out: work done on rank 0 alone is the usual reason"
 
 
@@ -80,7 +84,9 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
         confidence=Confidence.SUPPORTED if culprits and how != _PERHAPS else Confidence.HYPOTHESIS,
         fixes=(
             Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
-            Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`"),
+            Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`")
+            if how != _NOBODY
+            else Fix(do="run once without direct access between GPUs", command="export NCCL_P2P_DISABLE=1 NCCL_DEBUG=INFO"),
             Fix(
                 do="if the rank was only slow, raise the time limit",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
@@ -153,7 +159,7 @@ def _culprits(
     if timed and 0 not in timed:
         return (0,), _PERHAPS, ()
     if timed and not rest:
-        return (), "all ranks that are known waited in a collective: nobody is known to be missing", ()
+        return (), _NOBODY, ()
     return (), "the ranks that are heard of waited; who did not come is not shown", ()
 
 

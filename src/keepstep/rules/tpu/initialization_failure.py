@@ -8,12 +8,20 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import TpuInitFailed
-from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import ranks_told
 
 SLOW_TO_START = "taking more than"
+FIXES = (
+    Fix(
+        do="start the program on every host of the slice at the same time",
+        command='gcloud compute tpus tpu-vm ssh NAME --worker=all --command="python train.py"',
+    ),
+    Fix(do="look at what the slice is said to be", command="env | grep -E '^(TPU|MEGASCALE|PJRT|XRT)_'"),
+    Fix(do="see that the device files are there and may be opened", command="ls -l /dev/accel* /dev/vfio/*"),
+)
 
 
 @rule(
@@ -33,8 +41,7 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
 
     ## What it looks like
     `TPU initialization failed`, `Failed to initialize TPU system`, `No ba16c7433 device found`,
-    `Unable to initialize backend 'tpu'` raised as an error, or `TPU backend initialization is
-    taking more than 60 seconds` and then nothing.
+    `Unable to initialize backend 'tpu'` raised as an error.
 
     ## Why it happens
     The program was not started on every host of the slice; the slice's addresses or bounds (`TPU_WORKER_HOSTNAMES`,
@@ -50,28 +57,16 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If the chips were only busy or are ill, another finding says so and comes first.
     """
-    failed = tuple(e for e in seen.all(TpuInitFailed) if not seen.survived(e))
+    failed = tuple(
+        e for e in seen.all(TpuInitFailed) if SLOW_TO_START not in e.fact.what and not seen.survived(e)
+    )
     if not failed:
         return
-    sure = tuple(e for e in failed if SLOW_TO_START not in e.fact.what)
-    shown = sure or failed
-    reason = shorten(shown[0].fact.what.strip(" :;."), 90)
+    reason = shorten(failed[0].fact.what.strip(" :;."), 90)
     yield Found(
-        title=f"the TPU system could not be set up: {reason}" if sure else "the TPU system did not finish its set-up",
-        because=(
-            "the TPU runtime gave up during its set-up"
-            if sure
-            else "set-up waits for all hosts of the slice, which is likely not running on all of them"
-        ),
+        title=f"the TPU system could not be set up: {reason}",
+        because="the TPU runtime gave up during its set-up",
         evidence=failed,
         ranks=ranks_told(seen, failed),
-        confidence=None if sure else Confidence.SUPPORTED,
-        fixes=(
-            Fix(
-                do="start the program on every host of the slice at the same time",
-                command='gcloud compute tpus tpu-vm ssh NAME --worker=all --command="python train.py"',
-            ),
-            Fix(do="look at what the slice is said to be", command="env | grep -E '^(TPU|MEGASCALE|PJRT|XRT)_'"),
-            Fix(do="see that the device files are there and may be opened", command="ls -l /dev/accel* /dev/vfio/*"),
-        ),
+        fixes=FIXES,
     )

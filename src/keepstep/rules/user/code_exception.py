@@ -16,6 +16,7 @@ from keepstep.rules.exceptions import (
     Raised,
     at_teardown,
     chains,
+    is_of_a_framework,
     is_of_peers,
     is_of_the_program,
     is_wrapper,
@@ -52,7 +53,8 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The exception was not caught, no known message of a library or of the system is in it, and
-    training did not go on after it. Exceptions that only report another failure are not counted.
+    training did not go on after it. Exceptions that only report another failure are not counted; one that
+    a framework raised in words of its own is told as a guess.
 
     ## What to do
     Read the frame that is named: it is the innermost one of your own code.
@@ -92,23 +94,33 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     subject = f"{ranks(who)} raised" if who else "the program raised"
     message = shorten(fact.message.split("\n")[0], 48)
     title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")
+    foreign = is_of_a_framework(fact)
+    look = Fix(
+        do=f"look at {frame.file}, line {frame.line}, in {frame.function}"
+        if frame
+        else "look at the exception's own message; its frames are not in this log"
+    )
     return Found(
         title=shorten(title, 150),
-        because="this exception was not caught and nothing in it is a known failure of the system or the cluster",
+        because=(
+            "a framework raised this for a reason that is not known here; most often it refuses what the program asked of it"
+            if foreign
+            else "this exception was not caught and nothing in it is a known failure of the system or the cluster"
+        ),
         evidence=tuple(raised),
         ranks=who,
-        confidence=None if fact.frames else Confidence.SUPPORTED,
-        fixes=(
-            Fix(
-                do=f"look at {frame.file}, line {frame.line}, in {frame.function}"
-                if frame
-                else "look at the exception's own message; its frames are not in this log"
-            ),
-            Fix(
-                do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
-            ),
-        ),
+        confidence=Confidence.HYPOTHESIS if foreign else None if fact.frames else Confidence.SUPPORTED,
+        fixes=(look, _ALL_RANKS) if any(_is_torch(each.fact) for each in raised) else (look,),
     )
+
+
+_ALL_RANKS = Fix(
+    do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
+)
+
+
+def _is_torch(fact: ExceptionRaised) -> bool:
+    return fact.type.startswith("torch.") or any("/torch/" in (f.file or "") for f in fact.frames)
 
 
 def _file(path: str | None) -> str:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PaddlePaddle: its launcher, its crash reports, its loaders and devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.environment import LibraryMissing
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.process import FatalSignal, ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import DeviceMemoryExhausted, SharedMemoryExhausted
+from keepstep.parse.block import block
+from keepstep.parse.signature import integers, signature
+
+_SIGNALS = {
+    "Segmentation fault": "SIGSEGV",
+    "Process abort signal": "SIGABRT",
+    "Access to an undefined portion of a memory object": "SIGBUS",
+    "Erroneous arithmetic operation": "SIGFPE",
+    "Illegal instruction": "SIGILL",
+}
+
+
+def _detected(match: re.Match[str]) -> Fact | None:
+    what = match["what"]
+    if what == "Termination signal":
+        return TerminationRequested(signal="SIGTERM")
+    name = _SIGNALS.get(what)
+    return FatalSignal(signal=name) if name else None
+
+
+def _aborted(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``the trainer process with rank=[0, 2] was aborted``: the launcher does not say which was first."""
+    ranks = integers(match["ranks"])
+    for rank in ranks[:64]:
+        yield ProcessExited(reporter="Paddle's launcher", rank=rank, code=1, first=len(ranks) == 1)
+
+
+SIGNATURES = (
+    signature(r"`(?P<what>[A-Z][\w ]{4,60})` is detected by the operating system", _detected),
+    signature(r"\*\*\* (?P<signal>SIG(?:SEGV|BUS|ABRT|FPE|ILL)) \(@0x[\da-f]+\) received by PID (?P<pid>\d+)", FatalSignal),
+    signature(
+        r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]+ ?\w+) memory on GPU",
+        DeviceMemoryExhausted,
+    ),
+    signature(r"It may be caused by insufficient shared storage space", SharedMemoryExhausted),
+    signature(
+        r"The third-party dynamic library \((?P<name>[\w.\-;]+)\) that Paddle depends on is not configured correctly",
+        LibraryMissing,
+    ),
+    signature(
+        r"Socket connect worker (?P<peer>[\w.:\-]+) failed, try again after", ConnectFailed, why=Why.FAILED, final=False
+    ),
+    signature(
+        r"not ready endpoints: ?\[(?P<peer>[^\]\n]{1,200})\]", ConnectFailed, why=Why.FAILED, final=False
+    ),
+)
+
+BLOCKS = (
+    block(
+        r"ABORT!!! Out of all \d+ trainers, the trainer process with rank=\[(?P<ranks>[\d, ]+)\] was aborted",
+        _aborted,
+        anchors=("ABORT!!! Out of all",),
+    ),
+)

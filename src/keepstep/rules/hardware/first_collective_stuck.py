@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD006: every rank was stuck in the very first collective, over a direct link between GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import TransportUsed
+from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+FIRST = 1
+"""The sequence number of the first collective of a group."""
+
+
+@rule(
+    id="HWD006",
+    cause=Cause.HARDWARE_NVLINK_PCIE_P2P,
+    needs=(CollectiveTimeout,),
+    standing=Standing.SYMPTOM,
+    confidence=Confidence.HYPOTHESIS,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+)
+def first_collective_stuck(seen: EvidenceSet) -> Iterator[Found]:
+    """All ranks entered the very first collective and none came out, while GPUs talk to each other directly.
+
+    ## What it looks like
+    NCCL's `Channel 00/0 : 0[0] -> 1[1] via P2P`, then `WorkNCCL(SeqNum=1, ...)` times out on every rank, with
+    `last completed work: -1` or 0.
+
+    ## Why it happens
+    The cards promise direct access (PCIe peer-to-peer) that the machine does not deliver: the IOMMU or PCIe access
+    control (ACS) is on, the cards hang on different root ports, or a driver offers it for cards without it.
+
+    ## How we know
+    Nobody is missing: each rank waits in the same first collective, so no branch of the program can have parted
+    them; what is left is the path. Which path it is NCCL says. It is a guess until a run without it works.
+
+    ## What to do
+    Run once without peer-to-peer; if that works, switch the IOMMU or ACS off, or leave it so.
+
+    ## When this is wrong
+    If some rank that did not log had died before, the others look the same.
+    """
+    direct = seen.all(TransportUsed)
+    first = _of_each_rank(seen)
+    if not direct or len(first) < 2 or seen.all(StepSeen):
+        return
+    if {e.fact.seq for e in first.values()} != {FIRST} or len({(e.fact.op, e.fact.numel_in) for e in first.values()}) > 1:
+        return
+    if seen.world_size is not None and len(first) < seen.world_size:
+        return
+    if any((e.fact.last_completed or 0) > 0 for e in seen.all(CollectiveProgress)):
+        return
+    yield Found(
+        title=f"{say_ranks(first)} were all stuck in the very first collective, over direct GPU-to-GPU access",
+        because="every rank is in the same first collective, so nobody is missing; the direct link between the GPUs is suspect",
+        evidence=(*direct[:2], *first.values()),
+        ranks=(),
+        fixes=(
+            Fix(do="run without peer-to-peer, to confirm", command="export NCCL_P2P_DISABLE=1"),
+            Fix(do="see how the GPUs are connected", command="nvidia-smi topo -m; nvidia-smi topo -p2p rw"),
+            Fix(
+                do="switch the IOMMU and PCIe ACS off in firmware or kernel",
+                command="dmesg -T | grep -iE 'dmar|amd-vi|iommu'",
+                safety=Safety.NEEDS_OWNER,
+            ),
+        ),
+    )
+
+
+def _of_each_rank(seen: EvidenceSet) -> dict[int, Evidence[CollectiveTimeout]]:
+    found: dict[int, Evidence[CollectiveTimeout]] = {}
+    for e in seen.all(CollectiveTimeout):
+        if e.who is not None and e.fact.seq is not None:
+            found.setdefault(e.who, e)
+    return found
