@@ -204,3 +204,16 @@ def test_quiet_ranks_share_a_lane_and_thousands_of_ranks_have_an_end() -> None:
     assert many.left_out == 4096 - MOST_LANES
     assert any(lane.blamed for lane in many.lanes)
     assert len(render_html(out_of_memory(4096))) < 2_000_000
+
+
+def test_evidence_is_shown_with_the_lines_around_it(tmp_path) -> None:
+    from keepstep.analyze.why import explain_paths
+    from keepstep.render.excerpt import surroundings
+
+    lines = [f"line {n} <b>" for n in range(40)] + ["OSError: [Errno 98] Address already in use"] + ["after it hf_" + "Ab1" * 12]
+    (tmp_path / "rank0.log").write_text("\n".join(lines) + "\n")
+    explained = explain_paths([tmp_path])
+    page = render_html(explained.report, surroundings(explained.report, explained.files))
+    assert "line 39 &lt;b&gt;" in page
+    assert "line 30" not in page
+    assert "after it [redacted]" in page

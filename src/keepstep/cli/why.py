@@ -42,9 +42,10 @@ def why(asked: argparse.Namespace) -> int:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_terminal(report, colour=colour, width=shutil.get_terminal_size().columns), end="")
     if asked.html:
+        from keepstep.render.excerpt import surroundings
         from keepstep.render.html import render_html
 
-        _write(Path(asked.html), render_html(report))
+        _write(Path(asked.html), render_html(report, surroundings(report, explained.files)))
         print(f"wrote {asked.html}", file=sys.stderr)
     if asked.bundle:
         from keepstep.render.bundle import write_bundle

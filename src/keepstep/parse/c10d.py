@@ -14,6 +14,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import (
     ConnectFailed,
     PeerAwaited,
@@ -427,6 +428,7 @@ _STORE = (
         ClusterSpecInvalid,
         anchors=("errno: 13 - Permission denied",),
     ),
+    signature(r"Stop_waiting response is expected", PeerLost, how="store connection closed"),
     signature(
         r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,"
         r"160}?\): (?P<how>[^\n]{0,60})",
@@ -529,7 +531,33 @@ _WORLD = (
     signature(r"Distributed environment is initialized, (?:[^\n]{0,60} )?world size: (?P<size>\d+)", _world),
 )
 
+_UNSUPPORTED = (
+    signature(
+        r"Error: (?P<what>use_libuv was requested but PyTorch was built without libuv support"
+        r"|makeDeviceFor(?:Hostname|Interface)\(\): unsupported gloo device|Unconvertible NCCL type[^\n]{0,60}"
+        r"|Unknown c10d backend type [^\n]{0,40}|Cannot use ReduceOp\.\w+ with [^\n]{0,40}"
+        r"|ProcessGroup\w+::\w+: unsupported (?:layout|device type)[^\n]{0,40})",
+        UnsupportedCombination,
+        anchors=(
+            "use_libuv was requested but",
+            "unsupported gloo device",
+            "Unconvertible NCCL type",
+            "Unknown c10d backend type",
+            "Cannot use ReduceOp",
+            ": unsupported layout",
+            ": unsupported device type",
+        ),
+    ),
+    signature(r"RuntimeError: Invalid scalar type", DtypeMismatch),
+)
+
 _FORK = (
+    signature(
+        r"(?:RuntimeError: CUDA error|cuda runtime error \(3\) ?): initialization error",
+        ForkOrThread,
+        what="CUDA used in a forked process",
+        anchors=(": initialization error",),
+    ),
     signature(
         r"Cannot re-initialize CUDA in forked subprocess", ForkOrThread, what="CUDA used in a forked process"
     ),
@@ -555,4 +583,4 @@ _REPLICAS = (
     ),
 )
 
-SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _RPC + _SHAPES + _WORLD + _FORK + _REPLICAS
+SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _RPC + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS

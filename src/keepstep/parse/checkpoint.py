@@ -180,16 +180,10 @@ SIGNATURES = (
         CheckpointUnreadable,
         why="a file of it is not there",
     ),
-    signature(
-        r"Save failed: (?P<why>\d+/\d+ params are missing(?: \.zarray)? in checkpoint)", CheckpointUnreadable
-    ),
-    signature(
-        r"(?P<why>No \"commit_success\.txt\" found on this \"_gda\" directory)", CheckpointUnreadable
-    ),
+    signature(r"Save failed: (?P<why>\d+/\d+ params are missing(?: \.zarray)? in checkpoint)", CheckpointUnreadable),
+    signature(r"(?P<why>No \"commit_success\.txt\" found on this \"_gda\" directory)", CheckpointUnreadable),
     signature(r"No step path found with name=(?P<path>\S{1,100})", CheckpointUnreadable, why="no such step"),
-    signature(
-        r"AssertionError: (?P<why>The following zero checkpoints paths are missing)", CheckpointUnreadable
-    ),
+    signature(r"AssertionError: (?P<why>The following zero checkpoints paths are missing)", CheckpointUnreadable),
     signature(
         r"No (?:steps|checkpoint) found in (?:checkpoint )?(?:manager|directory)[^\n]{0,40}(?:[Cc]annot|cannot|can't) restore",
         CheckpointUnreadable,
@@ -349,7 +343,8 @@ SIGNATURES = (
         r"(?P<detail>The checkpoint was saved with a different topology than the current one)", CheckpointMismatch
     ),
     signature(
-        r"(?P<detail>Saved and current process metadata are not compatible with mesh-consistency restore)", CheckpointMismatch
+        r"(?P<detail>Saved and current process metadata are not compatible with mesh-consistency restore)",
+        CheckpointMismatch,
     ),
     signature(r"(?P<detail>ArrayMetadata Store contains different [^\n]{0,160})", CheckpointMismatch),
     signature(r"ValueError: (?P<detail>Length mismatch at key path [^\n]{0,160})", CheckpointMismatch),
@@ -362,12 +357,8 @@ SIGNATURES = (
         r"(?P<detail>Checkpoints containing a multiprocess array need to be restored with a target)", CheckpointMismatch
     ),
     signature(r"(?P<detail>Key '[^'\n]{1,120}' not found in any of the shards)", CheckpointMismatch),
-    signature(
-        r"(?P<detail>Custom node type mismatch: expected type: [^\n]{0,120})", CheckpointMismatch
-    ),
-    signature(
-        r"(?P<what>Cannot serialize host local (?:jax\.Array|arrays)[^\n]{0,60})", UnsupportedCombination
-    ),
+    signature(r"(?P<detail>Custom node type mismatch: expected type: [^\n]{0,120})", CheckpointMismatch),
+    signature(r"(?P<what>Cannot serialize host local (?:jax\.Array|arrays)[^\n]{0,60})", UnsupportedCombination),
     signature(
         r"(?P<what>Target contains a multiprocess array should be saved/restored with a GlobalAsyncCheckpointManager)",
         UnsupportedCombination,
@@ -401,7 +392,8 @@ SIGNATURES = (
     ),
     signature(r"TimeoutError: (?P<detail>Overall save timeout exceeded)", SlowStorage),
     signature(
-        r"TimeoutError: (?P<detail>ChainedFuture completed \d+/\d+ futures but timed out after [\d.]+ seconds)", SlowStorage
+        r"TimeoutError: (?P<detail>ChainedFuture completed \d+/\d+ futures but timed out after [\d.]+ seconds)",
+        SlowStorage,
     ),
     signature(r"nfs: server (?P<detail>\S+) not responding", SlowStorage),
     signature(

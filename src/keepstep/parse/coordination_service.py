@@ -14,7 +14,7 @@ from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 _TASK = re.compile(r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)")
-_AT_START = re.compile(r"(?i)connect|wait_for_all_tasks|\[?init|register|global_topology|exchange")
+_AT_START = re.compile(r"(?i)connect|wait_?for_?all_?tasks|\[?init|register|global_topology|exchange")
 _AT_END = re.compile(r"(?i)shutdown")
 
 
@@ -88,6 +88,24 @@ def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         yield RanksMissing(missing=ranks, what=f"barrier {what}".strip())
 
 
+def _names_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The list of tasks alone, where the words on the barrier stand differently or were cut off."""
+    if "Barrier timed out" in match.string or "The first task at" in match.string:
+        return
+    text = match.string[match.end() :]
+    for number, line in enumerate(lines):
+        if number > 200 or not (_TASK.search(line) or re.fullmatch(r"\s*\d{1,6}\s*", line)):
+            break
+        text += "\n" + line
+    name = re.search(r"(?:[Bb]arrier(?:_id|:| Id)?:? )(?P<id>[\w:/\-\[\]]{3,200})", match.string)
+    what = name["id"] if name else ""
+    ranks = _indices(text)
+    if ranks and _AT_START.search(what) and not _AT_END.search(what):
+        yield RendezvousTimeout(where=what, missing=ranks)
+    elif ranks:
+        yield RanksMissing(missing=ranks, what=f"barrier {what}".strip())
+
+
 def _unhealthy_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     found = list(_TASK.finditer(match.string))
     for number, line in enumerate(lines):
@@ -121,6 +139,7 @@ SIGNATURES = (
         _silent,
         anchors=("stopped sending heartbeats",),
     ),
+    # inside of an exception only the first of the list can be read
     signature(
         r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|"
         r"$))",
@@ -173,5 +192,6 @@ SIGNATURES = (
 
 BLOCKS = (
     block(r"Barrier timed out\.", _late_block),
+    block(r"[Tt]imed out task names:?", _names_block, anchors=("imed out task names",)),
     block(r"tasks are unhealthy \(stopped sending heartbeats\)", _unhealthy_block),
 )

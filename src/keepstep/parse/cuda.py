@@ -258,9 +258,21 @@ _MISMATCH = (
         ),
     ),
     signature(
-        r"Distributed package doesn't have NCCL built in",
+        r"Distributed package doesn't have (?P<what>\w+) built in",
+        lambda m: CudaMismatch(what=f"this PyTorch was built without {m['what']}"),
+    ),
+    signature(
+        r"CUDA driver initialization failed, you might not have a CUDA gpu",
         CudaMismatch,
-        what="this PyTorch was built without NCCL",
+        what="the driver could not be initialised",
+    ),
+    signature(
+        r"CUBLAS_STATUS_(?:INVALID_VALUE|NOT_SUPPORTED) when calling",
+        CudaMismatch,
+        what="cuBLAS refused the operation: another version was loaded, or the GPU cannot do it",
+    ),
+    signature(
+        r"cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", CudaMismatch, what="cuDNN could not be initialised with this driver"
     ),
     signature(
         r"(?:Unsupported NCCL version|NCCL version .{1,12} is (?:too old|incompatible))",
@@ -282,9 +294,17 @@ _MISMATCH = (
         anchors=("invalid device function", "named symbol not found", "unrecognized error code"),
     ),
     signature(
-        r"CUDA error: (?:API call is not supported in the installed CUDA driver|operation not supported\b)",
+        r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')(?:API call is not supported in the installed CUDA driver|operation not"
+        r" supported\b(?! on global))",
         CudaMismatch,
         what="the installed driver does not support what the CUDA library asked for",
+        anchors=("API call is not supported in the installed", "operation not supported"),
+    ),
+    signature(
+        r"[Cc]uda failure (?:\d+ )?'initialization error'",
+        CudaMismatch,
+        what="CUDA could not be initialised in this process",
+        anchors=("'initialization error'",),
     ),
     signature(
         r"torch\.cuda\.is_bf16_supported\(\)[^\n]{0,40}False|requires Ampere(?: or newer)? GPU",
@@ -383,6 +403,16 @@ _FAULT = (
         r"(?:CUDA|HIP) error: unknown error|CUDA_ERROR_UNKNOWN: unknown error|cuda runtime error \(30\) ?: unknown"
         r" error",
         lambda m: None if "cuInit" in m.string else DeviceFault(what="unknown CUDA error", hardware=False),
+    ),
+    signature(r"[Cc]uda failure (?:999 )?'unknown error'", DeviceFault, what="unknown CUDA error", hardware=False),
+    signature(
+        r"(?:CUDA|HIP)(?: driver)? error: (?P<what>invalid argument|invalid resource handle|mapping of buffer object failed)",
+        DeviceFault,
+        hardware=False,
+        anchors=("error: invalid argument", "error: invalid resource handle", "mapping of buffer object failed"),
+    ),
+    signature(
+        r"cuDNN error: CUDNN_STATUS_INTERNAL_ERROR", DeviceFault, what="a CUDA library's kernel failed", hardware=False
     ),
     signature(
         r"(?:CUDA|HIP) error: the launch timed out and was terminated",

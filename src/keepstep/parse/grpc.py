@@ -23,6 +23,9 @@ _ADDRESS = re.compile(
 )
 _LOGGED = re.compile(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
 
+_AT_SHUTDOWN = re.compile(r"preemption notice|This is only expected if one of the tasks is unhealthy|Proceeding with agent shutdown")
+"""What a service prints when its leader has ended first, also at the end of a good run."""
+
 
 def _connect(match: re.Match[str]) -> Fact:
     text = match.string[match.start() : match.start() + 1500]
@@ -48,7 +51,9 @@ def _listen(match: re.Match[str]) -> Fact:
 
 def _lost(match: re.Match[str]) -> Fact:
     peer = _ADDRESS.search(match.string)
-    return PeerLost(how=match["how"], peer=peer["peer"] if peer else None)
+    return PeerLost(
+        how=match["how"], peer=peer["peer"] if peer else None, final=not _AT_SHUTDOWN.search(match.string)
+    )
 
 
 SIGNATURES = (

@@ -11,11 +11,13 @@ from keepstep.parse.signature import signature
 
 SIGNATURES = (
     signature(r"EI0002: [^\n]{0,120}", CollectiveTimeout, op="HCCL", anchors=("EI0002: ",)),
-    signature(
-        r"EI0005: [^\n]{0,160}", CollectiveMismatch, what="parameters of a collective", anchors=("EI0005: ",)
-    ),
+    signature(r"EI0005: [^\n]{0,160}", CollectiveMismatch, what="parameters of a collective", anchors=("EI0005: ",)),
     signature(r"EI0006: [^\n]{0,120}", ConnectFailed, why=Why.TIMED_OUT, anchors=("EI0006: ",)),
-    signature(r"EI0007: [^\n]{0,120}|EL0004: Failed to allocate memory", DeviceMemoryExhausted, anchors=("EI0007: ", "EL0004: ")),
+    signature(
+        r"EI0007: [^\n]{0,120}|EL0004: Failed to allocate memory",
+        DeviceMemoryExhausted,
+        anchors=("EI0007: ", "EL0004: "),
+    ),
     signature(
         r"EJ0001: Failed to initialize the HCCP process",
         Contention,

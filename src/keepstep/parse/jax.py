@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.config import (
+    AddressIsLocal,
     ClusterSpecInvalid,
     DuplicateMember,
     RankVariableMissing,
@@ -43,6 +44,12 @@ SIGNATURES = (
         anchors=("coordinator_address",),
     ),
     signature(r"(?P<detail>Invalid coordinator address[^\n]{0,80})", ClusterSpecInvalid),
+    signature(
+        r"distributed\.initialize\([^\n]{0,80}?(?P<address>localhost|127\.0\.0\.1)(?::\d+)?['\"], *(?:num_processes=)?(?!1\b)\d+",
+        AddressIsLocal,
+        certain=False,
+        anchors=("distributed.initialize(",),
+    ),
     signature(
         r"(?P<detail>jax\.distributed\.initialize\(\) must be called before any JAX (?:computations|calls)[^\n]{0,80})",
         ClusterSpecInvalid,
@@ -219,19 +226,16 @@ SIGNATURES = (
         UnsupportedCombination,
         anchors=("Cross-host", "Cross-process"),
     ),
+    signature(r"(?P<what>Received incompatible devices for (?:p?jitted|pmapped) computation)", UnsupportedCombination),
     signature(
-        r"(?P<what>Received incompatible devices for (?:p?jitted|pmapped) computation)", UnsupportedCombination
-    ),
-    signature(
-        r"(?P<what>Closing over jax\.Array that spans non-addressable \(non process local\) devices)", UnsupportedCombination
+        r"(?P<what>Closing over jax\.Array that spans non-addressable \(non process local\) devices)",
+        UnsupportedCombination,
     ),
     signature(
         r"(?P<what>When passing host local inputs to pjit, devices connected to a single host must form a contiguous subcube)",
         UnsupportedCombination,
     ),
-    signature(
-        r"(?P<what>Passing non-trivial shardings for numpy inputs is not allowed)", UnsupportedCombination
-    ),
+    signature(r"(?P<what>Passing non-trivial shardings for numpy inputs is not allowed)", UnsupportedCombination),
     signature(
         r"(?P<what>Gathering global non-fully-addressable arrays only supports tiled=True)", UnsupportedCombination
     ),

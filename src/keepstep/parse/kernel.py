@@ -98,6 +98,11 @@ SIGNATURES = (
         anchors=("Machine check", "Machine Check"),
     ),
     signature(
+        r"\[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: \d+ Bank \d+: (?P<status>[\da-f]{16})",
+        lambda m: MachineFault(what="uncorrected hardware error (MCE)") if int(m["status"][0], 16) & 2 else None,
+        anchors=("]: CPU ",),
+    ),
+    signature(
         r"Kernel panic - not syncing(?:: (?P<what>[^\n]{1,80}))?",
         lambda m: MachineFault(what=f"kernel panic: {m['what']}" if m["what"] else "kernel panic"),
     ),
@@ -167,7 +172,7 @@ SIGNATURES = (
         what="the card's transmit queue timed out",
     ),
     signature(
-        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc)\b[^\n]{0,60}? "
+        r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc|hfi1|irdma|atlantic|mlx5_core)\b[^\n]{0,60}? "
         r"(?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
         NicFault,
         what="link down",

@@ -186,11 +186,11 @@ SIGNATURES = (
     ),
     signature(
         r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
-        r"|UDS: (?:Sending|Receiving) data over socket)",
+        r"|UDS: (?:Sending|Receiving) data over socket|Proxy Call to rank \d+ failed)",
         PeerLost,
         how="proxy connection lost",
         final=False,
-        anchors=("Socket recv failed while polling", "] Failed to execute operation ", "data over socket"),
+        anchors=("Socket recv failed while polling", "] Failed to execute operation ", "data over socket", "Proxy Call to rank "),
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
     signature(
@@ -303,6 +303,16 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
+    ),
+    signature(
+        r"(?P<what>Could not enable P2P between dev \w+\S* and dev \w+)",
+        lambda m: PeerAccessFault(what=m["what"], fatal=False),
+    ),
+    signature(
+        r"Missing \"iommu=pt\" from kernel command line",
+        PeerAccessFault,
+        what="the kernel runs without iommu=pt",
+        fatal=False,
     ),
     # by what means ranks talk: the first channel is enough
     signature(

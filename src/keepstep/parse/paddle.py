@@ -40,7 +40,6 @@ def _aborted(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 SIGNATURES = (
     signature(r"`(?P<what>[A-Z][\w ]{4,60})` is detected by the operating system", _detected),
-    signature(r"\*\*\* (?P<signal>SIG(?:SEGV|BUS|ABRT|FPE|ILL)) \(@0x[\da-f]+\) received by PID (?P<pid>\d+)", FatalSignal),
     signature(
         r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]+ ?\w+) memory on GPU",
         DeviceMemoryExhausted,

@@ -27,6 +27,16 @@ _ALONG = re.compile(
 )
 
 
+SHORT_S = 0.05
+"""Steps shorter than this are timed too coarsely to tell what they waited for."""
+_SECONDS = r"\d+\.\d+"
+_TIMES = (
+    re.compile(rf"(?<![\w.])time: ?(?P<whole>{_SECONDS})[^\n]{{0,40}}?[, ](?:last_)?data_time: ?(?P<data>{_SECONDS})"),
+    re.compile(rf"\bTime:? +(?P<whole>{_SECONDS})s?[^\n]{{0,80}}?\bData:? +(?P<data>{_SECONDS})"),
+    re.compile(rf"Data \(t\): (?P<data>{_SECONDS}) Batch \(t\): (?P<whole>{_SECONDS})"),
+)
+
+
 def _step(match: re.Match[str]) -> StepSeen | None:
     text = match.string
     if _FAILURE.search(text) or _NOT_TRAINING.search(text):
@@ -49,7 +59,19 @@ def _seen(match: re.Match[str]) -> StepSeen:
         step=int(step.replace(",", "")) if step else None,
         of=int(of.replace(",", "")) if of and of.replace(",", "").isdigit() else None,
         loss=_float(loss),
+        waiting=_waiting(match.string),
+        rank=int(groups["rank"]) if groups.get("rank") else None,
     )
+
+
+def _waiting(text: str) -> float | None:
+    """mmcv, detectron2, torch's examples, timm and open_clip print a step's time and that of getting its batch."""
+    for pattern in _TIMES:
+        found = pattern.search(text)
+        if found is not None:
+            whole = float(found["whole"])
+            return min(1.0, float(found["data"]) / whole) if whole >= SHORT_S else None
+    return None
 
 
 def _float(text: str | None) -> float | None:
@@ -69,7 +91,9 @@ PROGRESS = (
     # keras: 311/Unknown - 29s 93ms/step - loss: 0.41; 12/100 [==>...] - ETA: 3s - loss
     _row(r"(?:^|\s)(?P<step>\d+)/(?P<of>\d+|Unknown)\s+(?:\[[=>.]+\]|━+|-)\s*(?:-\s*)?(?:ETA|\d+m?s|\d+us|\d+:\d\d)"),
     # TF estimator: loss = 0.34, step = 190 (2.1 sec)
-    _row(rf"loss = (?P<loss>nan|NaN|{_NUMBER})[,;][^\n]{{0,40}}step = (?P<step>\d+)"),
+    _row(
+        rf"loss = (?P<loss>nan|NaN|{_NUMBER})[,;][^\n]{{0,40}}step = (?P<step>\d+)(?:[,;] rank = (?P<rank>\d+)(?:\.0)?\b)?"
+    ),
     _row(r"global_step/sec: [\d.]+"),
     # Megatron: iteration      100/     500 | consumed samples
     _row(r"iteration +(?P<step>\d+)/ +(?P<of>\d+) \|"),

@@ -45,15 +45,34 @@ SIGNATURES = (
     signature(
         r"Failed to serialize (?:the )?(?P<what>HloModuleProto|HLO module|DeviceAssignmentProto|message)\b",
         MessageTooLarge,
-        anchors=("Failed to serialize the Hlo", "Failed to serialize HLO module", "Failed to serialize the Dev", "Failed to serialize message"),
+        anchors=(
+            "Failed to serialize the Hlo",
+            "Failed to serialize HLO module",
+            "Failed to serialize the Dev",
+            "Failed to serialize message",
+        ),
     ),
     signature(r"Could not serialize module proto", MessageTooLarge, what="HloModuleProto"),
-    signature(r"proto_buffer_writer\.h:\d+\] +assertion failed: byte_count_ < total_size_", MessageTooLarge, what="gRPC message"),
+    signature(
+        r"proto_buffer_writer\.h:\d+\] +assertion failed: byte_count_ < total_size_",
+        MessageTooLarge,
+        what="gRPC message",
+    ),
     signature(r"assertion failed: byte_count_ <=? total_size_", MessageTooLarge, what="gRPC message"),
-    signature(r"serialized size \(\d+ ?bytes\) would be larger than the limit", MessageTooLarge, what="protocol buffer"),
-    signature(r"[Ss]erialized (?P<what>graph|model|program|executable|proto) (?:size )?(?:exceeds|is larger than)(?: the)? 2 ?Gi?B",
-        MessageTooLarge, anchors=("erialized graph", "erialized model", "erialized program", "erialized executable", "erialized proto")),
-    signature(r"larger than the 2 ?GiB limit imposed by the protobuf library", MessageTooLarge, what="protocol buffer", size="2 GiB"),
+    signature(
+        r"serialized size \(\d+ ?bytes\) would be larger than the limit", MessageTooLarge, what="protocol buffer"
+    ),
+    signature(
+        r"[Ss]erialized (?P<what>graph|model|program|executable|proto) (?:size )?(?:exceeds|is larger than)(?: the)? 2 ?Gi?B",
+        MessageTooLarge,
+        anchors=("erialized graph", "erialized model", "erialized program", "erialized executable", "erialized proto"),
+    ),
+    signature(
+        r"larger than the 2 ?GiB limit imposed by the protobuf library",
+        MessageTooLarge,
+        what="protocol buffer",
+        size="2 GiB",
+    ),
     signature(r"A protocol message was rejected because it was too big", MessageTooLarge, what="protocol message"),
     signature(r"Protocol message (?P<what>\w+) (?:was too large|is too large)", MessageTooLarge),
     signature(r"Exceeded maximum protobuf size", MessageTooLarge, what="protocol buffer"),

@@ -157,6 +157,9 @@ SIGNATURES = (
         anchors=(" (synd 0x",),
     ),
     # Open MPI's openib, and verbs drivers
+    signature(
+        r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble, anchors=("libibverbs: GRH",)
+    ),
     signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),
     signature(
         r"The OpenFabrics stack has reported a network error event",

@@ -63,9 +63,7 @@ def _mesh(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 def _batch(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     refused = _follows(lines)
     if refused is not None:
-        yield BatchNotDivisible(
-            batch=refused["size"] or refused["size2"], parts=refused["shape"].split(",")[0].strip()
-        )
+        yield BatchNotDivisible(batch=refused["size"] or refused["size2"], parts=refused["shape"].split(",")[0].strip())
 
 
 BLOCKS = (
@@ -81,7 +79,27 @@ BLOCKS = (
     ),
 )
 
+
+def _mesh_above(match: re.Match[str]) -> Fact | None:
+    """The same with the line of source just above, as tracebacks print it."""
+    return next(_mesh(match, iter(match.string.split("\n"))), None)
+
+
+def _batch_above(match: re.Match[str]) -> Fact | None:
+    return next(_batch(match, iter(match.string.split("\n"))), None)
+
+
 SIGNATURES = (
+    signature(
+        r"(?:jax\.(?:local_)?devices\([^)\n]{0,20}\)|global_devices|device_array)\)?\.reshape\((?P<rest>[^\n]{0,120})\n *\w*Error: cannot reshape array of",
+        _mesh_above,
+        anchors=("cannot reshape array of",),
+    ),
+    signature(
+        r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)[^\n]{0,120}\n *\w*Error: cannot reshape array of",
+        _batch_above,
+        anchors=("cannot reshape array of",),
+    ),
     signature(
         r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape",
         _refusal,

@@ -14,7 +14,9 @@ _NO_KERNELS = "the build holds no kernels for this GPU's architecture"
 _RUNTIME = (
     signature(
         r"Memory access fault by GPU node-(?P<device>\d+)[^\n]{0,80}? on address",
-        lambda m: DeviceFault(what="a kernel touched memory that it must not", device=f"GPU node {m['device']}", hardware=False),
+        lambda m: DeviceFault(
+            what="a kernel touched memory that it must not", device=f"GPU node {m['device']}", hardware=False
+        ),
     ),
     signature(
         r"HW Exception by GPU node-(?P<device>\d+)[^\n]{0,80}? reason ?: ?(?P<what>[^\n]{1,60})",
@@ -33,8 +35,14 @@ _RUNTIME = (
         fatal=False,
         anchors=("HSA_STATUS_ERROR_OUT_OF_RESOURCES",),
     ),
-    signature(r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"),
-    signature(r"hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|hipErrorInvalidKernelFile", CudaMismatch, what=_NO_KERNELS),
+    signature(
+        r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"
+    ),
+    signature(
+        r"hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|hipErrorInvalidKernelFile",
+        CudaMismatch,
+        what=_NO_KERNELS,
+    ),
     signature(r"hipErrorInvalidDevice\b", DeviceShared, anchors=("hipErrorInvalidDevice",)),
     signature(r"hipErrorOutOfMemory|hipErrorMemoryAllocation", DeviceMemoryExhausted),
     signature(
@@ -44,10 +52,14 @@ _RUNTIME = (
         hardware=False,
     ),
     signature(r"hipErrorECCNotCorrectable", DeviceFault, what="uncorrectable ECC error"),
-    signature(r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process", anchors=("hipErrorNoDevice",)),
+    signature(
+        r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process", anchors=("hipErrorNoDevice",)
+    ),
     signature(r"hipErrorInsufficientDriver", CudaMismatch, what="the driver is older than the HIP runtime needs"),
     signature(
-        r"hipErrorPeerAccess(?:Unsupported|NotEnabled)", PeerAccessFault, what="peer access between GPUs is not supported"
+        r"hipErrorPeerAccess(?:Unsupported|NotEnabled)",
+        PeerAccessFault,
+        what="peer access between GPUs is not supported",
     ),
     signature(
         r"rocBLAS error: (?:Cannot read [^\n]{0,120}TensileLibrary|Could not initialize Tensile|[^\n]{0,80}No such file)",
@@ -74,7 +86,9 @@ _DRIVER = (
         lambda m: None if "soft recovered" in m.group(0) else DeviceFault(what=f"ring {m['device']} timed out"),
         anchors=(" timeout, signaled seq",),
     ),
-    signature(r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset", anchors=("GPU reset begin!",)),
+    signature(
+        r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset", anchors=("GPU reset begin!",)
+    ),
     signature(
         r"amdgpu[^\n]{0,80}(?:MES failed to respon|MES might be in unrecoverable state)",
         DeviceFault,

@@ -231,7 +231,10 @@ SIGNATURES = (
         anchors=("hardware detected", "chip detected"),
     ),
     signature(r"(?P<what>The program continuator has halted unexpectedly[^\n]{0,100})", TpuUnhealthy),
-    signature(r"(?P<what>TPU(?:PollingThread)? found TPU \S{1,80} in state \w+, and health (?:UNHEALTHY\w*|TIMEOUT))", TpuUnhealthy),
+    signature(
+        r"(?P<what>TPU(?:PollingThread)? found TPU \S{1,80} in state \w+, and health (?:UNHEALTHY\w*|TIMEOUT))",
+        TpuUnhealthy,
+    ),
     # a file system of the client that the TPU's host does not see
     signature(r"(?P<what>File system scheme '\[local\]' not implemented[^\n]{0,120})", UnsupportedCombination),
     # gcloud compute tpus tpu-vm ssh --worker=all

@@ -95,7 +95,12 @@ SIGNATURES = (
         anchors=("Xid ", "Xid:", "Xid=", "Xid#"),
     ),
     signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
-    signature(r"NVRM: RmInitAdapter failed", DeviceFault, what="the driver could not initialise the GPU"),
+    signature(
+        r"NVRM: [^\n]{0,60}RmInitAdapter failed",
+        DeviceFault,
+        what="the driver could not initialise the GPU",
+        anchors=("RmInitAdapter failed",),
+    ),
     signature(
         r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|fallen off the bus)",
         DeviceFault,

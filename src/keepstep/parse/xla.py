@@ -136,7 +136,12 @@ SIGNATURES = (
     signature(
         r"(?P<what>(?:Dynamic|dynamic) (?:shape|dimension)s? (?:is|are) not (?:yet )?(?:supported|implemented)[^\n]{0,80})",
         UnsupportedCombination,
-        anchors=("ynamic shape is not", "ynamic shapes are not", "ynamic dimension is not", "ynamic dimensions are not"),
+        anchors=(
+            "ynamic shape is not",
+            "ynamic shapes are not",
+            "ynamic dimension is not",
+            "ynamic dimensions are not",
+        ),
     ),
     signature(
         r"(?P<what>Asked to propagate a dynamic dimension from hlo)[^\n]{0,4000}which is not implemented",

@@ -24,26 +24,24 @@ from keepstep import __version__
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.redact import MARK, redact, redacted
+from keepstep.core.redact import redact, redacted
 from keepstep.core.report import SCHEMA, Report
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
+from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
 from keepstep.render.json import render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files import Chunks, Kind, Left
+from keepstep.sources.files import Kind, Left
 
 WHOLE = 512 << 10
 """Logs up to this size go in as they are."""
 AROUND = 60
 HEAD = 60
 TAIL = 200
-LONGEST_LINE = 4000
 MOST_OF_ONE = 2 << 20
 MOST_IN_ALL = 24 << 20
 MOST_EVIDENCE = 50_000
-LONGEST_KEY = 400
-"""Lines that a PEM block may take before it is taken for a stray heading."""
 
 
 def write_bundle(
@@ -105,7 +103,7 @@ def _members(report: Report, items: tuple[Evidence[Fact], ...], sources: Sequenc
     }
     yield "manifest.json", _bytes(json.dumps(manifest, indent=2) + "\n")
     yield "report.json", _bytes(render_json(report))
-    yield "report.html", _bytes(render_html(report))
+    yield "report.html", _bytes(render_html(report, surroundings(report, sources)))
     yield "report.txt", _bytes(render_terminal(report, width=100))
     lines = (json.dumps(to_dict(redacted(e)), allow_nan=False) for e in items[:MOST_EVIDENCE])
     yield "evidence.jsonl", _bytes("".join(f"{line}\n" for line in lines))
@@ -163,7 +161,7 @@ def _excerpt(left: Left, wanted: set[int]) -> tuple[str, str]:
     amount = 0
     near = _windows(wanted)
     number = 0
-    for number, line in enumerate(_without_keys(_lines(Chunks(left))), 1):
+    for number, line in enumerate(text_lines(left), 1):
         if whole is not None:
             amount += len(line) + 1
             whole.append(line)
@@ -198,48 +196,3 @@ def _with_marks(kept: list[tuple[int, str]], total: int) -> str:
         out.append(line)
         expected = number + 1
     return "".join(f"{line}\n" for line in out)
-
-
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Lines of bounded length; what is longer is cut."""
-    rest = b""
-    cut = False
-    for chunk in chunks:
-        pieces = (rest + chunk).split(b"\n")
-        rest = pieces.pop()
-        for piece in pieces:
-            if not cut:
-                yield _text(piece)
-            cut = False
-        if len(rest) > 1 << 16:
-            if not cut:
-                yield _text(rest)
-            rest, cut = b"", True
-    if rest and not cut:
-        yield _text(rest)
-
-
-def _text(raw: bytes) -> str:
-    text = raw[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r").replace("\x00", "")
-    return text if len(text) <= LONGEST_LINE else f"{redact(text)[:LONGEST_LINE]} ... (cut)"
-
-
-def _without_keys(lines: Iterable[str]) -> Iterator[str]:
-    """Private keys gone line by line, since an excerpt may begin in the middle of one."""
-    inside = 0
-    for line in lines:
-        if "-----" in line and "PRIVATE KEY" in line:
-            same_line = "-----END" in line or len(line.rpartition("PRIVATE KEY")[2]) > 20
-            if "-----BEGIN" in line and not same_line:
-                inside = LONGEST_KEY
-                yield f"{line.partition('-----BEGIN')[0]}{MARK}"
-                continue
-            if inside and "-----END" in line:
-                inside = 0
-                yield MARK
-                continue
-        if inside:
-            inside -= 1
-            yield MARK
-        else:
-            yield line

@@ -17,6 +17,7 @@ from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety
 from keepstep.core.redact import redacted
 from keepstep.core.report import SCHEMA, Report, Verdict
 from keepstep.core.wording import count, ranks
+from keepstep.render.excerpt import Surroundings
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
 
@@ -54,8 +55,8 @@ _STATES = {
 }
 
 
-def render_html(report: Report) -> str:
-    """The page, redacted."""
+def render_html(report: Report, around: Surroundings | None = None) -> str:
+    """The page, redacted. ``around``: lines above and below pieces of evidence, where they are at hand."""
     report = redacted(report)
     root = report.root
     script = asset("page.js")
@@ -72,7 +73,7 @@ def render_html(report: Report) -> str:
         fixes=_fixes(root) if root else Markup(),
         timeline=_timeline(report),
         chain=_chain(report),
-        evidence=_evidence(report),
+        evidence=_evidence(report, around or {}),
         coverage=_coverage(report),
     )
 
@@ -152,7 +153,7 @@ def _chain(report: Report) -> Markup:
     return fill("chain.html", items=join(links), more=more)
 
 
-def _evidence(report: Report) -> Markup:
+def _evidence(report: Report, around: Surroundings) -> Markup:
     if not report.findings:
         return Markup()
     blocks = []
@@ -167,7 +168,7 @@ def _evidence(report: Report) -> Markup:
                 rule=finding.rule,
                 title=prose(finding.title),
                 amount=count(len(finding.evidence), "piece"),
-                groups=join([_group(who, pieces) for who, pieces in _by_rank(shown)]),
+                groups=join([_group(who, pieces, around) for who, pieces in _by_rank(shown)]),
                 more=fill("more.html", text=f"and {count(rest, 'more line')} like these") if rest else Markup(),
             )
         )
@@ -181,18 +182,21 @@ def _by_rank(evidence: list[Evidence[Fact]]) -> list[tuple[str, list[Evidence[Fa
     return [("no rank named" if who is None else f"rank {who}", pieces) for who, pieces in groups.items()]
 
 
-def _group(who: str, pieces: list[Evidence[Fact]]) -> Markup:
-    return fill("group.html", who=who, quotes=join([_quote(piece) for piece in pieces]))
+def _group(who: str, pieces: list[Evidence[Fact]], around: Surroundings) -> Markup:
+    return fill("group.html", who=who, quotes=join([_quote(piece, around) for piece in pieces]))
 
 
-def _quote(piece: Evidence[Fact]) -> Markup:
+def _quote(piece: Evidence[Fact], around: Surroundings) -> Markup:
     at = moment(piece.at)
+    above, below = around.get((piece.origin.source, piece.origin.line or 0), ((), ()))
     return fill(
         "quote.html",
         source=piece.origin.source,
         line="" if piece.origin.line is None else f":{piece.origin.line}",
         at=fill("time.html", at=at, shown=_short(at)) if at else Markup(),
         quote=piece.quote[:LONGEST_QUOTE] or "(no text)",
+        above="".join(f"{line}\n" for line in above),
+        below="".join(f"\n{line}" for line in below),
     )
 
 

@@ -28,6 +28,8 @@ class StepSeen(Fact):
     step: int | None = None
     of: int | None = None
     loss: float | None = None
+    waiting: float | None = None
+    """The part of the step's time that went into waiting for its batch, where both are printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +116,6 @@ class Slowness(Fact):
 
     what: str
     detail: str | None = None
-    measured: bool = False
-    """Read off the timing of one step, which by itself means little; else somebody says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,22 +74,24 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
         return
     told = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
     sure = tuple(e for e in told if e.fact.certain)
-    if sure or (told and trouble):
+    distant = any(not _LOOPBACK.match(getattr(e.fact, "peer", None) or "") for e in trouble)
+    if sure or (told and trouble and (distant or _several_hosts(seen))):
         yield Found(
             title="a loopback address was given out for other hosts to reach",
             because="the host's own name or address resolves to the loopback",
             evidence=sure or told,
-            confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED,
+            confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
+            standing=None if sure else Standing.SYMPTOM,
             fixes=_FIXES,
         )
         return
     dialled = tuple(e for e in seen.all(ConnectFailed) if e.fact.peer and not seen.survived(e))
     entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))
-    nodes = {e.rank.node for e in seen.items if e.rank is not None and e.rank.node}
+    several = _several_hosts(seen)
     local = tuple(e for e in dialled if _LOOPBACK.match(e.fact.peer or ""))
     given_out = tuple(e for e in local if e.fact.given_out)
-    if entry or (local and len(nodes) > 1) or given_out:
-        certain = bool(entry) or len(nodes) > 1
+    if entry or (local and several) or given_out:
+        certain = bool(entry) or several
         yield Found(
             title=f"a rank dialled a loopback address: {(entry or given_out or local)[0].fact.peer}",
             because="a peer's name resolves to the loopback, so the rank called its own host",
@@ -98,6 +100,10 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
             standing=None if certain else Standing.SYMPTOM,
             fixes=_FIXES,
         )
+
+
+def _several_hosts(seen: EvidenceSet) -> bool:
+    return len({e.rank.node for e in seen.items if e.rank is not None and e.rank.node}) > 1
 
 
 def _suspicious(seen: EvidenceSet) -> tuple[str, tuple[Evidence[AddressMap], ...]] | None:

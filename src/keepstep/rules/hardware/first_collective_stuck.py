@@ -51,7 +51,9 @@ def first_collective_stuck(seen: EvidenceSet) -> Iterator[Found]:
     first = _of_each_rank(seen)
     if not direct or len(first) < 2 or seen.all(StepSeen):
         return
-    if {e.fact.seq for e in first.values()} != {FIRST} or len({(e.fact.op, e.fact.numel_in) for e in first.values()}) > 1:
+    if {e.fact.seq for e in first.values()} != {FIRST} or len(
+        {(e.fact.op, e.fact.numel_in) for e in first.values()}
+    ) > 1:
         return
     if seen.world_size is not None and len(first) < seen.world_size:
         return

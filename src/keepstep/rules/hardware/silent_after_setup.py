@@ -15,7 +15,9 @@ from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 
-_SET_UP = re.compile(r"NCCL INFO .*(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)")
+_SET_UP = re.compile(
+    r"NCCL INFO .*(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"
+)
 
 
 @rule(

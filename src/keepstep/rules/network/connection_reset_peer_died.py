@@ -43,7 +43,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     lost = [e for e in seen.all(PeerLost) if e.fact.final and not seen.survived(e)]
     if not lost and seen.broken:
         lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
-    if not lost:
+    if not lost or (not seen.broken and any(seen.survived(e) for e in seen.all(PeerLost))):
         return
     gone = lost_rank(seen, lost)
     peer = stated(tuple(lost))

@@ -12,6 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.network._peers import BY_LIMIT
 
+
 @rule(
     id="NET005",
     cause=Cause.NETWORK_TIMEOUT_SLOW,

@@ -101,6 +101,17 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
         for e in seen.all(LoaderWorkerDied)
         if e.fact.signal in ("Killed", "SIGKILL") and not seen.survived(e)
     )
+    lost = once_a_line(e for e in seen.all(LoaderWorkerDied) if e.fact.signal is None and not seen.survived(e))
+    if lost and not workers and not shm and _several_share_the_host(seen):
+        yield Found(
+            title=f"a data-loader worker of {_name(ranks_of(lost))} vanished, most likely killed for host memory",
+            because="every device's process of this host has loader workers of its own, and one was gone without a word",
+            evidence=lost,
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM,
+            fixes=_FIXES,
+        )
+        return
     if workers and not shm:
         yield Found(
             title=f"a data-loader worker of {_name(ranks_of(workers))} was killed, most likely for host memory",
@@ -109,6 +120,12 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
         )
+
+
+def _several_share_the_host(seen: EvidenceSet) -> bool:
+    """Whether processes were spawned for the devices of one host: each multiplies the loader's workers."""
+    spawned = {e.who for e in seen.all(ProcessExited) if e.fact.reporter in ("torch_xla", "spawn", "torch.multiprocessing")}
+    return any(who is not None and who > 0 for who in spawned)
 
 
 def _ended(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
@@ -123,7 +140,7 @@ def _killed(seen: EvidenceSet, killed: tuple[Evidence[OomKilled], ...]) -> Found
     blamed = tuple(dict.fromkeys((*by_pid, *ranks_of(killed)))) or ranks_of(tuple(dead[:1]))
     by = killed[0].fact.by
     return Found(
-        title=f"{_name(blamed)} was killed for host memory by {by}",
+        title=f"{_name(blamed)} {'were' if len(set(blamed)) > 1 else 'was'} killed for host memory by {by}",
         because=f"{by} ended {killed[0].fact.process or 'a process'} because memory ran out",
         evidence=(*killed, *dead),
         ranks=blamed,

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.resource import HostAllocationFailed, OomKilled
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
@@ -70,10 +72,11 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     blamed = ranks_of(evidence) or tuple(e.fact.local_rank for e in evidence if e.fact.local_rank is not None)
     name = ranks(blamed) if blamed else "a process"
     yield Found(
-        title=f"{name} was ended by SIGKILL, most often a sign that host memory ran out",
+        title=f"{name} {'were' if len(set(blamed)) > 1 else 'was'} ended by SIGKILL, most often a sign that host memory ran out",
         because="SIGKILL came first and without a word, as when the kernel's out-of-memory killer strikes",
         evidence=evidence,
         ranks=blamed,
+        confidence=Confidence.SUPPORTED if _only_missed(seen) else None,
         fixes=(
             Fix(
                 do="look for the killer in the kernel log of the node",
@@ -88,6 +91,13 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _only_missed(seen: EvidenceSet) -> bool:
+    """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal."""
+    if seen.all(CollectiveTimeout) or seen.all(RendezvousTimeout):
+        return False
+    return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in (PeerLost, RanksMissing, GroupShutDown))
 
 
 def _wrapper(fact: ProcessExited) -> bool:

@@ -6,20 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.training import Slowness
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.training import Slowness, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
 ENOUGH = 8
 """Steps whose own timing shows it; single ones wait for data in every run."""
+MOSTLY = 0.6
+"""The part of a step, and of all steps, from which it is worth a word."""
 
 
 @rule(
     id="SLO002",
     cause=Cause.SLOW_INPUT_BOUND,
-    needs=(Slowness,),
+    needs=(Slowness, StepSeen),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
@@ -41,20 +44,19 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The first steps of an epoch wait for data in every run.
     """
-    slow = [e for e in seen.all(Slowness) if e.fact.what == "input"]
-    said = [e for e in slow if not e.fact.measured]
-    if not said and len(slow) < ENOUGH:
+    said: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(Slowness) if e.fact.what == "input")
+    timed = [e for e in seen.all(StepSeen) if e.fact.waiting is not None]
+    waited = [e for e in timed if (e.fact.waiting or 0.0) >= MOSTLY]
+    if not said and (len(waited) < ENOUGH or len(waited) < MOSTLY * len(timed)):
         return
-    slow = said or slow
-    detail = next((e.fact.detail for e in slow if e.fact.detail), None)
+    shown = said or tuple(waited)
+    detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "input" and e.fact.detail), None)
     yield Found(
         title="most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
         because=(
-            "a profiler of the run says so"
-            if said
-            else "the printed time to get a batch is most of the time of a step"
+            "a profiler of the run says so" if said else "the printed time to get a batch is most of the time of a step"
         ),
-        evidence=tuple(slow[:8]),
+        evidence=shown[:8],
         fixes=(
             Fix(
                 do="load with more workers, and keep them",

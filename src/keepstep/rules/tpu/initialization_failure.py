@@ -57,9 +57,7 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     If the chips were only busy or are ill, another finding says so and comes first.
     """
-    failed = tuple(
-        e for e in seen.all(TpuInitFailed) if SLOW_TO_START not in e.fact.what and not seen.survived(e)
-    )
+    failed = tuple(e for e in seen.all(TpuInitFailed) if SLOW_TO_START not in e.fact.what and not seen.survived(e))
     if not failed:
         return
     reason = shorten(failed[0].fact.what.strip(" :;."), 90)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import ExceptionRaised
-from keepstep.parse import command_line as table
+from keepstep.parse import refused_arguments as table
 
 
 def facts(text: str) -> list[object]:

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of a log again, for showing: bounded, keys taken out, and what stands around a piece of evidence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from keepstep.core.codec import representative
+from keepstep.core.redact import MARK, redact
+from keepstep.core.report import Report
+from keepstep.sources.files import Chunks, Kind, Left
+
+AROUND = 3
+LARGEST = 64 << 20
+"""Logs above this size are not read a second time for the sake of context."""
+MOST_FINDINGS = 4
+MOST_PIECES = 6
+LONGEST_LINE = 4000
+LONGEST_SHOWN = 300
+LONGEST_KEY = 400
+"""Lines that a PEM block may take before it is taken for a stray heading."""
+
+Surroundings = Mapping[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]]
+"""By source and line: the lines above and below."""
+
+
+def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
+    """What stands around the first pieces of evidence of the first findings, redacted."""
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for finding in report.findings[:MOST_FINDINGS]:
+        for piece in representative(finding.evidence, MOST_PIECES):
+            if piece.origin.line is not None:
+                wanted[piece.origin.source].add(piece.origin.line)
+    found: dict[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for left in files:
+        places = wanted.get(left.name)
+        if not places or left.kind is not Kind.LOG or left.size > LARGEST:
+            continue
+        near = {n for place in places for n in range(place - AROUND, place + AROUND + 1)}
+        last = max(near)
+        kept: dict[int, str] = {}
+        for number, line in enumerate(text_lines(left), 1):
+            if number > last:
+                break
+            if number in near:
+                kept[number] = redact(line)[:LONGEST_SHOWN]
+        for place in places:
+            above = tuple(kept[n] for n in range(place - AROUND, place) if n in kept)
+            below = tuple(kept[n] for n in range(place + 1, place + AROUND + 1) if n in kept)
+            found[left.name, place] = (above, below)
+    return found
+
+
+def text_lines(left: Left) -> Iterator[str]:
+    """The lines of a log as text, without private keys."""
+    return _without_keys(_lines(Chunks(left)))
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Lines of bounded length; what is longer is cut."""
+    rest = b""
+    cut = False
+    for chunk in chunks:
+        pieces = (rest + chunk).split(b"\n")
+        rest = pieces.pop()
+        for piece in pieces:
+            if not cut:
+                yield _text(piece)
+            cut = False
+        if len(rest) > 1 << 16:
+            if not cut:
+                yield _text(rest)
+            rest, cut = b"", True
+    if rest and not cut:
+        yield _text(rest)
+
+
+def _text(raw: bytes) -> str:
+    text = raw[: LONGEST_LINE * 4].decode("utf-8", "replace").rstrip("\r").replace("\x00", "")
+    return text if len(text) <= LONGEST_LINE else f"{redact(text)[:LONGEST_LINE]} ... (cut)"
+
+
+def _without_keys(lines: Iterable[str]) -> Iterator[str]:
+    """Private keys gone line by line, since an excerpt may begin in the middle of one."""
+    inside = 0
+    for line in lines:
+        if "-----" in line and "PRIVATE KEY" in line:
+            same_line = "-----END" in line or len(line.rpartition("PRIVATE KEY")[2]) > 20
+            if "-----BEGIN" in line and not same_line:
+                inside = LONGEST_KEY
+                yield f"{line.partition('-----BEGIN')[0]}{MARK}"
+                continue
+            if inside and "-----END" in line:
+                inside = 0
+                yield MARK
+                continue
+        if inside:
+            inside -= 1
+            yield MARK
+        else:
+            yield line

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES009: the run waited for nodes or devices that others held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import NotScheduled
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+
+
+@rule(
+    id="RES009",
+    cause=Cause.RESOURCE_CONTENTION,
+    needs=(NotScheduled,),
+    standing=Standing.SYMPTOM,
+    confidence=Confidence.HYPOTHESIS,
+    explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
+)
+def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
+    """The run waited for nodes or devices that it did not get.
+
+    ## What it looks like
+    Ray: `The worker group startup timed out after 30.0 seconds waiting for 8 workers`, `cannot be scheduled right
+    now`. Kubernetes: `0/4 nodes are available: 4 Insufficient nvidia.com/gpu`.
+
+    ## Why it happens
+    Other jobs, or left-overs of an earlier one, hold the devices; or more is asked for than there is at all.
+
+    ## How we know
+    The scheduler complains that it cannot place the workers now, and no step was ever trained. Whether
+    they were only busy or do not exist is not told.
+
+    ## What to do
+    See who holds the devices, end left-overs, or ask for less.
+
+    ## When this is wrong
+    The log ends while the autoscaler is still adding nodes.
+    """
+    waiting = tuple(e for e in seen.all(NotScheduled) if not e.fact.never)
+    if not waiting or seen.all(StepSeen) or not (seen.broken or len(waiting) > 1):
+        return
+    first = next((e.fact for e in waiting if e.fact.asked), waiting[0].fact)
+    asked = f" ({shorten(first.asked, 60)})" if first.asked else ""
+    yield Found(
+        title=f"the run never got its workers from {first.by}{asked}",
+        because=f"{first.by} could not place the workers, and nothing was trained",
+        evidence=waiting,
+        fixes=(
+            Fix(do="see who holds the devices", command="ray status; kubectl get pods -A; squeue"),
+            Fix(do="ask for no more workers, GPUs and CPUs than the cluster has"),
+        ),
+    )

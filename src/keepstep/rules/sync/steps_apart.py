@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN058: ranks of one run are at different steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+
+FAR = 100
+"""Steps that ranks which wait for each other cannot be apart."""
+
+
+@rule(
+    id="SYN058",
+    cause=Cause.SYNC_REPLICA_DESYNC,
+    needs=(StepSeen,),
+    severity=Severity.WARNING,
+    confidence=Confidence.SUPPORTED,
+)
+def steps_apart(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks that must go step by step together print steps that are far apart.
+
+    ## What it looks like
+    `loss = 0.15, step = 140, rank = 3` next to `loss = 0.11, step = 2642, rank = 6`, both going on.
+
+    ## Why it happens
+    Some ranks restored a checkpoint and others did not, and the first one's state was not sent to all;
+    from then on they average gradients of different models.
+
+    ## How we know
+    The lines themselves name rank and step, ranks take turns in one log, and some are more than a
+    hundred steps, and more than twice as far, ahead of others.
+
+    ## What to do
+    Restore on one rank and broadcast model, optimizer and step; or give every rank the same checkpoint.
+
+    ## When this is wrong
+    Programs that train independently on each rank (a search over settings, asynchronous workers).
+    """
+    last: dict[int, Evidence[StepSeen]] = {}
+    first: dict[int, int] = {}
+    for each in seen.all(StepSeen):
+        rank = each.fact.rank
+        if rank is not None and each.fact.step is not None:
+            first.setdefault(rank, each.origin.line or 0)
+            last[rank] = each
+    if len(last) < 2 or len({e.origin.source for e in last.values()}) > 1:
+        return
+    ordered = sorted(last.values(), key=lambda e: e.fact.step or 0)
+    low, high = ordered[0], ordered[-1]
+    behind, ahead = low.fact.step or 0, high.fact.step or 0
+    if ahead - behind < FAR or ahead < 2 * behind or not _take_turns(first, last):
+        return
+    yield Found(
+        title=f"ranks are at different steps: rank {low.who} at {behind}, rank {high.who} at {ahead}",
+        because="ranks that average their gradients are at one step, unless they began from different states",
+        evidence=(low, high),
+        ranks=(),
+        fixes=(
+            Fix(
+                do="send the state of rank 0 to all before the first step", command="hvd.broadcast_global_variables(0)"
+            ),
+            Fix(do="remove old checkpoints that only some hosts see, or put them where all do"),
+        ),
+    )
+
+
+def _take_turns(first: dict[int, int], last: dict[int, Evidence[StepSeen]]) -> bool:
+    """Whether every rank began to print before any stopped."""
+    return max(first.values()) < min(e.origin.line or 0 for e in last.values()) + len(last)
