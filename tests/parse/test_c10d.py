@@ -6,7 +6,9 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
+from keepstep.core.facts.resource import LimitReached
 from keepstep.core.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
@@ -23,6 +25,33 @@ def read(text):
 
 
 SAID = [
+    (
+        "Rank 1 failed to pass monitoredBarrier in 30000 ms",
+        RanksMissing(missing=(1,), what="monitored barrier"),
+    ),
+    (
+        "RuntimeError: ECONNREFUSED: connection refused",
+        ConnectFailed(why=Why.REFUSED),
+    ),
+    (
+        "RuntimeError: RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
+        RendezvousTimeout(where="remote call"),
+    ),
+    (
+        "[W tensorpipe_agent.cpp:641] RPC agent for a encountered error when sending outgoing request #0 to b: ECONNREFUSED: connection refused",
+        ConnectFailed(why=Why.REFUSED, peer="b", final=False),
+    ),
+    ("RuntimeError: No route to host", ConnectFailed(why=Why.UNREACHABLE)),
+    ("RuntimeError: Stop_waiting response is expected", PeerLost(how="store connection closed")),
+    ("RuntimeError: CUDA error: initialization error", ForkOrThread(what="CUDA used in a forked process")),
+    (
+        "ValueError: output tensor size must be equal to world_size times input tensor size",
+        ShapeMismatch(op="output tensor size must be equal to world_size times input tensor size"),
+    ),
+    (
+        "RuntimeError: connect: Resource temporarily unavailable (this error originated at tensorpipe/common/socket.cc:114)",
+        LimitReached(limit="connections that wait to be accepted"),
+    ),
     (
         "[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation timeout: "
         "WorkNCCL(OpType=ALLREDUCE, TensorShape=[2, 3], Timeout(ms)=1800000) ran for 1801 milliseconds before timing out.",
@@ -142,6 +171,8 @@ SAID = [
 ]
 
 HARMLESS = [
+    "[W tensorpipe_agent.cpp:726] RPC agent for w1 encountered error when reading incoming request from m: EOF: end of file "
+    "(this is expected to happen during shutdown)",
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign requested address).",
     "[W socket.cpp:426] [c10d] The client socket has failed to connect to [::1]:29500 (errno: 97 - Address family not supported by protocol).",
     "I1028 12:13:38.405081 632355 ProcessGroupNCCL.cpp:843] [Rank 0] NCCL watchdog thread started!",

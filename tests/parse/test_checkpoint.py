@@ -83,3 +83,54 @@ def test_slow_storage_is_read():
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FileNotFoundError: No steps found in gs://b/run.",
+        "ValueError: No checkpoints found in gs://b/x.",
+        "ValueError: Path is not a valid T5X checkpoint: /x",
+        "FileNotFoundError: Requested directory for restore does not exist at gs://x",
+        "FileNotFoundError: Metadata file (named _METADATA) does not exist at gs://x.",
+        "ValueError: Save failed: 3/120 params are missing in checkpoint:",
+        "Unsuccessful TensorSliceReader constructor: Failed to get matching files on ./x: Not found: ./x",
+        "HTTP response code 404 with body 'Not Found' when reading metadata of gs://bucket/checkpoints/tmp20000",
+    ],
+)
+def test_what_orbax_t5x_and_buckets_miss_is_read(text):
+    assert one(text, CheckpointUnreadable)
+
+
+def test_an_object_of_a_bucket_that_is_no_checkpoint_says_nothing():
+    assert facts("HTTP response code 404 with body 'Not Found' when reading metadata of gs://bucket/images/a.jpg") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The checkpoint was saved with a different topology than the current one. Please provide a target",
+        "The field names of the state dict and the named tuple do not match, got {'0'} and {'count'} at path",
+        "Shape of `target.embedding` in checkpoint (32128, 512) does not match expected (32000, 512).",
+        'For parameter "kernel" in "/Dense_0", the given initializer is expected to generate shape (3, 3), but',
+        "Sharding passed to deserialization should be specified, concrete and an instance of `jax.sharding.Sharding`.",
+        "ValueError: Checkpoint contains 12 layers but model has 24 layers",
+    ],
+)
+def test_what_does_not_fit_a_jax_model_is_read(text):
+    assert one(text, CheckpointMismatch)
+
+
+def test_a_commit_that_takes_too_long_is_slow_storage():
+    assert one("TimeoutError: Timed out while waiting for async_commit_complete barrier.", SlowStorage)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I0101 checkpoint_manager.py:700] No steps found in gs://b/run; starting from scratch.",
+        "Found no checkpoint files in /tmp/run with prefix checkpoint_",
+    ],
+)
+def test_a_start_from_scratch_says_nothing(text):
+    assert facts(text) == []

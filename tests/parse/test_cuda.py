@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
@@ -12,6 +13,14 @@ from keepstep.core.facts.resource import Contention
 from keepstep.parse import cuda as table
 
 WORDINGS = [
+    ("node24: Test CUDA failure common.cu:892 'invalid device ordinal'", DeviceShared, {}),
+    ("ValueError: local_rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1", DeviceShared, {"rank": 4}),
+    ("RuntimeError: HIP error: invalid device function", CudaMismatch, {"fatal": True}),
+    ("RuntimeError: No HIP GPUs are available", CudaMismatch, {"fatal": True}),
+    ("NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'", CudaMismatch, {"fatal": True}),
+    ("RuntimeError: Distributed package doesn't have MPI built in", CudaMismatch, {"what": "this PyTorch was built without MPI"}),
+    ("RuntimeError: CUDA error: invalid resource handle", DeviceFault, {"hardware": False}),
+    ("RuntimeError: HIP error: an illegal memory access was encountered", DeviceFault, {"hardware": False}),
     (
         "Cuda failure common.cu:891 'CUDA driver version is insufficient for CUDA runtime version'",
         CudaMismatch,

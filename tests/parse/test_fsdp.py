@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.parse.fsdp import SIGNATURES
 
 
@@ -14,6 +17,22 @@ def read(text):
 
 
 SAID = [
+    (
+        "ValueError: `FlatParameter` requires uniform dtype but got torch.float16 and torch.float32",
+        DtypeMismatch(left="torch.float16", right="torch.float32"),
+    ),
+    (
+        "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+        UnsupportedCombination(what="Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`"),
+    ),
+    (
+        "ValueError: Cannot flatten integer dtype tensors",
+        UnsupportedCombination(what="Cannot flatten integer dtype tensors"),
+    ),
+    (
+        "RuntimeError: Global world size at save time was 8, but at load time was 4",
+        CheckpointMismatch(detail="Global world size at save time was 8, but at load time was 4"),
+    ),
     (
         "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 2 parameters while rank 1 is all-gathering 3 parameters",
         CollectiveMismatch(

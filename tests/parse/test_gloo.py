@@ -35,7 +35,7 @@ SAID = [
     (
         "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] timed out connecting: "
         "SO_ERROR: Connection refused, remote=[127.0.1.1]:41011",
-        ConnectFailed(why=Why.REFUSED, peer="[127.0.1.1]:41011"),
+        ConnectFailed(why=Why.REFUSED, peer="[127.0.1.1]:41011", given_out=True),
     ),
     (
         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:510] op.preamble.length <= op.nbytes. 400 vs 40",

@@ -5,6 +5,7 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, PortTaken, Why
+from keepstep.core.facts.training import MessageTooLarge
 from keepstep.parse import grpc
 from keepstep.parse.signature import Signature
 
@@ -32,6 +33,14 @@ def read(line: str) -> list[Fact]:
         ),
         ("DNS resolution failed for worker-1", NameUnresolved(host="worker-1")),
         ("UNAVAILABLE: Socket closed", PeerLost(how="Socket closed")),
+        (
+            "W preemption_sync_manager.cc:170] Failed to retrieve preemption notice: UNAVAILABLE: Socket closed",
+            PeerLost(how="Socket closed", final=False),
+        ),
+        (
+            "E0214 01:33:19.5 19893 proto_buffer_writer.h:83]   assertion failed: byte_count_ < total_size_",
+            MessageTooLarge(what="gRPC message", size="2 GiB"),
+        ),
     ],
 )
 def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:

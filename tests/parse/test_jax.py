@@ -5,8 +5,17 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.config import (
+    AddressIsLocal,
+    ClusterSpecInvalid,
+    DuplicateMember,
+    RankVariableMissing,
+    WorldSizeConflict,
+)
 from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.process import ProcessExited
 from keepstep.parse import jax as table
 
 
@@ -68,3 +77,62 @@ def test_a_wrong_set_up_is_read(text, kind):
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "expected"),
+    [
+        ("ValueError: Number of devices 8 must be >= the product of mesh_shape (4, 4)", "8", "(4, 4)"),
+        ("ValueError: Number of slices 1 must equal the product of dcn_mesh_shape (2, 1)", "1", "(2, 1"),
+        ("Number of devices 8 does not match the product of the ICI parallelism 16", "8", "16"),
+        ("pmap(f) requires 8 replicas, but only 4 XLA devices are available", "4", "8"),
+        (
+            "ValueError: Shape does not match the number of devices. Received: shape=(2, 4); devices.shape=(4,)",
+            "(4,)",
+            "(2, 4)",
+        ),
+    ],
+)
+def test_a_mesh_that_the_devices_do_not_fill_is_read(text, seen, expected):
+    fact = one(text, WorldSizeConflict)
+    assert (fact.seen, fact.expected) == (seen, expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "argument arrays with axis sizes that are not evenly divisible by the corresponding mesh axis sizes:",
+        "shape=(6, 4) is incompatible with mesh_shape=(8,): dim_size=6 is not divisible by axis_size=8.",
+        "ValueError: Shape [10, 3] cannot be sharded 8 ways along dimension 0",
+    ],
+)
+def test_a_batch_that_does_not_divide_is_read(text):
+    assert one(text, BatchNotDivisible)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: Received incompatible devices for jitted computation. Got argument",
+        'executable is built for device CUDA:0 of type "TITAN V"; cannot run it on device CUDA:1 of type "Quadro K2200"',
+        "PartitionId instruction is not supported for SPMD partitioning since the meaning is ambiguous",
+    ],
+)
+def test_what_jax_refuses_to_combine_is_read(text):
+    assert one(text, UnsupportedCombination).what
+
+
+def test_a_failed_replica_names_its_rank():
+    assert one("Execution of replica 1 failed: Invalid argument: executable is built", ProcessExited).rank == 1
+
+
+def test_a_loopback_coordinator_of_several_processes_is_doubtful():
+    text = 'jax.distributed.initialize(coordinator_address="localhost", num_processes=8, process_id=0)'
+    assert one(text, AddressIsLocal).certain is False
+    assert (
+        facts('jax.distributed.initialize(coordinator_address="localhost:1234", num_processes=1, process_id=0)') == []
+    )
+
+
+def test_a_topology_that_is_there_already_is_of_an_earlier_life():
+    assert one("ALREADY_EXISTS: Config key cpu:local_topology/cpu/3 already exists.", MemberRestarted).member == "3"

@@ -12,6 +12,22 @@ from keepstep.parse import kernel as table
 
 WORDINGS = [
     (
+        "DMAR: [DMA Write] Request device [02:00.0] fault addr f8139000 [fault reason 05] PTE Write access is not set",
+        PeerAccessFault,
+        {"what": "the IOMMU blocked accesses of PCI device 02:00.0"},
+    ),
+    (
+        "nvidia 0000:41:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0041 address=0xf4e0c0000 flags=0x0030]",
+        PeerAccessFault,
+        {},
+    ),
+    ("bond0: (slave ens1f0): link status definitely down, disabling slave", NicFault, {"device": "ens1f0"}),
+    (
+        "mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 7: be00000000800400",
+        MachineFault,
+        {"what": "uncorrected hardware error (MCE)"},
+    ),
+    (
         "[  874.457119] Memory cgroup out of memory: Killed process 5776 (python) total-vm:2379800kB",
         OomKilled,
         {"pid": 5776, "process": "python", "by": "the kernel (memory cgroup)"},
@@ -58,4 +74,16 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     ],
 )
 def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DMAR: [DMA Read NO_PASID] Request device [00:02.0] fault addr 0xcf000000 [fault reason 0x06] PTE Read access",
+        "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010090",
+        "mlx5_core 0000:3b:00.0: Port module event: module 0, Cable plugged",
+    ],
+)
+def test_words_of_healthy_machines_give_nothing(text, read):
     assert read(table, text) == []

@@ -13,12 +13,13 @@ from keepstep.core.facts.network import (
     InterfaceMissing,
     InterfaceUsed,
     PeerLost,
+    TransportUsed,
     Why,
 )
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse.nccl import SIGNATURES
+from keepstep.parse.nccl import BLOCKS, SIGNATURES
 
 
 def read(text):
@@ -26,6 +27,15 @@ def read(text):
 
 
 SAID = [
+    (
+        "NCCL WARN MNNVL (cliqueSize 4) is available but not working on this system. Check the IMEX channel configuration",
+        PeerAccessFault(what="MNNVL (cliqueSize 4) is available but not working on this system"),
+    ),
+    (
+        "h:1:2 [0] transport.cc:39 NCCL WARN No transport found for rank 0[1a000] -> rank 1[1b000]",
+        PeerAccessFault(what="No transport found for rank 0[1a000] -> rank 1[1b000]"),
+    ),
+    ("NCCL INFO Check P2P Type isAllDirectP2p 1 directMode 0 isAllCudaP2p 1", TransportUsed(name="P2P")),
     (
         "gpu41:30277:30277 [0] bootstrap.cc:37 NCCL WARN Bootstrap : no socket interface found",
         InterfaceMissing(),
@@ -138,3 +148,19 @@ def test_multicast_that_falls_back_is_not_fatal():
         "NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2 : CUDA error. Proceeding without NVLS support."
     )
     assert not fact.fatal
+
+
+def test_direct_links_are_read_once_a_rank_from_the_lines_after_the_trees():
+    text = [f"h:1:2 [0] NCCL INFO Channel {n:02d}/0 : 0[0] -> 1[1] via P2P/IPC" for n in range(8)]
+    (block,) = [each for each in BLOCKS if "Trees" in each.begin.expression]
+    match = block.begin.pattern.search("h:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1")
+    assert list(block.read(match, iter(text))) == [TransportUsed(name="P2P", rank=0, peer_rank=1)]
+
+
+def test_the_ras_report_names_the_ranks_that_got_less_far():
+    (block,) = [each for each in BLOCKS if "different" in each.begin.expression]
+    match = block.begin.pattern.search("  Communicator ranks have different AllGather operation counts")
+    rows = ["  30 ranks have launched up to operation 641", "  2 ranks have launched up to operation 640"]
+    rows += [f"  Rank {n} -- GPU 4 managed by process 323032 on node 10.137.190.124" for n in (12, 13)]
+    (fact,) = block.read(match, iter(rows))
+    assert fact.missing == (12, 13)

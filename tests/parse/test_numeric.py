@@ -69,3 +69,26 @@ def test_what_was_only_printed_is_not_fatal(text, step):
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: Invalid loss (nan) at step 812",
+        "ValueError: NaN detected in train_loss",
+        "Exception: non-finite gradients on rank 3",
+    ],
+)
+def test_an_exception_for_a_value_that_is_not_finite_is_read(text):
+    assert one(text, NonFinite).fatal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: Input contains NaN, infinity or a value too large for dtype('float32').",
+        "ValueError: loss_fn is None",
+    ],
+)
+def test_an_exception_of_another_kind_is_left_alone(text):
+    assert facts(text) == []

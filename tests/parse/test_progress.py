@@ -57,3 +57,25 @@ def test_a_loss_of_nan_is_kept():
 )
 def test_other_lines_are_no_progress(text):
     assert read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "waiting"),
+    [
+        (
+            "Epoch(train)  [1][ 50/1000]  lr: 1.9e-02  eta: 1:00:00  time: 0.80  data_time: 0.60  memory: 5000  loss: 1.2",
+            0.75,
+        ),
+        ("Epoch: [0][10/5004]\tTime  0.400 ( 0.412)\tData  0.300 ( 0.380)\tLoss 6.9", 0.75),
+        ("Train Epoch: 0 [24576/500000 (5%)] Data (t): 0.010 Batch (t): 0.800, 240.0/s", 0.0125),
+        ("epoch 0 step 10 loss 2.2352", None),
+    ],
+)
+def test_a_step_tells_how_long_it_waited_for_its_batch(text, waiting):
+    found = read(text).waiting
+    assert found == waiting if waiting is None else math.isclose(found, waiting)
+
+
+def test_a_step_of_an_estimator_may_name_its_rank():
+    assert read("INFO:tensorflow:loss = 0.15, step = 140, rank = 3.0 (2.090 sec)").rank == 3
+    assert read("INFO:tensorflow:loss = 0.15, step = 140 (2.090 sec)").rank is None

@@ -44,3 +44,15 @@ def test_a_message_that_is_too_large_is_read(text, size):
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "E0214 01:33:19.597505411   19893 proto_buffer_writer.h:83]   assertion failed: byte_count_ < total_size_",
+        "XlaRuntimeError: UNKNOWN: Failed to serialize the HloModuleProto.",
+        "The serialized model is larger than the 2GiB limit imposed by the protobuf library.",
+    ],
+)
+def test_a_message_that_its_writer_refuses_is_read(text):
+    assert one(text, MessageTooLarge)

@@ -18,6 +18,26 @@ EXCEEDED = "completion with transport retries exceeded (the peer does not answer
 
 SAID = [
     (
+        "[g07:27251:0:27251] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
+        RdmaTrouble(what="Transport retry count exceeded (the peer does not answer)", device="mlx5_0:1"),
+    ),
+    (
+        "[1,12]<stdout>:node57:815:864 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : Got async event : local catastrophic error",
+        NicFault(what="local catastrophic error"),
+    ),
+    (
+        "algo-1:207:270 [3] NCCL WARN NET/OFI Request completed with error. RC: 21. Error: unknown error",
+        RdmaTrouble(what="Request completed with error. RC: 21. Error: unknown error"),
+    ),
+    (
+        "NCCL WARN Detected mixed local Net device counts across ranks (min 3, max 4). Set NCCL_IGNORE_NET_MISMATCH=1 to continue.",
+        RdmaTrouble(what="Detected mixed local Net device counts across ranks (min 3, max 4)"),
+    ),
+    (
+        "NCCL WARN communicator encountered a fatal error (detected in ncclIbTest)",
+        RdmaTrouble(what="fatal error of the card or queue pair, seen by ncclIbTest"),
+    ),
+    (
         "transport/net_ib.cc:838 NCCL WARN NET/IB : Got completion from peer 192.168.17.147<38560> with error 12, opcode 0, len 0, vendor err 129",
         RdmaTrouble(what=EXCEEDED, peer="192.168.17.147<38560>"),
     ),
@@ -44,6 +64,8 @@ SAID = [
 ]
 
 HARMLESS = [
+    "NCCL WARN NET/IB : mlx5_0:1 Got async event : GID table change",
+    "NCCL WARN NET/IB : mlx5_0:1 Got async event : client reregistration",
     "NCCL WARN Failed to open libibverbs.so[.1]",
     "NCCL INFO NET/IB : No device found.",
     "NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",

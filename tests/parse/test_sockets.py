@@ -14,6 +14,10 @@ def read(text):
 
 
 SAID = [
+    (
+        "[u10][[38971,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 172.17.0.1 failed: Connection refused (111)",
+        ConnectFailed(why=Why.REFUSED, peer="172.17.0.1", given_out=True),
+    ),
     ("OSError: [Errno 98] Address already in use", PortTaken()),
     (
         "[E socket.cpp:860] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",

@@ -5,9 +5,12 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown
+from keepstep.core.facts.training import NonFinite
 from keepstep.parse import tensorflow
 from keepstep.parse.signature import Signature
 
@@ -45,6 +48,46 @@ def read(line: str) -> list[Fact]:
             'Additional GRPC error information from remote target /job:ps/replica:0/task:0:\n:{"created":"@1","grpc_message":"Socket closed","grpc_status":14}',
             ParameterServerLost(member="/job:ps/replica:0/task:0", how="Socket closed"),
         ),
+        (
+            "Device /job:worker/replica:0/task:1/device:GPU:0 current incarnation doesn't match with one in the group.",
+            MemberRestarted(member="/job:worker/replica:0/task:1", rank=1),
+        ),
+        (
+            "No OpKernel was registered to support Op 'NcclAllReduce' used by {{node x}}",
+            UnsupportedCombination(what="operation NcclAllReduce has no kernel for these devices in this build"),
+        ),
+        (
+            "Cannot assign a device for operation 'a': Could not satisfy explicit device specification '/device:GPU:0' because "
+            "no supported kernel for GPU devices is available.",
+            UnsupportedCombination(what="an operation that has no kernel for /device:GPU:0"),
+        ),
+        (
+            "Cannot merge devices with incompatible jobs: '/job:worker/task:1' and '/job:ps/task:0'",
+            UnsupportedCombination(what="operations that must be on one device were put on different ones"),
+        ),
+        (
+            "Op type not registered 'Foo' in binary running on n1. Make sure the Op and Kernel are registered",
+            VersionConflict(component="operation Foo", there="n1"),
+        ),
+        (
+            "InvalidArgumentError:  var and grad do not have the same shape[2,1536] [512,1536]",
+            ShapeMismatch(op="grad", left="[2,1536]", right="[512,1536]"),
+        ),
+        (
+            "An error was raised. This may be due to a preemption in a connected worker or parameter server. The current",
+            PeerLost(how="a session with other tasks broke"),
+        ),
+        ("Session was not ready after waiting 7200 secs.", RendezvousTimeout(where="session of the chief")),
+        ("AbortedError: Step 281474 is cancelled", GroupShutDown(how="Step 281474 is cancelled")),
+        (
+            "UnimplementedError: File system scheme 's3' not implemented (file: 's3://b/x')",
+            UnsupportedCombination(what="this build of TensorFlow and the file system s3://"),
+        ),
+        (
+            "AbortedError: All 10 attempts to contact https://storage failed. The last failure: Unavailable",
+            ConnectFailed(why=Why.FAILED, peer="https://storage"),
+        ),
+        ("InvalidArgumentError: Nan in summary histogram for: dense/kernel_0", NonFinite(what="dense/kernel_0")),
         ("CancelledError:  [_Derived_]RecvAsync is cancelled.", GroupShutDown(how="RecvAsync is cancelled")),
         (
             "Inconsistent output shapes, got [64,10], but expected is [128,10].",
@@ -66,6 +109,7 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
         "Started server with target: grpc://localhost:2222",
         "Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:GPU:0',)",
         "Restoring parameters from model.ckpt-5",
+        "W All attempts to get a Google authentication bearer token failed: libcurl code 6 meaning 'Couldn't resolve host name', error details: Could not resolve host: metadata",
     ],
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import CorruptData, EmptyBatch, EndOfData, LabelOutOfRange
+from keepstep.core.facts.data import (
+    CorruptData,
+    DtypeMismatch,
+    EmptyBatch,
+    EndOfData,
+    LabelOutOfRange,
+    ShapeMismatch,
+)
 from keepstep.parse import tf_data
 from keepstep.parse.signature import Signature
 
@@ -19,6 +26,20 @@ def read(line: str) -> list[Fact]:
     ("line", "expected"),
     [
         ("DataLossError: truncated record at 28473", CorruptData(what="truncated record")),
+        (
+            "Feature: label (data type: int64) is required but could not be found.",
+            CorruptData(what="Feature: label (data type: int64) is required but could not be found"),
+        ),
+        (
+            "Key: image/encoded.  Data types don't match. Expected type: int64",
+            CorruptData(what="Key: image/encoded.  Data types don't match"),
+        ),
+        ("assertion failed: [Labels must be <= n_classes - 1] [Condition x <= y]", LabelOutOfRange()),
+        ("UnimplementedError: Cast string to float is not supported", DtypeMismatch(left="string", right="float")),
+        (
+            "Can not squeeze dim[1], expected a dimension of 1, got 10",
+            ShapeMismatch(op="Can not squeeze dim[1], expected a dimension of 1, got 10"),
+        ),
         (
             "Received a label value of 255 which is outside the valid range of [0, 10).",
             LabelOutOfRange(label="255", limit="10"),
@@ -48,6 +69,7 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 @pytest.mark.parametrize(
     "line",
     [
+        "DataLossError: Unable to open table file m.ckpt: Data loss: not an sstable (bad magic number)",
         "reading 12 records from train.tfrecord",
         "Filling up shuffle buffer (this may take a while): 100 of 1000",
     ],

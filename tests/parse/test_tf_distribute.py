@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import OutsideScope
@@ -36,6 +36,22 @@ def read(line: str) -> list[Fact]:
         (
             "Could not apply FILE based sharding: the dataset only has 1 file(s), which is not enough",
             UnevenShards(detail="the dataset only has 1 file"),
+        ),
+        (
+            "There aren't enough elements in this dataset for each shard to have at least one element (# elems = 1, # shards = 2).",
+            UnevenShards(detail="# elems = 1, # shards = 2"),
+        ),
+        (
+            "RuntimeError: It looks like you are using a PerReplica object while not inside a replica context, which is not supported.",
+            OutsideScope(what="a per-replica value"),
+        ),
+        (
+            "ValueError: The cluster spec needs to have `ps` jobs.",
+            ClusterSpecInvalid(detail="The cluster spec needs to have `ps` jobs"),
+        ),
+        (
+            "ValueError: All workers should have the same number of GPUs.",
+            WorldSizeConflict(what="All workers should have the same number of GPUs"),
         ),
         (
             "TypeError: unsupported operand type(s) for +: 'PerReplica' and 'PerReplica'",

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse import tpu as table
 
@@ -116,3 +119,34 @@ def test_a_pre_emption_of_a_tpu_is_read():
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: Deadline exceeded: Failed to connect to remote server at address: grpc://10.59.106.169:8470.",
+        "ValueError: Could not lookup TPU metadata from name 'x'. Please doublecheck the tpu argument",
+        'RuntimeError: TPU "my-tpu" is not yet ready; state: "CREATING"',
+        'RuntimeError: Timed out waiting for TPU "x" to become healthy',
+    ],
+)
+def test_a_cloud_tpu_that_is_not_there_is_read(text):
+    assert one(text, TpuInitFailed).what
+
+
+def test_a_file_of_the_client_is_not_seen_by_the_tpu():
+    text = "UnimplementedError: File system scheme '[local]' not implemented (file: 'train-images-idx3-ubyte')"
+    assert one(text, UnsupportedCombination)
+
+
+def test_a_tpu_that_was_taken_is_not_merely_late():
+    assert one('RuntimeError: TPU "my-tpu" is not yet ready; state: "PREEMPTED"', Preempted)
+
+
+def test_gcloud_names_the_host_that_failed():
+    fact = one("##### Command execution on worker 6 failed with exit status 137. Continuing.", ProcessExited)
+    assert (fact.rank, fact.code) == (6, 137)
+
+
+def test_a_mesh_of_mesh_tensorflow_must_fit():
+    assert one("ValueError: physical and logical shapes must have the same product", WorldSizeConflict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.environment import VersionConflict, VersionSeen
 from keepstep.parse import versions as table
 
 
@@ -37,3 +37,15 @@ def test_a_version_is_read(text, component, version):
 
 def test_other_numbers_are_no_versions():
     assert facts("step 10 loss 2.3") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NodeDef expected inputs 'string' do not match 0 inputs specified; Op<name=_Send; signature=tensor:T -> ;",
+        "(Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.).",
+        "Mismatched PJRT plugin PJRT API version (0.23) and framework PJRT API version 0.40).",
+    ],
+)
+def test_two_that_do_not_agree_are_read(text):
+    assert one(text, VersionConflict).component

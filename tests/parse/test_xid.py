@@ -9,6 +9,8 @@ from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.parse import xid as table
 
 WORDINGS = [
+    ("NVRM: fallen off the bus and is not responding to commands.", DeviceFault, {"hardware": True}),
+    ("NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x62:0xffff:2423)", DeviceFault, {"hardware": True}),
     (
         "[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
         DeviceFault,

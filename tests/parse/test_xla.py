@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import InternalFault, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.core.facts.training import ProgramTooLarge
 from keepstep.parse import xla as table
 
@@ -58,3 +60,65 @@ def test_a_rendezvous_that_waits_is_not_final():
 )
 def test_other_lines_are_no_limits(text):
     assert not any(isinstance(fact, ProgramTooLarge) for fact in facts(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: Mosaic failed to compile TPU kernel: Not Implemented: The last dim size is not 128",
+        "Compilation failure: Detected unsupported operations when trying to compile graph c[] on XLA_TPU_JIT: Where",
+        "INVALID_ARGUMENT: Squeeze op does not support bounded dynamic dimension. Input shape: <=1,128,128,1",
+        "Compilation failure: Dynamic shape is not supported for non trivial window",
+        "Compilation failure: Asked to propagate a dynamic dimension from hlo %convert.283",
+        "Input 1 to node `x/Reshape` with op Reshape must be a compile-time constant.",
+        "No registered 'DecodeJpeg' OpKernel for 'TPU' devices compatible with node",
+        "XlaRuntimeError: UNIMPLEMENTED: bitcast-convert between these types",
+    ],
+)
+def test_what_a_compiled_program_may_not_hold_is_read(text):
+    assert one(text, UnsupportedCombination).what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "InvalidArgumentError: Unsupported data type for TPU: string, caused by output Pad_1:0",
+        "TypeError: <dtype: 'string'> is not a supported TPU infeed type. Supported types are: [tf.float32]",
+    ],
+)
+def test_types_that_a_tpu_cannot_hold_are_read(text):
+    assert "string" in one(text, DtypeMismatch).left
+
+
+def test_a_collective_library_that_is_absent_is_read():
+    text = (
+        "NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU collectives will not work."
+    )
+    assert one(text, LibraryMissing).name == "NCCL"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XlaRuntimeError: INTERNAL: Failed to execute XLA Runtime executable: custom call 'xla.gpu.graph.launch' failed: x",
+        "XlaRuntimeError: INTERNAL: RET_CHECK failure (external/xla/xla/service/spmd/spmd_partitioner.cc:1) false",
+    ],
+)
+def test_a_fault_of_xla_itself_is_read(text):
+    assert one(text, InternalFault).what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error.",
+        "XlaRuntimeError: INTERNAL: Generated function failed: CpuCallback error: ValueError: bad",
+        "XlaRuntimeError: INTERNAL: Core halted unexpectedly",
+    ],
+)
+def test_an_internal_error_with_a_reason_is_not_called_a_fault_of_xla(text):
+    assert not any(isinstance(fact, InternalFault) for fact in facts(text))
+
+
+def test_programs_that_differ_between_hosts_are_read():
+    assert one("an unexpected peer shows up in the launch group with a different launch id than", CollectiveMismatch)

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.core.facts.process import ExceptionRaised, Frame
 from keepstep.core.finding import Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
@@ -31,3 +33,16 @@ def test_a_refused_combination_is_told() -> None:
 def test_a_failed_internal_check_is_told() -> None:
     (found,) = asked(internal_fault, (1, InternalFault(what="INTERNAL ASSERT FAILED")))
     assert "rank 1" in found.title
+
+
+def raised_in(file: str) -> ExceptionRaised:
+    return ExceptionRaised(type="ValueError", message="odd", frames=(Frame(function="f", file=file, line=1),))
+
+
+def test_what_keras_3_raises_under_several_workers_is_no_fault_of_the_program() -> None:
+    world = (0, WorldSeen(size=2, index=0, role="worker"))
+    inside = (0, raised_in("/x/site-packages/keras/src/trainers/trainer.py"))
+    (found,) = asked(unsupported_combination, world, inside)
+    assert "Keras 3" in found.title
+    assert asked(unsupported_combination, inside) == []
+    assert asked(unsupported_combination, world, (0, raised_in("train.py"))) == []

@@ -47,3 +47,45 @@ def test_an_nvlink_error_is_the_link(tmp_path):
 
 def test_a_link_that_went_down_in_a_healthy_run_is_no_finding(tmp_path):
     assert root(tmp_path, rank0=STEPS, dmesg="mlx5_core 0000:5e:00.0 eth2: Link down\n") is None
+
+
+SET_UP = """\
+h:1:2 [0] NCCL INFO Trees [0] 1/-1/-1->0->-1
+h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC
+h:2:3 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/IPC
+h:1:2 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE
+"""
+WAITED = "".join(
+    f"[rank{n}]:[E ProcessGroupNCCL.cpp:475] [Rank {n}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600410 milliseconds\n"
+    for n in (0, 1)
+)
+
+
+def test_all_ranks_stuck_in_the_first_collective_over_direct_links_point_at_the_link(tmp_path):
+    found = findings(tmp_path, all=SET_UP + WAITED)
+    assert (found[0].rule, found[0].confidence.value) == ("HWD006", "hypothesis")
+
+
+def test_a_later_collective_is_not_blamed_on_the_link(tmp_path):
+    found = findings(tmp_path, all=SET_UP + WAITED.replace("SeqNum=1,", "SeqNum=881,"))
+    assert found[0].rule == "SYN002"
+
+
+def test_silence_after_set_up_is_a_guess_at_the_link(tmp_path):
+    found = findings(tmp_path, all=SET_UP)
+    assert (found[0].rule, found[0].confidence.value) == ("HWD008", "hypothesis")
+
+
+def test_steps_after_set_up_are_no_finding(tmp_path):
+    assert root(tmp_path, all=SET_UP + STEPS) is None
+
+
+def test_a_peer_with_no_parameters_is_a_link_that_lost_them(tmp_path):
+    text = "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has inconsistent 0 params.\n"
+    assert root(tmp_path, rank0=text) == "hardware.nvlink_pcie_p2p"
+
+
+def test_a_peer_with_other_parameters_built_another_model(tmp_path):
+    text = "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has inconsistent 380 params.\n"
+    assert root(tmp_path, rank0=text) == "sync.replica_desync"

@@ -98,3 +98,37 @@ def test_members_that_did_not_come_are_counted(tmp_path):
     found = root(tmp_path, text)
     assert found.cause.value == "network.unreachable_or_firewall"
     assert found.title.startswith("1 of 2")
+
+
+def test_a_remote_call_that_ran_out_of_time_was_slow(tmp_path):
+    (tmp_path / "rank0.log").write_text(
+        "RuntimeError: RPC ran for more than set timeout (60000 ms) and will now be marked with an error\n"
+    )
+    assert explain_paths([tmp_path]).report.findings[0].cause.value == "network.timeout_slow"
+
+
+def test_a_system_error_of_nccl_without_a_reason_is_still_told_as_one(tmp_path):
+    (tmp_path / "rank0.log").write_text(
+        "Traceback (most recent call last):\n"
+        '  File "main.py", line 398, in <module>\n'
+        "    main()\n"
+        "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:272, unhandled system error\n"
+    )
+    found = explain_paths([tmp_path]).report.findings[0]
+    assert (found.rule, found.confidence.value) == ("NET009", "hypothesis")
+
+
+def test_an_address_that_a_peer_offered_and_none_can_reach_is_the_wrong_interface(tmp_path):
+    text = (
+        "[a][[9,1],1][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 10.9.8.0 failed: "
+        "No route to host (113)\n"
+    )
+    found = root(tmp_path, text)
+    assert found.rule == "NET051"
+    assert "10.9.8.0" in found.title
+
+
+def test_a_peer_that_an_elastic_run_got_over_is_no_finding(tmp_path):
+    lost = "[0]<stderr>:[x.cc:566] Read error [10.0.0.9]:21925: Connection reset by peer [gloo/transport/tcp/pair.cc:1]\n"
+    later = "".join(f"[0]<stdout>:step {n} loss 0.{n}\n" for n in range(10, 14))
+    assert findings(tmp_path, lost + lost.replace("[0]", "[2]", 1) + later) == ()

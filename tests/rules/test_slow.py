@@ -36,3 +36,34 @@ def test_a_storm_of_retracing_is_a_warning(tmp_path):
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_few_traces_give_nothing(tmp_path, times):
     assert findings(tmp_path, rank0=RETRACED.format(n=5) * times + STEPS) == ()
+
+
+def test_a_profiler_that_says_so_once_is_enough(tmp_path):
+    text = (
+        STEPS
+        + "Your program is HIGHLY input-bound because 67.1% of the total step time sampled is waiting for input.\n"
+    )
+    assert causes(tmp_path, rank0=text) == ["slow.input_bound"]
+
+
+def test_steps_that_mostly_wait_for_data_are_told(tmp_path):
+    line = "Epoch(train)  [1][ {n}/1000]  lr: 1.9e-02  eta: 1:00:00  time: 0.80  data_time: 0.60  memory: 5000  loss: 1.2\n"
+    assert causes(tmp_path, rank0="".join(line.format(n=n) for n in range(10))) == ["slow.input_bound"]
+
+
+def test_a_first_step_that_waits_gives_nothing(tmp_path):
+    line = (
+        "Epoch(train)  [1][ {n}/1000]  lr: 1.9e-02  eta: 1:00:00  time: 0.80  data_time: {d}  memory: 5000  loss: 1.2\n"
+    )
+    assert findings(tmp_path, rank0="".join(line.format(n=n, d=0.7 if n < 1 else 0.01) for n in range(12))) == ()
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(68.1, ["slow.network_bound"]), (640.1, [])])
+def test_a_benchmark_that_collapses_over_more_devices_is_network_bound(tmp_path, rate, expected):
+    text = f"Total img/sec on 2 GPU(s): 342.8 +-1.8\nTotal img/sec on 4 GPU(s): {rate} +-0.9\n"
+    assert causes(tmp_path, rank0=text) == expected
+
+
+def test_a_count_of_compilations_that_explodes_is_told(tmp_path):
+    text = "".join(f"Metric: CompileTime\n  TotalSamples: {n}\n  Accumulator: 08s\n" for n in (4, 500))
+    assert causes(tmp_path, rank0=text) == ["slow.recompilation"]

@@ -48,9 +48,7 @@ def test_of_two_that_differ_the_one_that_is_behind_is_named(tmp_path):
 
 
 def test_equal_numbers_of_different_groups_are_not_compared(tmp_path):
-    text = (
-        timeout(0, 7, "ALLREDUCE") + status(0, 7, 6, "1") + timeout(1, 7, "BROADCAST") + status(1, 7, 6, "2")
-    )
+    text = timeout(0, 7, "ALLREDUCE") + status(0, 7, 6, "1") + timeout(1, 7, "BROADCAST") + status(1, 7, 6, "2")
     assert root(tmp_path, text).cause.value == "sync.deadlock_or_hang_waiting_rank"
 
 
@@ -127,3 +125,24 @@ def test_a_folder_that_another_rank_made_first_is_a_race(tmp_path):
 def test_a_fork_that_was_only_warned_of_gives_nothing(tmp_path):
     line = "RuntimeWarning: os.fork() was called. os.fork() is incompatible with multithreaded code, and JAX is multithreaded\n"
     assert findings(tmp_path, line) == ()
+
+
+def test_ranks_of_one_log_that_are_at_different_steps_are_out_of_step(tmp_path):
+    lines = [
+        f"INFO:tensorflow:loss = 0.1, step = {step + n}, rank = {rank}.0 (2.1 sec)"
+        for n in (0, 10, 20)
+        for rank, step in ((0, 140), (1, 140), (2, 2642))
+    ]
+    (tmp_path / "log.txt").write_text("\n".join(lines) + "\n")
+    (found,) = explain_paths([tmp_path]).report.findings
+    assert found.cause.value == "sync.replica_desync"
+
+
+def test_ranks_at_one_step_give_nothing(tmp_path):
+    lines = [
+        f"INFO:tensorflow:loss = 0.1, step = {140 + n}, rank = {rank}.0 (2.1 sec)"
+        for n in (0, 10, 20)
+        for rank in (0, 1)
+    ]
+    (tmp_path / "log.txt").write_text("\n".join(lines) + "\n")
+    assert explain_paths([tmp_path]).report.findings == ()

@@ -85,3 +85,19 @@ def test_a_progress_bar_drawn_once_more_does_not_hide_the_exception(tmp_path):
 )
 def test_a_refused_argument_is_an_exception_of_the_program(tmp_path, text):
     assert causes(tmp_path, log=text)[0] == "user.code_exception"
+
+
+def test_an_unknown_exception_of_a_framework_is_told_as_a_guess(tmp_path):
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/srv/train.py", line 90, in main\n'
+        "    hvd.init()\n"
+        "horovod.common.exceptions.HostsUpdatedSomehowError: nobody knows\n"
+    )
+    (found,) = findings(tmp_path, rank0=text)
+    assert (found.cause.value, found.confidence.value) == ("user.code_exception", "hypothesis")
+
+
+def test_the_fix_of_torchrun_is_offered_to_torch_only(tmp_path):
+    (found,) = findings(tmp_path, rank0=KEY_ERROR)
+    assert not any("TORCHELASTIC" in (fix.command or "") for fix in found.fixes)

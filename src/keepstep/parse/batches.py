@@ -128,6 +128,11 @@ SIGNATURES = (
         r"input\.size\(-1\) must be equal to input_size\. Expected (?P<left>\d+), got (?P<right>\d+)",
         ShapeMismatch,
     ),
+    signature(r"each element in list of batch should be of equal size", ShapeMismatch, op="collation"),
+    signature(r"Trying to resize storage that is not resizable", ShapeMismatch, op="collation"),
+    signature(
+        r"Unable to create tensor, you should probably activate truncation and/or padding", ShapeMismatch, op="collation"
+    ),
     # Shapes: TensorFlow
     signature(r"Incompatible shapes: (?P<left>\[[^\]]*\]) vs\.? (?P<right>\[[^\]]*\])", ShapeMismatch),
     signature(

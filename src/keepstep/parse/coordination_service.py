@@ -158,7 +158,9 @@ SIGNATURES = (
         lambda match: PeerAwaited(peer=f"{match['missing']} of {match['expected']} tasks"),
     ),
     signature(
-        r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))", PeerAwaited, anchors=("Example stragglers",)
+        r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))",
+        PeerAwaited,
+        anchors=("Example stragglers",),
     ),
     signature(
         r"Stopping coordination service as cluster registration failed",

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import CorruptData, DataMissing
 from keepstep.core.facts.sync import SharedStateRace
-from keepstep.parse.signature import signature
+from keepstep.parse.signature import Signature, signature
 
 _PATH = re.compile(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
 _CHECKPOINT = re.compile(
@@ -23,7 +24,20 @@ def _corrupt(match: re.Match[str]) -> Fact | None:
     return CorruptData(what=match["what"], path=path["path"] if path else None)
 
 
-SIGNATURES = (
+_PASSED_OVER = re.compile(
+    r"(?i)\bwarn(?:ing)?\b|\bskip(?:ped|ping|s)?\b|\bignor(?:ed|ing)\b|handling webdataset error|\bretry(?:ing)?\b|\bWARN:"
+)
+"""Loaders that go on with the next sample say so in the same line."""
+
+
+def _unless_passed_over(each: Signature) -> Signature:
+    def make(match: re.Match[str]) -> Fact | None:
+        return None if _PASSED_OVER.search(match.string) else each.make(match)
+
+    return replace(each, make=make)
+
+
+_TABLE = (
     # Pillow, OpenCV, libjpeg, torchvision
     signature(
         r"(?P<what>cannot identify image file) ?(?:<[^>\n]*name=)?['\"]?(?P<path>[\w./ \-]+\.\w{2,5})?",
@@ -54,7 +68,7 @@ SIGNATURES = (
         ),
     ),
     signature(r"imdecode_?\w*[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
-    signature(r"(?P<what>!_src\.empty\(\)) in function 'cv::?\w*cvtColor'", CorruptData),
+    signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\)) in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
     signature(
         r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|JPEG|video|audio|sample|"
         r"data|file|shard|record|tar|parquet)[^\n]{0,60})",
@@ -109,6 +123,7 @@ SIGNATURES = (
         _corrupt,
     ),
     signature(r"(?P<what>No data left in file)", _corrupt),
+    signature(r"Can't (?:synchronously )?read data \((?P<what>wrong fletcher32 checksum|inflate\(\) failed|filter returned failure[^)\n]{0,40})", _corrupt),
     signature(
         r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not "
         r"found|"
@@ -165,6 +180,12 @@ SIGNATURES = (
         what="an HDF5 file was locked by another process",
     ),
     signature(
+        r"Unable to (?:synchronously )?create file \(unable to open file: name = '(?P<path>[^'\n]{1,300})', errno = 17",
+        SharedStateRace,
+        what="an HDF5 file was made by another process",
+        anchors=("errno = 17",),
+    ),
+    signature(
         r"No such file or directory: ['\"](?P<path>[^'\"\n]{0,300}\.(?:incomplete|tmp\.tmp|lock))['\"]",
         SharedStateRace,
         what="a download or lock file was taken away by another process",
@@ -185,3 +206,5 @@ SIGNATURES = (
         anchors=("does not contain any", "does not have any"),
     ),
 )
+
+SIGNATURES = tuple(_unless_passed_over(each) for each in _TABLE)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.resource import LoaderWorkerDied
+from keepstep.core.facts.training import Slowness
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -23,6 +24,9 @@ SIGNATURES = (
         LoaderWorkerDied,
         anchors=("exited unexpectedly with ",),
     ),
+    signature(r"Pin memory thread exited unexpectedly", LoaderWorkerDied),
+    signature(r"RuntimeError: DataLoader timed out after (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),
+    signature(r"Worker timed out after (?P<detail>\d+ seconds)\. This might be caused by", Slowness, what="loader"),
     signature(r"A process in the process pool was terminated abruptly", LoaderWorkerDied),
     signature(r"joblib\.externals\.loky\.process_executor\.TerminatedWorkerError", LoaderWorkerDied),
     signature(r"A worker process managed by the executor was unexpectedly terminated", LoaderWorkerDied),

@@ -23,7 +23,10 @@ _ADDRESS = re.compile(
 )
 _LOGGED = re.compile(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
 
-_AT_SHUTDOWN = re.compile(r"preemption notice|This is only expected if one of the tasks is unhealthy|Proceeding with agent shutdown")
+_AT_SHUTDOWN = re.compile(
+    r"preemption notice|This is only expected if one of the tasks is unhealthy|Proceeding with agent shutdown|"
+    r"Failed to disconnect from coordination service"
+)
 """What a service prints when its leader has ended first, also at the end of a good run."""
 
 
@@ -51,9 +54,7 @@ def _listen(match: re.Match[str]) -> Fact:
 
 def _lost(match: re.Match[str]) -> Fact:
     peer = _ADDRESS.search(match.string)
-    return PeerLost(
-        how=match["how"], peer=peer["peer"] if peer else None, final=not _AT_SHUTDOWN.search(match.string)
-    )
+    return PeerLost(how=match["how"], peer=peer["peer"] if peer else None, final=not _AT_SHUTDOWN.search(match.string))
 
 
 SIGNATURES = (

@@ -40,9 +40,7 @@ def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             continue
         new = re.match(r"^\s*(?:\[\d+\]: ?)?(\d+): \[(.*?)\]?\s*$", line)
         if new:
-            by_rank.setdefault(int(new[1]), []).extend(
-                n for n in re.split(r",\s*", new[2]) if n and n != "..."
-            )
+            by_rank.setdefault(int(new[1]), []).extend(n for n in re.split(r",\s*", new[2]) if n and n != "...")
         elif number > 3 and line.strip() and not re.search(r"(?i)ranks|ops|deadlock|tensors", line):
             break
     known = {rank for _, ranks in ready for rank in ranks}
@@ -184,12 +182,16 @@ SIGNATURES = (
         anchors=("KVStore server failed", "GET request failed too many times"),
     ),
     signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
-    signature(r"Error: (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken, anchors=("find a port to bind to",)),
+    signature(
+        r"Error: (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken, anchors=("find a port to bind to",)
+    ),
     # The build
     signature(
         r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
         r"(?P<found>[\w.+]+)",
-        lambda m: SymbolMissing(library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"),
+        lambda m: SymbolMissing(
+            library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"
+        ),
         anchors=("HorovodVersionMismatchError",),
     ),
     signature(
@@ -242,7 +244,14 @@ SIGNATURES = (
         r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}"
         r"(?P<size>\d+)",
         _world,
-        anchors=("orovod initiali", "orovod is initiali", "orovod was initiali", "hvd.size()", "orovod rank", "orovod size"),
+        anchors=(
+            "orovod initiali",
+            "orovod is initiali",
+            "orovod was initiali",
+            "hvd.size()",
+            "orovod rank",
+            "orovod size",
+        ),
     ),
     signature(
         r"horovodrun[^\n]{0,60}(?:more processes|exceeds?)[^\n]{0,40}(?:slots|hosts)",

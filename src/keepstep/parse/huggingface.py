@@ -59,6 +59,20 @@ SIGNATURES = (
         why=Why.FAILED,
         anchors=("HTTPSConnectionPool(host=",),
     ),
+    signature(
+        r"Connection error, and we cannot find the requested (?:cached )?files? in the (?:disk|cached) (?:cache|path)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("Connection error, and we cannot find the requested",),
+    ),
+    signature(
+        r"HTTPError: 5\d\d Server Error: [^\n]{0,60}for url: https://(?P<peer>[\w.\-]+)", ConnectFailed, why=Why.FAILED
+    ),
+    signature(r"urlopen error \[Errno (?:110|60)\]", ConnectFailed, why=Why.TIMED_OUT),
+    signature(r"urlopen error \[Errno (?:111|61)\]", ConnectFailed, why=Why.REFUSED),
+    signature(r"urlopen error \[Errno (?:101|113)\]", ConnectFailed, why=Why.UNREACHABLE),
+    signature(r"(?P<detail>Please correct the following DeepSpeed config values that mismatch TrainingArguments values)", ClusterSpecInvalid),
     signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
     signature(
         r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING, anchors=("***** Running ",)

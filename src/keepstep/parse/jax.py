@@ -14,6 +14,7 @@ from keepstep.core.facts.config import (
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import RendezvousTimeout
+from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
 from keepstep.parse.signature import signature
@@ -64,7 +65,13 @@ SIGNATURES = (
         DuplicateMember,
         anchors=("a more recent barrier call for",),
     ),
+    signature(r"Config key \S{0,80}local_topology/\w{1,20}/(?P<member>\d+) already exists", MemberRestarted),
     signature(r"Duplicate node (?:ID|id):? (?P<member>\d+)", DuplicateMember),
+    signature(
+        r"(?P<where>Connect\(\)) timed out after \S{1,20} with \d+ attempts",
+        RendezvousTimeout,
+        anchors=("Connect() timed out",),
+    ),
     signature(r"Getting local topologies failed: (?P<where>[^\n]{0,120})", RendezvousTimeout),
     signature(
         r"(?:Error while|error in) exchang\w+ topolog\w+",

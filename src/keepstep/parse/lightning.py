@@ -7,7 +7,7 @@ from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, 
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import RanksMissing
+from keepstep.core.facts.sync import ForkOrThread, RanksMissing
 from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
 from keepstep.parse.signature import signature
 
@@ -37,6 +37,12 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<detail>Lightning attempted to launch new distributed processes with `local_rank > 0`)", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?:random port can only be called from single node training)", RankVariableMissing, name="MASTER_PORT"
+    ),
+    signature(
+        r"(?P<what>Lightning can't create new processes if CUDA is already initialized)", ForkOrThread
     ),
     signature(r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found", RankVariableMissing),
     signature(

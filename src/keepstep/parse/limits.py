@@ -29,9 +29,8 @@ SIGNATURES = (
         limit="open files",
     ),
     signature(r"[Rr]esource temporarily unavailable", _again),
-    signature(
-        r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable", LimitReached, limit="processes or threads"
-    ),
+    signature(r"MDB_READERS_FULL|lmdb\.ReadersFullError", LimitReached, limit="readers of an LMDB file"),
+    signature(r"MDB_MAP_FULL|lmdb\.MapFullError", LimitReached, limit="the map size of an LMDB file"),
     signature(r"libgomp: Thread creation failed", LimitReached, limit="threads"),
     signature(
         r"OpenBLAS (?:blas_thread_init|warning|:)?[^\n]{0,40}pthread_create (?:failed|error)",

@@ -151,4 +151,4 @@ def _size_in(text: str | None) -> str | None:
 
 def _is_shm(match: re.Match[str]) -> bool:
     """``torch_<pid>_<n>`` files are POSIX shared memory; other paths are files on a disk."""
-    return "torch_" in match["path"] or "shm" in match[0]
+    return bool(re.search(r"(?:^|/)torch_\d+", match["path"])) or "shm" in match[0]

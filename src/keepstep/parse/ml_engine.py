@@ -40,7 +40,9 @@ _REPLICA = r"The replica (?P<role>[a-z][\w\-]*?)[ \-](?P<index>\d+)?"
 SIGNATURES = (
     signature(
         rf"{_REPLICA} (?:ran out[- ]of[- ]memory|exited because it ran out of memory)",
-        lambda m: OomKilled(by="the training service", rank=_rank(m), process=f"{m['role']} {m['index'] or ''}".strip()),
+        lambda m: OomKilled(
+            by="the training service", rank=_rank(m), process=f"{m['role']} {m['index'] or ''}".strip()
+        ),
         anchors=("ran out-of-memory", "ran out of memory"),
     ),
     signature(
@@ -71,7 +73,5 @@ SIGNATURES = (
         ),
         anchors=("AlgorithmError: ",),
     ),
-    signature(
-        r"OutOfMemoryError: Please use an instance type with more memory", OomKilled, by="SageMaker"
-    ),
+    signature(r"OutOfMemoryError: Please use an instance type with more memory", OomKilled, by="SageMaker"),
 )

@@ -17,6 +17,7 @@ from keepstep.core.facts.network import (
     Why,
 )
 from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
@@ -190,9 +191,7 @@ SIGNATURES = (
         reporter="MPI_Abort",
         first=True,
     ),
-    signature(
-        r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)", ProcessExited, reporter="horovodrun"
-    ),
+    signature(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)", ProcessExited, reporter="horovodrun"),
     signature(
         r"PRTE (?:has lost|lost) communication with a remote daemon|ORTE has lost communication with a"
         r" remote daemon",
@@ -207,9 +206,7 @@ SIGNATURES = (
         why=Why.FAILED,
         final=False,
     ),
-    signature(
-        r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
-    ),
+    signature(r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False),
     signature(
         r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already"
         r" in progress)",
@@ -251,6 +248,12 @@ SIGNATURES = (
         r"HYDU_sock_connect[^\n]{0,60}unable to connect from \S+ to \"?(?P<peer>[\w.\-]+)\"? \((?P<why>[^)\n]{3,40})",
         lambda m: ConnectFailed(why=Why.REFUSED if "refused" in m["why"] else Why.FAILED, peer=m["peer"]),
     ),
+    signature(
+        r"(?:@(?P<peer>[\w.\-]+): )?Permission denied \((?:publickey|password|keyboard|gssapi|hostbased)|Host key verification failed",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("Permission denied (", "Host key verification failed"),
+    ),
     # Builds and hosts that do not fit
     signature(
         r"received different version from \[\[[^\n]{0,40}: (?P<there>\S+) instead of (?P<here>\S+)",
@@ -267,6 +270,11 @@ SIGNATURES = (
         r"(?:command not found|not found|No such file or directory)",
         LibraryMissing,
         anchors=("orted: ", "prted: ", "pmi_proxy: "),
+    ),
+    signature(
+        r"OPAL ERROR: [\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
+        VersionConflict,
+        component="the PMIx of mpirun and of the program",
     ),
     signature(
         r"The application appears to have been direct launched using \"srun\",? but OMPI was not built",
@@ -294,7 +302,17 @@ SIGNATURES = (
     signature(r"mpirun failed with exit code (?P<code>-?\d+)", ProcessExited, reporter="mpirun"),
 )
 
+
+def _no_room(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A system call for the shared-memory file failed: only some of its reasons are a lack of space."""
+    for _, line in zip(range(8), lines, strict=False):
+        if re.search(r"Error: +(?:No space left on device|Cannot allocate memory)", line):
+            yield SharedMemoryExhausted()
+            return
+
+
 BLOCKS = (
+    block(r"A system call failed during shared memory initialization", _no_room),
     block(
         r"A process or daemon was unable to complete a TCP connection|[OP]RTE is unable to establish a communication "
         r"connection|Open MPI failed to TCP connect to a peer",

@@ -120,7 +120,25 @@ def _counts(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield RanksMissing(missing=behind, what=what) if behind else CollectiveMismatch(what=what)
 
 
+_CHANNEL = re.compile(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer>\d+)\[\w+\] via P2P\b")
+
+
+def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """By what means ranks talk: the lines that say so come by the thousand, right after one that comes once a rank."""
+    found: set[int] = set()
+    for _, line in zip(range(60), lines, strict=False):
+        channel = _CHANNEL.search(line)
+        if channel and int(channel["rank"]) not in found and len(found) < 2:
+            found.add(int(channel["rank"]))
+            yield TransportUsed(name="P2P", rank=int(channel["rank"]), peer_rank=int(channel["peer"]))
+
+
 BLOCKS = (
+    block(
+        r"NCCL INFO (?:Trees \[|P2P Chunksize set to)",
+        _channels,
+        anchors=("NCCL INFO Trees [", "NCCL INFO P2P Chunksize set to"),
+    ),
     block(
         r"Communicator ranks have different (?P<what>\w+) operation counts",
         _counts,
@@ -183,6 +201,12 @@ SIGNATURES = (
     ),
     signature(
         r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid, anchors=("Invalid NCCL_COMM_ID",)
+    ),
+    signature(
+        r"NCCL WARN (?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
+        r" not found)",
+        ClusterSpecInvalid,
+        anchors=("WARN Could not open XML", "WARN XML ", "WARN Attribute "),
     ),
     signature(
         r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
@@ -314,12 +338,7 @@ SIGNATURES = (
         what="the kernel runs without iommu=pt",
         fatal=False,
     ),
-    # by what means ranks talk: the first channel is enough
-    signature(
-        r"(?:Channel|Ring) 00(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer_rank>\d+)\[\w+\] via (?P<name>P2P)\b",
-        TransportUsed,
-        anchors=(" via P2P",),
-    ),
+    signature(r"isAllDirectP2p 1\b", TransportUsed, name="P2P", anchors=("isAllDirectP2p 1",)),
     signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
     signature(
         r"transport/nvls\.cc:\d+ (?:\([^)]*\) )?NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
@@ -337,7 +356,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
-        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled cuda error|"
+        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|"
         r"ncclInvalidArgument)",
         CommunicationFailed,
         anchors=(
@@ -347,6 +366,7 @@ SIGNATURES = (
             "ncclInvalidUsage",
             "ncclUnhandledCudaError",
             "unhandled cuda error",
+            "unhandled CUDA error",
             "ncclInvalidArgument",
             "internal error - please report",
         ),

@@ -81,6 +81,12 @@ SIGNATURES = (
             "an value",
         ),
     ),
+    signature(
+        r"(?:Error|Exception): (?=[^\n]{0,160}(?:\b[Nn][Aa][Nn]s?\b|\b[Ii]nf\b|[Ii]nfinit|[Nn]on-?finite|not finite))"
+        r"[^\n]{0,160}?(?P<what>\b[Ll]oss(?:es)?\b|[Gg]radients?\b|\bgrad[_ ]?norm\b|\blogits\b|\bactivations\b)",
+        NonFinite,
+        anchors=("Error: ", "Exception: "),
+    ),
     signature(r"Tensor had (?P<what>NaN|Inf) values", NonFinite),
     signature(r"Tensor had (?P<what>Inf and NaN|NaN and Inf|-Inf and NaN|Inf) values", NonFinite),
     signature(r"Detected Infinity or NaN in output \d+ of (?:eagerly-executed|graph) op \"?(?P<what>\w+)", NonFinite),

@@ -205,6 +205,12 @@ SIGNATURES = (
         asked="more devices than the cluster has",
         anchors=("exceeds the total number of available",),
     ),
+    signature(
+        r"The current node (?:timed out during startup|has not been updated within \d+ seconds)",
+        RendezvousTimeout,
+        where="Ray's own start",
+        anchors=("The current node timed out during", "The current node has not been updated"),
+    ),
     # Ray Train
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),
     signature(

@@ -132,7 +132,7 @@ SIGNATURES = (
         anchors=("collective mismatch error",),
     ),
     signature(
-        r"NET/OFI (?:[\w:]{1,60} )?(?P<what>[^\n]{0,40}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not"
+        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,40}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not"
         r"|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
         r"|Remote? endpoint)[^\n]{0,100})",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import NotScheduled
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
@@ -167,6 +167,9 @@ SIGNATURES = (
         Preempted,
         by="the scheduler",
         anchors=(" requeued", " preempted"),
+    ),
+    signature(
+        r"srun: fatal: (?P<detail>[\w\-]+ set by two different environment variables [^\n]{0,120})", ClusterSpecInvalid
     ),
     # sacct -X: JobID ... State ExitCode
     signature(

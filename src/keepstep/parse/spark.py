@@ -37,7 +37,9 @@ def _ended(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits", _killed),
-    signature(r"is running (?:beyond|\d+B beyond the) (?:'?(?:PHYSICAL|VIRTUAL)'?|physical|virtual) memory limits?", _killed),
+    signature(
+        r"is running (?:beyond|\d+B beyond the) (?:'?(?:PHYSICAL|VIRTUAL)'?|physical|virtual) memory limits?", _killed
+    ),
     signature(
         r"(?:Container killed on request\. Exit code is|Container exited with a non-zero exit code|Exit status:) (?P<code>-?\d+)",
         _ended,
@@ -47,7 +49,16 @@ SIGNATURES = (
         r"Container released on a \*lost\* node|Container preempted by scheduler",
         lambda m: Preempted(by="YARN", reason="the node was lost" if "lost" in m[0] else "preempted by the scheduler"),
     ),
-    signature(r"Executor (?:heartbeat timed out|lost: heartbeat)|Remote RPC client disassociated", PeerLost, how="the executor was lost"),
+    signature(
+        r"Executor (?:heartbeat timed out|lost: heartbeat)|Remote RPC client disassociated",
+        PeerLost,
+        how="the executor was lost",
+    ),
+    signature(
+        r"does not allow run a barrier stage that requires more slots",
+        WorldSizeConflict,
+        what="processes and Spark slots",
+    ),
     # TensorFlowOnSpark
     signature(
         r"[Tt]imed out waiting for reservations to complete",

@@ -9,9 +9,18 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import AddressMap, PeerAwaited, PeerLost, RendezvousTimeout
+from keepstep.core.facts.network import (
+    AddressMap,
+    ConnectFailed,
+    NameUnresolved,
+    PeerAwaited,
+    PeerLost,
+    RendezvousTimeout,
+    Why,
+)
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import NonFinite
 from keepstep.parse.signature import signature
 
 _TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"
@@ -52,7 +61,7 @@ def _remote(match: re.Match[str]) -> Fact | None:
     how = match["how"].strip().rstrip(".")
     if "job:ps" in match["peer"]:
         return ParameterServerLost(member=peer, how=how)
-    return PeerLost(how=how, peer=peer, peer_rank=rank)
+    return PeerLost(how=how, peer=peer, peer_rank=rank, final="agent shutdown anyway" not in match.string)
 
 
 def _from_ps(match: re.Match[str]) -> Fact:
@@ -74,9 +83,7 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         task = re.search(r"/task:(\d+)", wanted)
         if task is None or f"/task:{task[1]}/" in there:
             return None
-    return ClusterSpecInvalid(
-        detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}"
-    )
+    return ClusterSpecInvalid(detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}")
 
 
 def _workers(match: re.Match[str]) -> Fact:
@@ -93,9 +100,7 @@ def _task_list(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
     signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
-    signature(
-        r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)
-    ),
+    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
     signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
     signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
@@ -183,9 +188,7 @@ SIGNATURES = (
     signature(r"PSUnavailableError", ParameterServerLost),
     # Collectives
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
-    signature(
-        r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)
-    ),
+    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
     signature(
         r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
         GroupShutDown,
@@ -218,9 +221,7 @@ SIGNATURES = (
         CollectiveMismatch,
         anchors=("is joining a group with",),
     ),
-    signature(
-        r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"
-    ),
+    signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
     signature(
         r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
         CollectiveMismatch,
@@ -235,6 +236,24 @@ SIGNATURES = (
         CollectiveMismatch,
         what="broadcast without a source",
     ),
+    signature(
+        r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
+        GroupShutDown,
+        anchors=("AbortedError",),
+    ),
+    # File systems and stores
+    signature(
+        r"File system scheme '(?P<scheme>\w+)' not implemented",
+        lambda m: UnsupportedCombination(what=f"this build of TensorFlow and the file system {m['scheme']}://"),
+    ),
+    signature(
+        r"Error: (?:All \d+ attempts to contact (?P<peer>\S+) failed|Error executing an HTTP request: libcurl code (?:7|28|35|52|56) )",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("attempts to contact", "Error executing an HTTP request: libcurl"),
+    ),
+    signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
+    signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
     # Who is in the world
     signature(
         r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"

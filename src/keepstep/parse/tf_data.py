@@ -6,7 +6,15 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import CorruptData, DataMissing, EmptyBatch, EndOfData, LabelOutOfRange
+from keepstep.core.facts.data import (
+    CorruptData,
+    DataMissing,
+    DtypeMismatch,
+    EmptyBatch,
+    EndOfData,
+    LabelOutOfRange,
+    ShapeMismatch,
+)
 from keepstep.parse.signature import signature
 
 _RAISED = re.compile(r"OutOfRangeError|OUT_OF_RANGE: End|Error: ")
@@ -40,19 +48,20 @@ SIGNATURES = (
         _queue,
     ),
     signature(r"(?P<what>(?:corrupted|truncated) record) at \d+", _record),
+    signature(r"DATA_LOSS: (?P<what>[^\n]{0,80}?(?:corrupt|truncat|inflat|checksum|crc)[^\n]{0,80})", CorruptData),
     signature(
-        r"DATA_LOSS: (?P<what>[^\n]{0,80}?(?:corrupt|truncat|inflat|checksum|crc)[^\n]{0,80})", CorruptData
+        r"DataLossError[^\n]{0,40}?: (?P<what>(?![^\n]{0,300}(?:open table file|sstable))[^\n]{0,100})", CorruptData
     ),
-    signature(r"DataLossError[^\n]{0,40}?: (?P<what>(?!Unable to open table)[^\n]{0,100})", CorruptData),
-    signature(r"Data loss: (?P<what>(?!Unable to open table)[^\n]{0,100})", CorruptData),
+    signature(r"Data loss: (?P<what>(?![^\n]{0,300}(?:open table file|sstable))[^\n]{0,100})", CorruptData),
     signature(r"(?P<what>Could not parse example input)", CorruptData),
     signature(
-        r"Name: [^\n]{0,120}(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Data types don't match|"
+        r"(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Data types don't match|"
         r"Number of \w+ values != expected))",
         CorruptData,
         anchors=("Data types don't match", "values != expected", "parse serialized Example"),
     ),
     signature(r"(?P<what>Can't parse serialized Example)", CorruptData),
+    signature(r"(?P<what>Feature: \S+ \(data type: \w+\) is required but could not be found)", CorruptData),
     signature(
         r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})",
         CorruptData,
@@ -97,6 +106,14 @@ SIGNATURES = (
         LabelOutOfRange,
         anchors=("out of range", "out of bounds"),
     ),
+    signature(
+        r"(?:`labels` out of bound|\[Labels must (?:be|<=?|not)[^\]\n]{0,60}\]|\[`?labels`? (?:must|out)[^\]\n]{0,60}\])",
+        LabelOutOfRange,
+        anchors=("`labels` out of bound", "[Labels must", "[labels must", "[`labels` must", "[labels out"),
+    ),
+    # What a batch is made of
+    signature(r"(?P<op>Can not squeeze dim\[\d+\], expected a dimension of 1, got \d+)", ShapeMismatch),
+    signature(r"Cast (?P<left>\w+) to (?P<right>\w+) is not supported", DtypeMismatch),
     # A replica without rows
     signature(r"(?P<what>slice index \d+ of dimension 0 out of bounds)", EmptyBatch),
     signature(

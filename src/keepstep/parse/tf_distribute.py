@@ -38,12 +38,8 @@ SIGNATURES = (
         OutsideScope,
         what="a metric or optimizer",
     ),
-    signature(
-        r"Mixing different tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"
-    ),
-    signature(
-        r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"
-    ),
+    signature(r"Mixing different tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
+    signature(r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
     signature(r"Need to be inside \"with strategy\.scope\(\)\"", OutsideScope, what="a call"),
     signature(
         r"must (?:only )?be (?:called|created|used) (?:inside|within|under|in)(?: of)?(?: the| a)? ?"
@@ -58,25 +54,23 @@ SIGNATURES = (
         what="a variable",
         anchors=("trategy.scope",),
     ),
-    signature(
-        r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"
-    ),
+    signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
     signature(
         r"Colocating the computation or variable [^\n]{0,300}outside of|"
         r"is being (?:created|accessed|assigned)[^\n]{0,60}(?:outside|different)[^\n]{0,30}strategy scope",
         OutsideScope,
         anchors=("Colocating the computation", "strategy scope"),
     ),
-    signature(
-        r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"
-    ),
+    signature(r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"),
     signature(
         r"`?merge_call`? called while defining a new graph or a tf\.function",
         UnsupportedCombination,
         what="merge_call inside of a new graph or tf.function",
     ),
     signature(
-        r"you are using a PerReplica object while not inside a replica context", OutsideScope, what="a per-replica value"
+        r"you are using a PerReplica object while not inside a replica context",
+        OutsideScope,
+        what="a per-replica value",
     ),
     signature(
         r"DistributedVariable\.(?:handle|numpy\(\)) is (?:not available outside|only available)",
@@ -197,9 +191,7 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     signature(r"Error: (?P<detail>[^\n]{0,160}TF_CONFIG[^\n]{0,160})", ClusterSpecInvalid),
-    signature(
-        r"json\.loads?\([^\n]{0,60}TF_CONFIG", ClusterSpecInvalid, detail="TF_CONFIG could not be read"
-    ),
+    signature(r"json\.loads?\([^\n]{0,60}TF_CONFIG", ClusterSpecInvalid, detail="TF_CONFIG could not be read"),
     signature(
         r"(?P<detail>Unexpected `?task_type`?:? ['u]\S+)",
         ClusterSpecInvalid,
@@ -219,9 +211,7 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     signature(r"(?P<detail>No `worker`, `chief` or `evaluator` tasks can be found)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>You must have `chief` or `worker` jobs in the `cluster_spec`)", ClusterSpecInvalid
-    ),
+    signature(r"(?P<detail>You must have `chief` or `worker` jobs in the `cluster_spec`)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>When `cluster_spec` is given, you must also specify `task_type` and `task_id`)",
         ClusterSpecInvalid,
@@ -233,9 +223,7 @@ SIGNATURES = (
         ClusterSpecInvalid,
         anchors=("Invalid `task_", "Invalid task_"),
     ),
-    signature(
-        r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid, anchors=("No task with index ",)
-    ),
+    signature(r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid, anchors=("No task with index ",)),
     signature(
         r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)",
         ClusterSpecInvalid,
@@ -255,7 +243,8 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<what>Mismatched number of GPUs per worker|All workers should have the same number of GPUs)", WorldSizeConflict
+        r"(?P<what>Mismatched number of GPUs per worker|All workers should have the same number of GPUs)",
+        WorldSizeConflict,
     ),
     signature(
         r"expects every worker to have the same number of replicas[^\n]{0,80}\((?P<seen>\d+)\)[^\n]{0,80}"
@@ -289,9 +278,7 @@ SIGNATURES = (
         UnevenShards,
         detail="the dataset has no files to shard by (AutoShardPolicy.FILE)",
     ),
-    signature(
-        r"Could not apply FILE based sharding: (?P<detail>the dataset only has \d+ file)", UnevenShards
-    ),
+    signature(r"Could not apply FILE based sharding: (?P<detail>the dataset only has \d+ file)", UnevenShards),
     signature(
         r"There aren't enough elements in this dataset for each shard(?:[^\n]{0,60}\((?P<detail># elems = \d+, # shards = \d+))?",
         UnevenShards,

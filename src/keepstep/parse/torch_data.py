@@ -10,6 +10,7 @@ from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
 from keepstep.parse.signature import signature
 
+
 def _not_divisible(match: re.Match[str]) -> Fact | None:
     """Of a batch; a world that does not divide is the launcher's affair and read elsewhere."""
     if re.search(r"(?i)world[ _]?size|layers|heads|experts", match.string):

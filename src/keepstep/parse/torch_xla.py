@@ -3,13 +3,26 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import ForkOrThread
+from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.parse.signature import signature
+
+_AT_START = re.compile(r"init|mesh|start|setup", re.I)
+
+
+def _rendezvous(match: re.Match[str]) -> Fact:
+    """Ranks meet under a name: at the start a rendezvous, later a barrier."""
+    where = match["where"]
+    return RendezvousTimeout(where=where) if _AT_START.search(where) else CollectiveTimeout(op=f"rendezvous {where}")
+
 
 SIGNATURES = (
     signature(
@@ -17,8 +30,13 @@ SIGNATURES = (
     ),
     signature(
         r"Failed to meet rendezvous '(?P<where>[^']{1,80})': (?!Socket closed|Connection reset|failed to connect)",
-        RendezvousTimeout,
+        _rendezvous,
     ),
+    signature(
+        r"XrtComputationClient::(?P<what>InitializeAndFetchTopology|InitializeDevices)\(",
+        TpuInitFailed,
+    ),
+    signature(r"Check failed: (?P<what>default_device_target != options_\.global_device_map\.end\(\))", TpuInitFailed),
     signature(
         r"Failed to meet rendezvous '[^']{1,80}': (?P<how>Socket closed|Connection reset by peer|failed to connect to all addresses)",
         PeerLost,

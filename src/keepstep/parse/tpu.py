@@ -7,7 +7,8 @@ torch_xla, because libtpu words it. A GPU's out-of-memory texts are elsewhere.
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import SymbolMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
 from keepstep.core.facts.process import ProcessExited
@@ -159,6 +160,17 @@ SIGNATURES = (
     signature(
         r"(?P<what>Creating meshes for TPU >v3 requires one device per chip[^\n]{0,80})",
         TpuInitFailed,
+    ),
+    signature(r"(?P<symbol>Tpu\w{1,80}) not available in this library", SymbolMissing, library="libtpu"),
+    # Mesh TensorFlow
+    signature(r"physical and logical shapes must have the same product", WorldSizeConflict, what="devices of the mesh"),
+    signature(
+        r"Length of devices \((?P<seen>\d+)\) doesn't equal to mesh size (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="devices of the mesh",
+    ),
+    signature(
+        r"`mesh_shape` must be a vector of size \d with positive entries", VersionConflict, component="TensorFlow"
     ),
     signature(r"(?P<what>Failed to connect to client mesh master)", TpuInitFailed),
     signature(

@@ -3,12 +3,30 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import VersionSeen
+from keepstep.core.facts.environment import VersionConflict, VersionSeen
 from keepstep.parse.signature import signature
 
 _V = r"(?P<version>\d+\.\d+(?:\.\w+)*(?:[+\-]\w+(?:\.\w+)*)?)"
 
 SIGNATURES = (
+    # said of two that must agree
+    signature(
+        r"Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary",
+        VersionConflict,
+        component="TensorFlow",
+    ),
+    signature(
+        r"NodeDef (?:expected inputs '[^'\n]{0,200}' do not match|mentions attr '\w{1,60}' not in Op<|missing attr '\w{1,60}' from Op<)",
+        VersionConflict,
+        component="TensorFlow",
+        anchors=("NodeDef expected inputs", "NodeDef mentions attr", "NodeDef missing attr"),
+    ),
+    signature(
+        r"Mismatched PJRT plugin PJRT API version \((?P<there>[\d.]+)\) and framework PJRT API version \(?(?P<here>[\d.]+)\)",
+        VersionConflict,
+        component="the PJRT plugin",
+    ),
+    # said by each
     signature(rf"NCCL version {_V}", VersionSeen, component="NCCL"),
     signature(
         rf"(?:PyTorch|torch)(?:\.__version__| version)? ?[:=] ?['\"]?v?{_V}",

@@ -204,6 +204,32 @@ SIGNATURES = (
         InternalFault,
         anchors=("RET_CHECK failure (",),
     ),
+    signature(
+        r"(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN): (?![^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
+        r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load"
+        r"|too much|too many|Address already|[Cc]onnect|Socket|topology|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
+        InternalFault,
+        anchors=(
+            "XlaRuntimeError: INTERNAL",
+            "JaxRuntimeError: INTERNAL",
+            "XlaRuntimeError: UNKNOWN",
+            "JaxRuntimeError: UNKNOWN",
+        ),
+    ),
+    signature(
+        r"(?P<what>custom call 'xla\.gpu\.(?!all_|reduce_scatter|collective|nccl|ragged)[\w.]{1,60}' failed: [^\n]{0,120})",
+        InternalFault,
+    ),
+    signature(
+        r"(?P<what>Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph[^\n]{0,120})",
+        InternalFault,
+        anchors=(" gpu graph", " CUDA graph"),
+    ),
+    signature(
+        r"(?:XlaRuntimeError|JaxRuntimeError): UNIMPLEMENTED: (?P<what>[^\n]{1,160})",
+        UnsupportedCombination,
+        anchors=("XlaRuntimeError: UNIMPLEMENTED", "JaxRuntimeError: UNIMPLEMENTED"),
+    ),
     # libraries that XLA loads by itself
     signature(r"Unable to load (?P<name>NCCL) library\. Multi-GPU collectives will not work", LibraryMissing),
     signature(r"(?P<what>DNN library initialization failed)", CudaMismatch),

@@ -18,6 +18,7 @@ from keepstep.core.rule import rule
     needs=(CommunicationFailed,),
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
+    explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
     """NCCL met a CUDA error, and the log does not hold CUDA's own words.
@@ -37,7 +38,7 @@ def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Often: that is why it is a guess, and given only when nothing else is found.
     """
-    found = [e for e in seen.all(CommunicationFailed) if "uda" in e.fact.code and not seen.survived(e)]
+    found = [e for e in seen.all(CommunicationFailed) if "uda" in e.fact.code.lower() and not seen.survived(e)]
     if found:
         yield Found(
             title="NCCL met a CUDA error and the log does not hold its reason",

@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, shorten
-from keepstep.rules.exceptions import is_wrapper, short_type, user_frame
+from keepstep.rules.exceptions import at_teardown, is_wrapper, short_type, user_frame
 
 SILENT_S = 30.0
 """Streams end within moments of each other when one failure ends all; this much apart tells who was first."""
@@ -73,7 +73,9 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
         if ended.fact.first and (ended.fact.code or ended.fact.signal):
             return f"{_name(ended.who)} was the first to fail, {_how(ended.fact)}", ended, ended.who
     raised = [
-        e for e in seen.all(ExceptionRaised) if not e.fact.logged and not seen.survived(e) and not is_wrapper(e.fact)
+        e
+        for e in seen.all(ExceptionRaised)
+        if not e.fact.logged and not seen.survived(e) and not is_wrapper(e.fact) and not at_teardown(e.fact)
     ]
     if raised:
         one = raised[0]
@@ -90,7 +92,7 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
     for ended in seen.all(ProcessExited):
         if ended.fact.code or ended.fact.signal:
             return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who
-    others = seen.all(ExceptionRaised)
+    others = [e for e in seen.all(ExceptionRaised) if not at_teardown(e.fact)]
     if others:
         return f"{_name(others[0].who)} raised {short_type(others[0].fact)}", others[0], others[0].who
     return None

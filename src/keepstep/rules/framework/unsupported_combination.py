@@ -3,21 +3,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.finding import Fix, Found, Standing
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
+from keepstep.rules.exceptions import Raised, recognised
+
+_KERAS_3 = re.compile(r"/keras/src/")
+_SPLIT_VALUE = re.compile(
+    r"PerReplica|replica_\d|Invalid reduction dimension \S+ for input with 0 dimensions|merge_call"
+)
+_KERAS_FIXES = (
+    Fix(
+        do="use Keras 2, which runs under every tf.distribute strategy",
+        command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
+    ),
+    Fix(do="or use the loop of tf.distribute directly, with strategy.run and strategy.reduce"),
+)
 
 
 @rule(
     id="FRW001",
     cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION,
-    needs=(UnsupportedCombination,),
+    needs=(UnsupportedCombination, ExceptionRaised),
     standing=Standing.EXCEPTION,
     explains=FALLOUT,
 )
@@ -32,7 +48,8 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
     Two features that each work alone were never made to work together in this release.
 
     ## How we know
-    The framework refuses the combination in so many words, or the message is one that only it gives.
+    The framework refuses the combination in so many words, or the message is one that only it gives; or
+    Keras 3 itself raised an exception that nothing else explains, under a strategy of several workers.
 
     ## What to do
     Use one of the two, another backend or strategy, or the release that supports both. Under
@@ -42,21 +59,32 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
     A per-replica value is also refused when a program's own code uses it outside of `strategy.run`.
     """
     found = lasting(seen, UnsupportedCombination)
-    if not found:
-        return
-    what = found[0].fact.what
-    keras = "per-replica" in what or "Strategy" in what
-    yield Found(
-        title="the framework does not support this combination: " + shorten(what, 90),
-        because="it refused to run the two together",
-        evidence=found[:6],
-        fixes=(
-            Fix(
-                do="use Keras 2, which runs under every tf.distribute strategy",
-                command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
-            ),
-            Fix(do="or use the loop of tf.distribute directly, with strategy.run and strategy.reduce"),
+    if found:
+        what = found[0].fact.what
+        yield Found(
+            title="the framework does not support this combination: " + shorten(what, 90),
+            because="it refused to run the two together",
+            evidence=found[:6],
+            fixes=_KERAS_FIXES
+            if "per-replica" in what or "Strategy" in what
+            else (Fix(do="use one of the two, or a release whose notes say that both work together"),),
         )
-        if keras
-        else (Fix(do="use one of the two, or a release whose notes say that both work together"),),
-    )
+        return
+    raised = [e for e in lasting(seen, ExceptionRaised) if _of_keras_3(seen, e)]
+    if raised:
+        yield Found(
+            title="Keras 3 failed under a tf.distribute strategy of several workers, which it does not support",
+            because="the exception came from inside of Keras 3, and nothing in it is another known failure",
+            evidence=tuple(raised[:6]),
+            confidence=Confidence.SUPPORTED,
+            fixes=_KERAS_FIXES,
+        )
+
+
+def _of_keras_3(seen: EvidenceSet, raised: Raised) -> bool:
+    """Whether Keras 3 raised this on a value that is split over replicas, or in a run of several workers."""
+    inner = raised.fact.frames[-3:]
+    if not inner or not any(f.file and _KERAS_3.search(f.file.replace("\\", "/")) for f in inner):
+        return False
+    several = any(e.fact.role for e in seen.all(WorldSeen))
+    return (several or bool(_SPLIT_VALUE.search(raised.fact.message))) and not recognised(seen, raised)

@@ -18,13 +18,14 @@ from keepstep.core.rule import rule
     needs=(CommunicationFailed,),
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
+    explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
-    """NCCL reported a system error and its own words about it were not kept.
+    """NCCL reported a system or internal error, and its own words about it were not kept.
 
     ## What it looks like
     `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`,
-    `unhandled system error`.
+    `unhandled system error`, `internal error, NCCL version 2.4.8`, `ncclInternalError: Internal check failed`.
 
     ## Why it happens
     Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes
@@ -39,11 +40,16 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Often: that is why it is a guess, and given only when nothing else is found.
     """
-    found = [e for e in seen.all(CommunicationFailed) if "ystem" in e.fact.code and not seen.survived(e)]
+    found = [
+        e
+        for e in seen.all(CommunicationFailed)
+        if ("ystem" in e.fact.code or "nternal" in e.fact.code) and not seen.survived(e)
+    ]
     if found:
+        kind = "a system" if "ystem" in found[0].fact.code else "an internal"
         yield Found(
-            title="NCCL reported a system error and the log does not hold its reason",
-            because="a system call of NCCL failed, which is mostly a connection between hosts",
+            title=f"NCCL reported {kind} error and the log does not hold its reason",
+            because="NCCL failed while it set up or used its connections, which is mostly one between hosts",
             evidence=tuple(found),
             fixes=(
                 Fix(

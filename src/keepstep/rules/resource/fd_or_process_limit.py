@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.resource import LimitReached
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
@@ -16,7 +17,7 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 @rule(
     id="RES006",
     cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT,
-    needs=(LimitReached,),
+    needs=(LimitReached, ExceptionRaised),
     explains=(
         *OF_A_DEAD_RANK,
         Cause.RESOURCE_SHM,
@@ -46,14 +47,15 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
     A leak of descriptors in the program will reach any limit; count them while it runs.
     """
     reached = once_a_line(e for e in seen.all(LimitReached) if not seen.survived(e))
-    if not reached:
+    refused = tuple(e for e in seen.all(ExceptionRaised) if _not_started(e.fact) and not seen.survived(e))
+    if not reached and not refused:
         return
-    limit = reached[0].fact.limit
+    limit = reached[0].fact.limit if reached else "processes or threads"
     files = "file" in limit
     yield Found(
-        title=f"{who(reached)} reached the limit on {limit}",
+        title=f"{who((*reached, *refused))} reached the limit on {limit}",
         because=f"the system refused one more: the limit on {limit} was used up",
-        evidence=reached,
+        evidence=(*reached, *refused),
         fixes=(
             Fix(
                 do="raise the limit in the shell that starts the run",
@@ -71,3 +73,10 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="use fewer loader workers"),
         ),
     )
+
+
+def _not_started(fact: ExceptionRaised) -> bool:
+    """EAGAIN where a process was to be started; sockets and locks give it for other reasons."""
+    if "[Errno 11]" not in fact.message or not fact.type.endswith(("BlockingIOError", "OSError")):
+        return False
+    return any(f.function in ("_launch", "_execute_child", "_fork_exec", "fork_exec", "fork", "spawnv_passfds") for f in fact.frames)

@@ -9,7 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
-from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost, Preempted
 from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.resource import HostAllocationFailed, OomKilled
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
@@ -18,6 +18,8 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
 from keepstep.rules.resource.lookup import ended_by, once_a_line
 
+_LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
+_OTHER_STORIES: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout, ParameterServerLost, MemberRestarted)
 _TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
 
 
@@ -95,9 +97,9 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
 
 def _only_missed(seen: EvidenceSet) -> bool:
     """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal."""
-    if seen.all(CollectiveTimeout) or seen.all(RendezvousTimeout):
+    if any(seen.all(kind) for kind in _OTHER_STORIES):
         return False
-    return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in (PeerLost, RanksMissing, GroupShutDown))
+    return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in _LOSSES)
 
 
 def _wrapper(fact: ProcessExited) -> bool:

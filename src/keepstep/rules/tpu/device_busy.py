@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.platform import TpuBusy
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.rules.exceptions import ranks_told
@@ -46,7 +47,7 @@ def device_busy(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     torch_xla with several processes prints the libtpu line from helper processes and trains on.
     """
-    busy = tuple(e for e in seen.all(TpuBusy) if not seen.survived(e))
+    busy = tuple(e for e in seen.all(TpuBusy) if not seen.survived(e) and not _trained_on(seen, e))
     if not busy:
         return
     pid = next((e.fact.pid for e in busy if e.fact.pid), None)
@@ -62,3 +63,9 @@ def device_busy(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="if none holds them, remove the lock file that was left", command="sudo rm -f /tmp/libtpu_lockfile"),
         ),
     )
+
+
+def _trained_on(seen: EvidenceSet, busy: Evidence[TpuBusy]) -> bool:
+    """Whether nothing failed and its own stream printed a step afterwards: helpers of torch_xla print this too."""
+    line = busy.origin.line or 0
+    return not seen.broken and any((e.origin.line or 0) > line for e in seen.near(busy, StepSeen, after=TO_THE_END))

@@ -58,6 +58,8 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
             standing=standing_of(seen, first, blamed),
             fixes=(
                 Fix(do="look at the native code behind this line; run it alone with the same inputs"),
-                Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
+                Fix(do="find the wrong access", command="valgrind --tool=memcheck python SCRIPT")
+                if first.frames
+                else Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
             ),
         )

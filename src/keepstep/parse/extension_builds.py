@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native extensions that a run builds as it starts, or finds unbuilt: nvcc, gcc, ninja, apex, bitsandbytes."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(r"(?P<what>unsupported GNU version! gcc versions later than \d+ are not supported)", CudaMismatch),
+    signature(
+        r"(?P<what>The current installed version of (?:g\+\+|gcc|c\+\+) \([\d.]+\) is (?:greater|less) than the (?:maximum|minimum) required version[^\n]{0,60})",
+        CudaMismatch,
+        anchors=("The current installed version of",),
+    ),
+    signature(
+        r"(?P<what>The detected CUDA version \([\d.]+\) mismatches the version that was used to compile PyTorch)",
+        CudaMismatch,
+    ),
+    signature(r"(?P<what>CUDA_HOME environment variable is not set)", CudaMismatch),
+    signature(
+        r"(?P<what>Cuda extensions are being compiled with a version of Cuda that does not match[^\n]{0,60})", CudaMismatch
+    ),
+    signature(
+        r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory",
+        LibraryMissing,
+        anchors=("fatal error: ",),
+    ),
+    signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
+    signature(r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing),
+    signature(r"Error building extension '(?P<extension>[\w.\-]+)'", lambda match: CudaMismatch(what=f"the extension {match['extension']!r} could not be built")),
+    signature(r"(?P<what>Error compiling objects for extension)", CudaMismatch),
+    signature(r"(?P<name>apex)\.\w[\w.]* requires (?:cuda|CUDA) extensions", LibraryMissing),
+    signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing, anchors=("lease install apex from",)),
+    signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),
+    signature(r"CUDA SETUP: Required library version not found: (?P<name>lib\S+\.so)", LibraryMissing, fatal=False),
+    signature(
+        r"(?P<what>The installed version of bitsandbytes was compiled without GPU support)", CudaMismatch, fatal=False
+    ),
+)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages that refuse the versions of others that they find: pip's, transformers', OpenMMLab's words."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"(?P<what>[\w.\-]{1,40}[<>=!~]{1,2}[\w.,<>=! ]{1,40} is required for a normal functioning of this module, but found \S+)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>MMCV\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("is used but incompatible",),
+    ),
+    signature(
+        r"(?P<what>MMEngine\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("is used but incompatible",),
+    ),
+    signature(
+        r"(?:ContextualVersionConflict|VersionConflict): \((?P<what>[^\n]{0,120}Requirement\.parse\([^)\n]{0,60}\))",
+        UnsupportedCombination,
+        anchors=("VersionConflict: (",),
+    ),
+    signature(
+        r"Error: (?P<what>Using [^\n]{0,60} requires `?[\w\-\[\]]{1,40}[<>=]{1,2}[\d.]{1,12}`?)",
+        UnsupportedCombination,
+        anchors=("Error: Using ",),
+    ),
+    signature(
+        r"Error: (?P<what>[\w\- ]{1,40} (?:version )?(?:must be|needs to be) (?:at least |>= ?)[\d.]{1,12}[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("must be at least ", "must be >=", "needs to be at least ", "needs to be >="),
+    ),
+)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SLO006: the loader gave up waiting for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.training import Slowness
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT, who
+
+
+@rule(
+    id="SLO006",
+    cause=Cause.SLOW_INPUT_BOUND,
+    needs=(Slowness,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(*FALLOUT, Cause.UNKNOWN_NOT_ESTABLISHED),
+)
+def loader_timed_out(seen: EvidenceSet) -> Iterator[Found]:
+    """The loader gave up: no worker had delivered a batch within the time that was set.
+
+    ## What it looks like
+    `RuntimeError: DataLoader timed out after 300 seconds`, Gluon's `Worker timed out after 120 seconds`.
+
+    ## Why it happens
+    Reading or decoding takes longer than the limit (slow storage, a huge sample, too few workers), or the workers
+    hang: a lock that was held over fork, or shared memory that is full.
+
+    ## How we know
+    The loader says how long it waited. Which of the two it was is not in its words.
+
+    ## What to do
+    Time one sample without workers; then add workers, cache the data, or raise the limit.
+
+    ## When this is wrong
+    Workers that dead-lock never deliver, however long one waits.
+    """
+    late = tuple(e for e in seen.all(Slowness) if e.fact.what == "loader" and not seen.survived(e))
+    if not late:
+        return
+    waited = next((e.fact.detail for e in late if e.fact.detail), None)
+    yield Found(
+        title=f"the loader of {who(late)} got no batch{f' within {waited}' if waited else ' in time'}",
+        because="no loader worker delivered a batch within the time that was set",
+        evidence=late,
+        fixes=(
+            Fix(do="time one sample in the main process", command="DataLoader(..., num_workers=0)"),
+            Fix(
+                do="start workers without fork, so that they inherit no locks",
+                command="DataLoader(..., multiprocessing_context='spawn')",
+            ),
+            Fix(do="see whether shared memory is full", command="df -h /dev/shm"),
+        ),
+    )

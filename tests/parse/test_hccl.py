@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ascend's collectives."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.resource import Contention
+from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.parse import hccl
+
+
+@pytest.mark.parametrize(
+    "text, kind, fields",
+    [
+        ("EI0002: The wait execution of the Notify register times out.", CollectiveTimeout, {"op": "HCCL"}),
+        ("EI0006: Getting socket times out. Reason: Remote Rank did not send the data", ConnectFailed, {"why": Why.TIMED_OUT}),
+        ("EJ0001: Failed to initialize the HCCP process. Reason: Maybe the last training process is running.", Contention, {}),
+    ],
+)
+def test_the_words_give_the_fact(text, kind, fields, read, holds):
+    assert holds(read(hccl, text), kind, **fields)
+
+
+def test_an_ordinary_line_gives_nothing(read):
+    assert read(hccl, "[INFO] HCCL communicator of 8 ranks is ready") == []
