@@ -103,6 +103,14 @@ PROGRESS = (
     _row(r"Epoch:? \[\d+\]\s*\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
     _row(r"Train(?:ing)? Epoch:? \d+ \[(?P<step>\d+)/(?P<of>\d+)"),
     _row(r"\bIter(?:ation)? ?\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
+    # mmengine: Epoch(train)  [1][ 50/1000]; Iter(train) [ 50/80000]
+    _row(r"(?:Epoch\(train\)\s+\[\d+\]|Iter\(train\)\s+)\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
+    # timm: Train: 0 [  50/1251 (  4%)]
+    _row(r"Train: \d+ \[\s*(?P<step>\d+)/(?P<of>\d+) "),
+    # clu's writer (flax, t5x, scenic): logging_writer.py:48] [100] loss=1.2, steps_per_sec=3.1
+    _row(r"logging_writer\.py:\d+\] \[(?P<step>\d+)\] \w"),
+    # t5x: trainer.py:517] Training: step 57
+    _row(r"\] Training: step (?P<step>\d+)"),
     # Hugging Face: {'loss': 2.3, 'learning_rate': ..., 'epoch': 0.1}
     _row(rf"\{{'loss': '?(?P<loss>nan|{_NUMBER})'?, "),
     # fairseq: epoch 001:    100 / 5004 loss=...
