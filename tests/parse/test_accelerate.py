@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
 from keepstep.parse import accelerate as table
 
 
@@ -35,3 +36,32 @@ def test_shapes_that_differ_between_ranks_are_read():
 @pytest.mark.parametrize("text", ["Mixed precision type: no", "Device: cuda:0"])
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+FURTHER = [
+    (
+        "RuntimeError: CUDA has been initialized before the `notebook_launcher` could create a forked subprocess.",
+        ForkOrThread,
+        {},
+    ),
+    (
+        "RuntimeError: You can't use batches of different size with `dispatch_batches=True` or when using an `IterableDataset`.",
+        ShapeMismatch,
+        {},
+    ),
+    (
+        "ValueError: The node_rank must be less than the number of nodes.",
+        WorldSizeConflict,
+        {},
+    ),
+    (
+        "ValueError: Tried to launch on distributed with multinode, but `MASTER_ADDR` env was not set, ",
+        RankVariableMissing,
+        {"name": "MASTER_ADDR"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

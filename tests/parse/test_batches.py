@@ -6,6 +6,7 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch
 from keepstep.parse import batches
+from keepstep.parse import batches as table
 from keepstep.parse.signature import Signature
 
 
@@ -58,3 +59,17 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+FURTHER = [
+    (
+        "RuntimeError: each element in list of batch should be of equal size",
+        ShapeMismatch,
+        {"op": "collation"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

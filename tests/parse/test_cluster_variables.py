@@ -6,6 +6,7 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.parse import cluster_variables
+from keepstep.parse import cluster_variables as table
 from keepstep.parse.signature import Signature
 
 
@@ -43,3 +44,22 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+FURTHER = [
+    (
+        "RuntimeError: Could not find 'RANK' in the torch environment, visit https://www.colossalai.org/",
+        RankVariableMissing,
+        {"name": "RANK"},
+    ),
+    (
+        "RuntimeError: MASTER_ADDR expected, but not set",
+        RankVariableMissing,
+        {"name": "MASTER_ADDR"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

@@ -5,7 +5,9 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import CorruptData
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse import data_files
+from keepstep.parse import data_files as table
 from keepstep.parse.signature import Signature
 
 
@@ -42,3 +44,49 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+FURTHER = [
+    (
+        "FileNotFoundError: [Errno 2] Failed to open local file '/c/json/default-99ab/cache-3f2a9917cc.arrow'. Detail: [errno 2]",
+        SharedStateRace,
+        {},
+    ),
+    (
+        "FileExistsError: [Errno 17] File exists: '/000000_locals'",
+        SharedStateRace,
+        {"path": "000000_locals"},
+    ),
+    (
+        "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily unavailable')",
+        SharedStateRace,
+        {},
+    ),
+    (
+        "OSError: Unable to create file (unable to open file: name = '/d/00040.h5', errno = 17, error message = 'File exists', flags = 15)",
+        SharedStateRace,
+        {"path": "/d/00040.h5"},
+    ),
+    (
+        "cv2.error: OpenCV(4.5.1) color.cpp:182: error: (-215:Assertion failed) !_src.empty() in function 'cvtColor'",
+        CorruptData,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+FURTHER_NEAR = [
+    "WARNING | loader | failed to decode sample 18 (UnidentifiedImageError)",
+    "OSError: image file is truncated (5 bytes not processed), skipping 12.jpg",
+    "handling webdataset error (OSError('image file is truncated (12 bytes not processed)'))",
+]
+
+
+@pytest.mark.parametrize("text", FURTHER_NEAR)
+def test_a_further_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import LoaderWorkerDied
+from keepstep.core.facts.training import Slowness
 from keepstep.parse import dataloader as table
 
 WORDINGS = [
@@ -45,3 +46,27 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "SystemError: (Fatal) DataLoader process (pid 1104) exited is killed by signal: Killed. (at /paddle/data_loader.cc:181)",
+        LoaderWorkerDied,
+        {"pid": 1104, "signal": "Killed"},
+    ),
+    (
+        "RuntimeError: Pin memory thread exited unexpectedly",
+        LoaderWorkerDied,
+        {},
+    ),
+    (
+        "RuntimeError: DataLoader timed out after 300 seconds",
+        Slowness,
+        {"what": "loader", "detail": "300 seconds"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

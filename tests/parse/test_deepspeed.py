@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import NonFinite
 from keepstep.parse import deepspeed as table
@@ -51,3 +52,42 @@ def test_another_cuda_is_read():
 
 def test_an_exit_of_zero_says_nothing():
     assert facts("exits with return code = 0") == []
+
+
+FURTHER = [
+    (
+        "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 2 * 18 * 7",
+        BatchNotDivisible,
+        {"batch": "256", "parts": "7"},
+    ),
+    (
+        "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 32 != 4 * 1 * 4",
+        WorldSizeConflict,
+        {"expected": "32", "seen": "4 * 1 * 4"},
+    ),
+    (
+        "train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size2 != 1 * 1 * 1",
+        WorldSizeConflict,
+        {"expected": "2"},
+    ),
+    (
+        "RuntimeError: launcher 'pdsh' not installed.",
+        LibraryMissing,
+        {"name": "pdsh"},
+    ),
+    (
+        "RuntimeError: CUDA version mismatch! DeepSpeed ops were compiled and installed with a different version than what is being used at runtime.",
+        CudaMismatch,
+        {},
+    ),
+    (
+        "AssertionError: MoE not supported with Stage 3",
+        UnsupportedCombination,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

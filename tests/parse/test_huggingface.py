@@ -54,3 +54,27 @@ def test_saving_is_a_phase():
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+FURTHER = [
+    (
+        "LocalEntryNotFoundError: Connection error, and we cannot find the requested files in the disk cache. Please try again",
+        ConnectFailed,
+        {},
+    ),
+    (
+        "ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /api",
+        ConnectFailed,
+        {"peer": "huggingface.co"},
+    ),
+    (
+        "urllib.error.URLError: <urlopen error [Errno 110] Connection timed out>",
+        ConnectFailed,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

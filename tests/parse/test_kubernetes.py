@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import NotScheduled
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
@@ -34,3 +36,32 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "Warning  Evicted  109s  kubelet  Pod ephemeral local storage usage exceeds the total limit of containers 5Gi.",
+        DiskFull,
+        {},
+    ),
+    (
+        "0/8 nodes are available: 8 Insufficient nvidia.com/gpu.",
+        NotScheduled,
+        {"never": False},
+    ),
+    (
+        'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
+        CudaMismatch,
+        {},
+    ),
+    (
+        "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=11.7",
+        CudaMismatch,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

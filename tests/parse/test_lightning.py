@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
 from keepstep.parse import lightning as table
 
@@ -48,3 +50,47 @@ def test_the_end_of_training_is_a_phase():
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+FURTHER = [
+    (
+        "MisconfigurationException: You requested GPUs: [0, 1]\n     But your machine only has: [0]",
+        WorldSizeConflict,
+        {"expected": "[0, 1]", "seen": "[0]"},
+    ),
+    (
+        "But your machine only has: [0]",
+        WorldSizeConflict,
+        {"seen": "[0]"},
+    ),
+    (
+        "RuntimeError: You set `--ntasks=2` in your SLURM bash script, but this variable is not supported. HINT: Use `--ntasks-per-node=2` instead.",
+        WorldSizeConflict,
+        {"seen": "2"},
+    ),
+    (
+        "AssertionError: random port can only be called from single node training",
+        RankVariableMissing,
+        {"name": "MASTER_PORT"},
+    ),
+    (
+        "KeyError: Cannot determine world size. Environment variable `JSM_NAMESPACE_SIZE` not found.",
+        RankVariableMissing,
+        {"name": "JSM_NAMESPACE_SIZE"},
+    ),
+    (
+        "MisconfigurationException: No supported gpu backend found!",
+        CudaMismatch,
+        {},
+    ),
+    (
+        "RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually",
+        ForkOrThread,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

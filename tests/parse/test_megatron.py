@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, NonFinite
 from keepstep.parse import megatron as table
 
@@ -48,3 +49,17 @@ def test_arguments_other_than_the_checkpoints_are_read():
 
 def test_an_iteration_says_nothing():
     assert facts(" iteration      100/     500 | consumed samples: 800 | number of nan iterations:   0 |") == []
+
+
+FURTHER = [
+    (
+        "FileNotFoundError: [Errno 2] No such file or directory: '/work/index-cache/43d5_doc_idx.npy'",
+        SharedStateRace,
+        {"path": "/work/index-cache/43d5_doc_idx.npy"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.resource import HostAllocationFailed, OomKilled, SharedMemoryExhausted
+from keepstep.core.facts.resource import HostAllocationFailed, SharedMemoryExhausted
 from keepstep.parse import memory as table
 
 WORDINGS = [
@@ -22,11 +22,6 @@ WORDINGS = [
         {"requested": "12345 bytes"},
     ),
     ("OSError: [Errno 12] Cannot allocate memory", HostAllocationFailed, {}),
-    (
-        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
-        OomKilled,
-        {"by": "Ray"},
-    ),
     (
         "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
         SharedMemoryExhausted,
@@ -70,3 +65,17 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "RuntimeError: unable to mmap 9976576032 bytes from file </mnt/models/pytorch_model-00006.bin>: Cannot allocate memory (12)",
+        HostAllocationFailed,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing, VersionConflict
+from keepstep.core.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
 from keepstep.parse import python_imports as table
 
 WORDINGS = [
@@ -47,4 +47,43 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     ],
 )
 def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible with libgomp.so.1 library.",
+        SymbolMissing,
+        {"library": "libgomp.so.1"},
+    ),
+    (
+        "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
+        SymbolMissing,
+        {},
+    ),
+    (
+        "RuntimeError: operator torchvision::nms does not exist",
+        SymbolMissing,
+        {"library": "torchvision"},
+    ),
+    (
+        "ModuleNotFoundError: No module named 'amp_C'",
+        LibraryMissing,
+        {"name": "amp_C"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+FURTHER_NEAR = [
+    "ModuleNotFoundError: No module named 'my_project'",
+]
+
+
+@pytest.mark.parametrize("text", FURTHER_NEAR)
+def test_a_further_near_miss_says_nothing(text, read):
     assert read(table, text) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.process import ProcessExited
@@ -57,3 +58,47 @@ def test_guesses_of_ray_are_not_observations():
 )
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+FURTHER = [
+    (
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+        ProcessExited,
+        {"signal": "SIGKILL"},
+    ),
+    (
+        "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code None. The worker may have exceeded K8s pod memory limits.",
+        ProcessExited,
+        {"signal": "SIGKILL"},
+    ),
+    (
+        "(autoscaler +1m10s) Error: No available node types can fulfill resource request {'CPU': 60.0, 'GPU': 6.0}.",
+        NotScheduled,
+        {"asked": "{'CPU': 60.0, 'GPU': 6.0}"},
+    ),
+    (
+        "TimeoutError: Placement group creation timed out. Make sure your cluster either has enough resources. resources requested by the placement group: [{'CPU': 2.0}]",
+        NotScheduled,
+        {"never": True},
+    ),
+    (
+        "The worker group startup timed out after 30.0 seconds waiting for 8 workers.",
+        NotScheduled,
+        {"never": False},
+    ),
+    (
+        "ValueError: placement group bundle index 6 is invalid. Valid placement group indexes: 0-4",
+        WorldSizeConflict,
+        {"expected": "6"},
+    ),
+    (
+        "Warning: The following resource request cannot be scheduled right now: {'GPU': 1.0}.",
+        NotScheduled,
+        {"never": False},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
@@ -67,4 +68,48 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     ],
 )
 def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "slurmstepd-gpu03: error: StepId=8.0 exceeded memory limit (33554432 > 31457280), being killed",
+        OomKilled,
+        {"limit": "33554432 > 31457280"},
+    ),
+    (
+        "slurmstepd: error: Exceeded job memory limit",
+        OomKilled,
+        {"by": "Slurm"},
+    ),
+    (
+        "slurmstepd-n1: error: Detected 1 oom_kill event in StepId=11.0.",
+        OomKilled,
+        {},
+    ),
+    (
+        "srun: error: Unable to create step for job 481233: More processors requested than permitted",
+        NotScheduled,
+        {"by": "Slurm", "never": True},
+    ),
+    (
+        "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=8 != SLURM_TRES_PER_TASK=cpu:16",
+        ClusterSpecInvalid,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+FURTHER_NEAR = [
+    "slurmstepd: error: Exceeded step memory limit at some point.",
+]
+
+
+@pytest.mark.parametrize("text", FURTHER_NEAR)
+def test_a_further_near_miss_says_nothing(text, read):
     assert read(table, text) == []

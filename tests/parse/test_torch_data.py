@@ -6,6 +6,7 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import EmptyBatch, LabelOutOfRange, UnevenShards
 from keepstep.parse import torch_data
+from keepstep.parse import torch_data as table
 from keepstep.parse.signature import Signature
 
 
@@ -43,3 +44,27 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+FURTHER = [
+    (
+        "    pipeline = self._get_pipeline_from_tar(tar_paths[0], tar_iterators[0])",
+        UnevenShards,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+FURTHER_NEAR = [
+    "world size 8 is not divisible by 3",
+]
+
+
+@pytest.mark.parametrize("text", FURTHER_NEAR)
+def test_a_further_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

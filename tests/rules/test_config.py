@@ -3,14 +3,23 @@ from __future__ import annotations
 
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.network import AddressMap, PeerAwaited
-from keepstep.core.finding import Found
+from keepstep.core.facts.config import (
+    AddressIsLocal,
+    DeviceShared,
+    NotScheduled,
+    RankVariableMissing,
+    WorldSeen,
+    WorldSizeConflict,
+)
+from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, Why
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
 from keepstep.rules.config.cluster_spec import cluster_spec
 from keepstep.rules.config.localhost_address import localhost_address
 from keepstep.rules.config.missing_rank_env import missing_rank_env
+from keepstep.rules.config.never_scheduled import never_scheduled
 from keepstep.rules.config.trains_alone import trains_alone
 from keepstep.rules.config.world_size_mismatch import world_size_mismatch
 
@@ -80,3 +89,31 @@ def test_several_worlds_of_one_are_told_and_one_is_not() -> None:
     assert len(asked(trains_alone, (0, WorldSeen(size=1)), (1, WorldSeen(size=1)))) == 1
     assert asked(trains_alone, (0, WorldSeen(size=1))) == []
     assert asked(trains_alone, (0, WorldSeen(size=2)), (1, WorldSeen(size=1))) == []
+
+
+def test_a_request_that_no_node_can_meet_is_a_conflict_of_sizes():
+    found = asked(never_scheduled, (None, NotScheduled(by="Ray", asked="{'GPU': 6.0}")))
+    assert "{'GPU': 6.0}" in found[0].title
+
+
+def test_a_request_that_waits_is_no_conflict_of_sizes():
+    assert asked(never_scheduled, (None, NotScheduled(by="Ray", never=False))) == []
+
+
+def test_a_run_that_trained_got_what_it_asked_for():
+    assert asked(never_scheduled, (None, NotScheduled(by="Ray")), (0, StepSeen(step=1))) == []
+
+
+def test_a_fallback_to_the_loopback_alone_is_no_finding():
+    assert asked(localhost_address, (0, AddressIsLocal(certain=False))) == []
+
+
+def test_a_fallback_to_the_loopback_of_ranks_on_one_host_is_no_finding():
+    dialled = ConnectFailed(why=Why.REFUSED, peer="127.0.0.1:29500")
+    assert asked(localhost_address, (0, AddressIsLocal(certain=False)), (1, dialled)) == []
+
+
+def test_a_fallback_to_the_loopback_is_a_hypothesis_where_another_host_was_missed():
+    missed = ConnectFailed(why=Why.TIMED_OUT, peer="10.0.0.7:29500")
+    found = asked(localhost_address, (0, AddressIsLocal(certain=False)), (1, missed))
+    assert found[0].confidence is Confidence.HYPOTHESIS

@@ -86,3 +86,49 @@ def test_a_full_disk_is_told_with_its_path(tmp_path):
 def test_a_device_held_by_another_process_is_contention(tmp_path):
     text = "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable\n"
     assert root(tmp_path, log=text) == "resource.contention"
+
+
+def test_several_ranks_that_were_killed_are_told_in_the_plural(tmp_path):
+    text = "process 0 terminated with signal SIGKILL\nprocess 1 terminated with signal SIGKILL\n"
+    assert findings(tmp_path, run=text)[0].title.startswith("ranks 0 and 1 were ended by SIGKILL")
+
+
+def test_a_killed_rank_explains_those_that_merely_lost_it(tmp_path):
+    died = (
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: "
+        "Worker unexpectedly exits with a connection error code 2. End of file.\n"
+    )
+    assert root(tmp_path, run="ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n" + died) == (
+        "resource.host_oom_killed"
+    )
+
+
+def test_a_loader_worker_that_vanished_beside_other_devices_hints_at_host_memory(tmp_path):
+    text = "Exception in device=TPU:6: DataLoader worker (pid(s) 1288) exited unexpectedly\n"
+    assert root(tmp_path, run=text) == "resource.host_oom_killed"
+
+
+def test_a_loader_worker_that_vanished_from_a_single_process_is_told_as_that(tmp_path):
+    text = RESET.replace("[gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:1: Connection reset by peer", "{}")
+    assert root(tmp_path, run=text.format("DataLoader worker (pid(s) 1288) exited unexpectedly")) == (
+        "data.loader_worker_killed"
+    )
+
+
+def test_workers_that_were_never_placed_are_a_matter_of_contention(tmp_path):
+    line = "Warning  FailedScheduling  default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu.\n"
+    assert root(tmp_path, run=line * 2) == "resource.contention"
+
+
+def test_workers_that_were_placed_in_the_end_are_no_finding(tmp_path):
+    line = "Warning  FailedScheduling  default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu.\n"
+    assert root(tmp_path, run=line * 2 + STEPS) is None
+
+
+def test_a_process_that_could_not_be_forked_met_a_limit(tmp_path):
+    text = (
+        'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in <module>\n    loader = iter(data)\n'
+        '  File "/usr/lib/python3.8/multiprocessing/popen_fork.py", line 70, in _launch\n    self.pid = os.fork()\n'
+        "BlockingIOError: [Errno 11] Resource temporarily unavailable\n"
+    )
+    assert root(tmp_path, run=text) == "resource.fd_or_process_limit"

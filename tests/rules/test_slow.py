@@ -67,3 +67,13 @@ def test_a_benchmark_that_collapses_over_more_devices_is_network_bound(tmp_path,
 def test_a_count_of_compilations_that_explodes_is_told(tmp_path):
     text = "".join(f"Metric: CompileTime\n  TotalSamples: {n}\n  Accumulator: 08s\n" for n in (4, 500))
     assert causes(tmp_path, rank0=text) == ["slow.recompilation"]
+
+
+def test_a_loader_that_gave_up_waiting_is_the_cause_of_the_end(tmp_path):
+    text = (
+        'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in <module>\n    for batch in loader:\n'
+        "RuntimeError: DataLoader timed out after 300 seconds\n"
+    )
+    found = findings(tmp_path, run=STEPS + text)
+    assert found[0].cause.value == "slow.input_bound"
+    assert "300 seconds" in found[0].title

@@ -12,6 +12,12 @@ def _saying(phase: Phase, *patterns: str, anchors: tuple[str, ...] = ()) -> tupl
 
 
 SIGNATURES = (
+    signature(
+        r"\b[Ss]aved (?:the )?(?:new )?(?:best|final|latest|last) (?:model|checkpoint|weights|state)",
+        PhaseSeen,
+        phase=Phase.SAVING,
+        anchors=("aved best ", "aved final ", "aved latest ", "aved last ", "aved new best ", "aved the best ", "aved the final "),
+    ),
     *_saying(
         Phase.SAVING,
         r"[Ss]aving (?:the )?(?:final |latest |best |last |full |new |model )?(?:checkpoint|ckpt)s?\b",

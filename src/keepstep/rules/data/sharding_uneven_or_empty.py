@@ -73,7 +73,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         return
     left = _left(seen, waiting)
     if left:
-        ranks = tuple(sorted({n for e in left if (n := e.who) is not None}))
+        ranks = tuple(sorted({n for e in left if (n := e.who) is not None})) or _saver(seen, left)
         yield Found(
             title=f"{say_ranks(ranks) if ranks else 'one rank'} ran out of data or finished while others still trained",
             because="it left the group in good order, and the next collective of the others found it gone",
@@ -113,6 +113,12 @@ def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evide
     if ended or stuck or not refused:
         return ()
     return tuple(e for e in done if any(_after(w, e) for w in waiting))
+
+
+def _saver(seen: EvidenceSet, left: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:
+    """Rank 0, where the one that finished had just saved a checkpoint: by Horovod's convention no other rank saves."""
+    saves = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.SAVING]
+    return (0,) if any(_after(end, save) and seen.near(end, PhaseSeen, before=3) for end in left for save in saves) else ()
 
 
 def _after(later: Evidence[Fact], earlier: Evidence[Fact]) -> bool:

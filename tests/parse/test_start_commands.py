@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who a process is, by the command that started it."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.config import WorldSeen
+from keepstep.parse import start_commands as table
+
+WORDINGS = [
+    (
+        "python train.py --job_name=worker --task_index=1",
+        WorldSeen,
+        {"index": 1, "role": "worker"},
+    ),
+    (
+        "python run.py --process_id=3 --num_processes=4",
+        WorldSeen,
+        {"index": 3, "size": 4},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+NEAR = [
+    "torchrun --nproc_per_node=8 --node_rank=1 train.py",
+]
+
+
+@pytest.mark.parametrize("text", NEAR)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []
