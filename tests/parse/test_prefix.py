@@ -16,6 +16,9 @@ from keepstep.parse.prefix import Prefixes, heading, identify
         ("[3]<stderr>:boom", 3, "boom"),
         ("20%|#9    | 412/2040 [4:02<15:57, 35.27s/it][rank3]:[E901 08:12:24] boom", 3, "[E901 08:12:24] boom"),
         ("[pod/bert-worker-2/pytorch] boom", 2, "boom"),
+        ("master-replica-0 ERROR boom", 0, "boom"),
+        ("worker-replica-3 boom", 3, "boom"),
+        ("Worker 2: boom", 2, "boom"),
         ("(RayTrainWorker pid=4711, ip=10.0.0.2) boom", None, "boom"),
     ],
 )

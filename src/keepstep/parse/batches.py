@@ -133,6 +133,9 @@ SIGNATURES = (
     signature(
         r"Unable to create tensor, you should probably activate truncation and/or padding", ShapeMismatch, op="collation"
     ),
+    signature(
+        r"ArrowInvalid: Column \d+ named \S+ expected length (?P<left>\d+) but got length (?P<right>\d+)", ShapeMismatch, op="table"
+    ),
     # Shapes: TensorFlow
     signature(r"Incompatible shapes: (?P<left>\[[^\]]*\]) vs\.? (?P<right>\[[^\]]*\])", ShapeMismatch),
     signature(

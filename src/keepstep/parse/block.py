@@ -24,8 +24,10 @@ class Block:
 
     begin: Signature
     read: Read
+    inside_others: bool = True
+    """Whether it may begin within a traceback that was read already."""
 
 
-def block(pattern: str, read: Read, /, *, anchors: Iterable[str] = ()) -> Block:
+def block(pattern: str, read: Read, /, *, anchors: Iterable[str] = (), inside_others: bool = True) -> Block:
     """A row of a ``BLOCKS`` table."""
-    return Block(signature(pattern, lambda match: None, anchors=anchors), read)
+    return Block(signature(pattern, lambda match: None, anchors=anchors), read, inside_others)

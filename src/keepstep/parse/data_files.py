@@ -98,7 +98,7 @@ _TABLE = (
     signature(
         r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad "
         r"checksum|"
-        r"truncated header|not a (?:gzip|bzip2|lzma) file)",
+        r"truncated header|not a (?:gzip|bzip2|lzma) file|file could not be opened)",
         _corrupt,
     ),
     signature(r"(?P<what>Error -[35] while decompressing data)", _corrupt),
@@ -152,6 +152,7 @@ _TABLE = (
         CorruptData,
         anchors=("OSError: Invalid: ", "OSError: Corrupt"),
     ),
+    signature(r"(?P<what>NonMatching(?:SplitsSizes|Checksum)Error)", CorruptData),
     signature(r"ParserError: (?P<what>Error tokenizing data[^\n]{0,100})", CorruptData),
     signature(
         r"DatasetGenerationError[^\n]{0,40}?(?P<what>An error occurred while generating the dataset)",

@@ -24,6 +24,11 @@ SIGNATURES = (
         LoaderWorkerDied,
         anchors=("exited unexpectedly with ",),
     ),
+    signature(
+        r"(?:One or more|Some) background workers are no longer alive",
+        LoaderWorkerDied,
+        anchors=("background workers are no longer alive",),
+    ),
     signature(r"Pin memory thread exited unexpectedly", LoaderWorkerDied),
     signature(r"RuntimeError: DataLoader timed out after (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),
     signature(r"Worker timed out after (?P<detail>\d+ seconds)\. This might be caused by", Slowness, what="loader"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes and Docker: kubectl describe/get, events, operators' conditions, exit codes of containers."""
+"""Kubernetes, Docker and SageMaker: kubectl describe/get, events, operators' conditions, exit codes of containers."""
 
 from __future__ import annotations
 
@@ -145,5 +145,9 @@ SIGNATURES = (
         reporter="Kubernetes",
         anchors=("Exit Code: ",),
     ),
+    signature(
+        r"AlgorithmError: [^\n]{0,60}?[Ee]xit [Cc]ode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="container"
+    ),
+    signature(r"command terminated with exit code (?P<code>1[23]\d)\b", ProcessExited, reporter="container"),
     signature(r"exitCode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="Kubernetes"),
 )

@@ -20,7 +20,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
-from keepstep.parse.prefix import NOBODY, Prefixes, Writer, heading, spawned
+from keepstep.parse.prefix import NOBODY, Prefixes, Writer, heading, spawned, tells_of_spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.wrapping import Unwrapped
 
@@ -31,7 +31,7 @@ LONGEST_LINE = 64 << 10
 LARGE = 32 << 20
 MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
-MOST_PER_ANCHOR = 5_000
+MOST_PER_ANCHOR = 3_000
 """Lines with one anchor that are read in a log; then only its last part is looked at again."""
 WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
@@ -91,6 +91,7 @@ class LogScan:
         self._consumed: dict[str, int] = {}
         self._headings: list[tuple[int, Writer]] = []
         self._unwrapped: Unwrapped | None = None
+        self._spawns = False
         self.lines = 0
         self.bytes = 0
 
@@ -154,6 +155,7 @@ class LogScan:
             return
         first = before or here
         buffer = b"".join(piece.data for piece in (before, here, ahead) if piece is not None)
+        self._spawns = tells_of_spawned(buffer)
         shift = here.begin - first.begin
         counted_to, number = 0, first.line
         for anchor, end in wanted:
@@ -175,7 +177,10 @@ class LogScan:
         upto = len(clean(buffer[start:hit])) if hit is not None and hit > start else None
         writer, text = self._prefixes.split(text, upto)
         if writer is NOBODY:
-            writer = self._heading_at(start) if self._headings else spawned(buffer, start) or NOBODY
+            if self._headings:
+                writer = self._heading_at(start)
+            elif self._spawns:
+                writer = spawned(buffer, start) or NOBODY
         return writer, text
 
     def _heading_at(self, offset: int) -> Writer:
@@ -202,9 +207,10 @@ class LogScan:
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
             yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
-        if base + start < self._consumed.get(writer.key, -1):
-            return
+        consumed = base + start < self._consumed.get(writer.key, -1)
         for order, one in enumerate(self._know.blocks[anchor]):
+            if consumed and not one.inside_others:
+                continue
             key = (anchor << 16 | 0x8000 | order, writer.key)
             match = one.begin.pattern.search(text)
             if match is None or self._seen[key] >= MOST_PER_STREAM:

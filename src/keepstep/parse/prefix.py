@@ -41,6 +41,8 @@ _STRONG = (
 
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
 _SPOKEN = re.compile(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
+# Google's ML Engine and Vertex: "master-replica-0 ERROR text"
+_CLOUD = re.compile(r"^(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
 # DeepSpeed and others put it into the line: it tells who speaks and stays part of the text
 _INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]")
 
@@ -64,7 +66,8 @@ _NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=
 # container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
-_MARKS = ("[rank", "[default", "[trainer", "[worker", "[node", "[agent", ">: ", ">:", "pid=", "[pod/")
+_MARK = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/)|[\d\]]<std|\bpid=")
+"""Something like this is in every strong prefix."""
 
 WEAK_SHARE = 0.6
 
@@ -109,7 +112,8 @@ class Prefixes:
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
         best: re.Match[str] | None = None
-        if any(mark in line for mark in _MARKS):
+        marked = _MARK.search(line) is not None
+        if marked:
             for pattern in _STRONG:
                 for match in pattern.finditer(line):
                     if match.start() <= limit and (best is None or match.start() >= best.start()):
@@ -117,12 +121,12 @@ class Prefixes:
         if best is None and self._weak is not None:
             best = self._weak.match(line)
         if best is None:
-            best = _SPOKEN.match(line)
+            best = _SPOKEN.match(line) or _CLOUD.match(line)
         if best is None:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line else None
             return (Writer(rank=int(inside["rank"])) if inside else NOBODY), line
         end = best.end()
-        following = _next_strong(line, end) if any(mark in line for mark in _MARKS) else None
+        following = _next_strong(line, end) if marked else None
         return _writer(best), line[end:following]
 
 
@@ -137,7 +141,7 @@ def _writer(match: re.Match[str]) -> Writer:
     name = (groups.get("name") or "").strip() or None
     node = groups.get("node")
     pid = groups.get("pid")
-    by_name = identify(re.sub(r"[ #]+", "", name)) if name else NOBODY
+    by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     index = int(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role, node=node, name=name)
@@ -193,12 +197,18 @@ _SPAWNED = (
     re.compile(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
 )
 SPAWNED_REACH = 32 << 10
+_SPAWN_WORDS = (b"-- Process ", b"Exception in device=")
+
+
+def tells_of_spawned(buffer: bytes) -> bool:
+    """Whether any parent prints the exception of a child in a text: asked once, before each line is asked."""
+    return any(word in buffer for word in _SPAWN_WORDS)
 
 
 def spawned(buffer: bytes, place: int) -> Writer | None:
     """The process whose exception a parent prints at a place, from the words above it."""
     low = max(0, place - SPAWNED_REACH)
-    for literal, pattern in zip((b"-- Process ", b"Exception in device="), _SPAWNED, strict=True):
+    for literal, pattern in zip(_SPAWN_WORDS, _SPAWNED, strict=True):
         start = buffer.rfind(literal, low, place + 64)
         match = pattern.match(buffer, start) if start >= 0 else None
         if match:

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
+    signature(
+        r"(?P<what>An attempt has been made to start a new process before the current process has finished its bootstrapping)",
+        ForkOrThread,
+    ),
     signature(
         r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",
         ProcessExited,

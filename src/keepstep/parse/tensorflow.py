@@ -243,7 +243,7 @@ SIGNATURES = (
     ),
     # File systems and stores
     signature(
-        r"File system scheme '(?P<scheme>\w+)' not implemented",
+        r"File system scheme '?(?P<scheme>\w+)'? not implemented",
         lambda m: UnsupportedCombination(what=f"this build of TensorFlow and the file system {m['scheme']}://"),
     ),
     signature(

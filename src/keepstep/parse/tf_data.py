@@ -25,6 +25,8 @@ def _ended(match: re.Match[str]) -> Fact:
     text = match.string
     if re.search(r"Aborting Ring|OP_REQUIRES failed at collective_ops|Collective ops is aborted", text):
         return EndOfData(what="collective aborted")
+    if re.match(r"\s*\(\d+\) OUT_OF_RANGE: ", text):
+        return EndOfData(what="exception")
     if "OutOfRangeError" in text and not re.match(r"\s*(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE] ", text):
         return EndOfData(what="exception")
     return EndOfData(what="logged")

@@ -93,10 +93,16 @@ def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 BLOCKS = (
-    block(r"Traceback \(most recent call last\)", _read, anchors=("Traceback (most recent call last)",)),
+    block(
+        r"Traceback \(most recent call last\)",
+        _read,
+        anchors=("Traceback (most recent call last)",),
+        inside_others=False,
+    ),
     block(
         _LONE,
         _read_lone,
         anchors=("Error", "Exception", "Interrupt", "SystemExit", "StopIteration", "Timeout", "Failure", "Exceeded"),
+        inside_others=False,
     ),
 )

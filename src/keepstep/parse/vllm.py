@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM beside or inside of a trainer: devices that are too few or already full."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(r"No available memory for the cache blocks", DeviceMemoryExhausted),
+    signature(
+        r"Free memory on device (?:\S+ )?\((?P<capacity>[\d.]+/[\d.]+ GiB)\) on startup is less than desired GPU memory utilization",
+        DeviceMemoryExhausted,
+    ),
+    signature(
+        r"larger than the maximum number of tokens that can be stored in KV cache \((?P<capacity>\d+)\)", DeviceMemoryExhausted
+    ),
+    signature(
+        r"[Pp]lease set tensor_parallel_size \((?P<expected>\d+)\) to less than max local gpu count \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="tensor parallel size",
+        anchors=("to less than max local gpu count",),
+    ),
+    signature(
+        r"(?:Tensor parallel size|World size) \((?P<expected>\d+)\) (?:cannot be|is) larger than the number of available GPUs \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="GPUs that the engine needs",
+        anchors=("larger than the number of available GPUs",),
+    ),
+)
