@@ -63,6 +63,11 @@ def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
 
 FURTHER = [
     (
+        "pyarrow.lib.ArrowInvalid: Column 1 named labels expected length 1000 but got length 999",
+        ShapeMismatch,
+        {"left": "1000", "right": "999"},
+    ),
+    (
         "RuntimeError: each element in list of batch should be of equal size",
         ShapeMismatch,
         {"op": "collation"},

@@ -50,6 +50,16 @@ def test_a_near_miss_says_nothing(text, read):
 
 FURTHER = [
     (
+        "RuntimeError: One or more background workers are no longer alive. Exiting.",
+        LoaderWorkerDied,
+        {},
+    ),
+    (
+        "RuntimeError: Some background workers are no longer alive",
+        LoaderWorkerDied,
+        {},
+    ),
+    (
         "SystemError: (Fatal) DataLoader process (pid 1104) exited is killed by signal: Killed. (at /paddle/data_loader.cc:181)",
         LoaderWorkerDied,
         {"pid": 1104, "signal": "Killed"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.training import CheckpointUnreadable, Phase, PhaseSeen
 from keepstep.parse import huggingface as table
@@ -57,6 +58,16 @@ def test_ordinary_lines_say_nothing(text):
 
 
 FURTHER = [
+    (
+        "ValueError: The checkpoint you are trying to load has model type `qwen3` but Transformers does not recognize this architecture.",
+        UnsupportedCombination,
+        {},
+    ),
+    (
+        "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation can only be used on CUDA devices.",
+        CudaMismatch,
+        {},
+    ),
     (
         "LocalEntryNotFoundError: Connection error, and we cannot find the requested files in the disk cache. Please try again",
         ConnectFailed,

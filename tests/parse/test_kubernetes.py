@@ -40,6 +40,16 @@ def test_a_near_miss_says_nothing(text, read):
 
 FURTHER = [
     (
+        "Failed. Reason: AlgorithmError: , exit code: 137",
+        ProcessExited,
+        {"code": 137},
+    ),
+    (
+        "command terminated with exit code 137",
+        ProcessExited,
+        {"code": 137},
+    ),
+    (
         "Warning  Evicted  109s  kubelet  Pod ephemeral local storage usage exceeds the total limit of containers 5Gi.",
         DiskFull,
         {},

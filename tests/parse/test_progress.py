@@ -33,7 +33,9 @@ def read(text: str) -> StepSeen | None:
     ],
 )
 def test_a_step_is_read(text, step, of, loss):
-    assert read(text) == StepSeen(step=step, of=of, loss=loss)
+    seen = read(text)
+    assert isinstance(seen, StepSeen)
+    assert (seen.step, seen.of, seen.loss) == (step, of, loss)
 
 
 def test_a_loss_of_nan_is_kept():

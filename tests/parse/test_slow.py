@@ -46,7 +46,10 @@ def test_a_benchmark_tells_its_rate_and_devices():
     [
         "Your program is NOT input-bound because only 1.2% of the total step time sampled is waiting for input.",
         "✓ No stragglers detected.",
-        "total images/sec: 300.18",
+        "100\timages/sec: 300.18 +/- 0.1 (jitter = 0.6)",
+        "# Avg bus bandwidth    : 187.2",
+        "|  get_train_batch  |  0.002  |  100  |  0.2  |  1.31  |",
+        "started worker 3 on a host with 4 GPUs",
     ],
 )
 def test_ordinary_lines_say_nothing(text):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse import spawn as table
 
 WORDINGS = [
@@ -31,3 +32,17 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+FURTHER = [
+    (
+        "An attempt has been made to start a new process before the current process has finished its bootstrapping phase.",
+        ForkOrThread,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
+def test_a_further_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)

@@ -8,7 +8,7 @@ def wrapped(text: str, width: int) -> bytes:
 
 
 def test_text_broken_at_the_edge_is_joined_and_lines_keep_their_numbers():
-    long = "abcdefghij" * 40 + "xyz"
+    long = "".join(chr(97 + (n * n + n // 7) % 26) for n in range(403))
     joined = Unwrapped(wrapped(long, 80) + b"\nend\n")
     assert joined.text == long.encode() + b"\nend\n"
     assert joined.line_shift(len(long)) == 5
@@ -27,4 +27,9 @@ def test_tables_and_boxes_are_left_alone():
 def test_log_lines_of_equal_length_stay_apart():
     lines = [f"[E ProcessGroupNCCL.cpp:475] [Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(x)" for n in range(5)]
     text = "\n".join(lines).encode()
+    assert Unwrapped(text).text == text
+
+
+def test_progress_lines_of_equal_length_stay_apart():
+    text = "\n".join(f"Epoch(train)  [{n}][ 50/1000]  lr: 1.9e-02  eta: 1:00:00  time: 0.31  data_time: 0.01" for n in range(6)).encode()
     assert Unwrapped(text).text == text

@@ -16,6 +16,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
+from keepstep.rules.config.announced_twice import announced_twice
 from keepstep.rules.config.cluster_spec import cluster_spec
 from keepstep.rules.config.localhost_address import localhost_address
 from keepstep.rules.config.missing_rank_env import missing_rank_env
@@ -117,3 +118,9 @@ def test_a_fallback_to_the_loopback_is_a_hypothesis_where_another_host_was_misse
     missed = ConnectFailed(why=Why.TIMED_OUT, peer="10.0.0.7:29500")
     found = asked(localhost_address, (0, AddressIsLocal(certain=False)), (1, missed))
     assert found[0].confidence is Confidence.HYPOTHESIS
+
+
+def test_a_line_that_two_tables_read_announces_one_process():
+    line = Origin(source="run.log", line=1)
+    twice = [Evidence(fact=WorldSeen(index=1, size=2), origin=line) for _ in range(2)]
+    assert list(announced_twice.find(EvidenceSet(items=tuple(twice)))) == []

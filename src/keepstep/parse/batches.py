@@ -9,13 +9,13 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch
 from keepstep.parse.signature import signature
 
-_KINDS = re.compile(r"(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?")
+_KINDS = re.compile(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")
 
 
 def _tensor_types(match: re.Match[str]) -> Fact | None:
     """torch names type and device in one word: only a differing type is a dtype mismatch."""
     left, right = _KINDS.search(match["left"]), _KINDS.search(match["right"])
-    if left is None or right is None or left[1] == right[1]:
+    if left is None or right is None or left[1].lower() == right[1].lower():
         return None
     return DtypeMismatch(left=match["left"].strip(), right=match["right"].strip())
 
@@ -281,6 +281,64 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(r"has to be divisible by the size of the named axis", BatchNotDivisible),
+    # Shapes: what TensorFlow's operators and torch's losses say besides
+    signature(
+        r"Cannot reshape a tensor with (?P<left>\d+) elements to shape (?P<right>\[[^\]\n]{0,80}\])",
+        ShapeMismatch,
+        op="reshape",
+    ),
+    signature(
+        r"logits and labels must be (?:the )?same size: logits_size=(?P<left>\[[^\]]*\]) labels_size=(?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="loss",
+        anchors=("logits and labels must be",),
+    ),
+    signature(r"\brequired broadcastable shapes", ShapeMismatch, op="broadcast"),
+    signature(r"TensorArray has inconsistent shapes\.", ShapeMismatch, op="TensorArray"),
+    signature(
+        r"Tried to set a tensor with incompatible shape at a list index\. Item element shape: (?P<left>\[[^\]]*\]) list shape: "
+        r"(?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="tensor list",
+    ),
+    signature(
+        r"Shapes of all inputs must match: values\[\d+\]\.shape = (?P<left>\[[^\]]*\]) != values\[\d+\]\.shape = "
+        r"(?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="stack",
+    ),
+    signature(
+        r"Inputs to operation (?P<op>\S{1,120}) of type \w+ must have the same size and shape", ShapeMismatch
+    ),
+    signature(
+        r"The two structures don't have the same (?:nested structure|number of elements)",
+        ShapeMismatch,
+        op="structures of tensors",
+    ),
+    signature(
+        r"Tensors must have same number of dimensions: got (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch
+    ),
+    signature(
+        r"ValueError: Using a target size \((?P<left>[^\n]{1,60}?)\) that is different to the input size \((?P<right>[^\n]{1,60}?)\)",
+        ShapeMismatch,
+        op="loss",
+        anchors=("ValueError: Using a target size",),
+    ),
+    signature(
+        r"(?P<op>Gather|Scatter|Broadcast|Reduce_add) got an input of invalid size: got (?P<left>\[[^\]]*\]), but expected "
+        r"(?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        anchors=("got an input of invalid size",),
+    ),
+    signature(
+        r"expected sequence of length (?P<left>\d+) at dim \d+ \(got (?P<right>\d+)\)", ShapeMismatch, op="collation"
+    ),
+    signature(
+        r"only batches of spatial targets supported[^\n]{0,60}but got targets of (?:size|dimension): :? ?(?P<right>[^\n]{1,40})",
+        ShapeMismatch,
+        op="loss",
+        anchors=("only batches of spatial targets supported",),
+    ),
     # Types: torch
     signature(r"expected scalar type (?P<left>\w+) but found (?P<right>\w+)", DtypeMismatch),
     signature(
@@ -338,7 +396,54 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(r"Invalid dtype: expected (?P<left>\w+) but got (?P<right>\w+)", DtypeMismatch),
+    signature(
+        r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)", DtypeMismatch
+    ),
+    signature(r"Attempting to unscale (?P<left>FP16) gradients", DtypeMismatch, right="the float32 of a master copy"),
+    signature(r"(?P<left>FlashAttention) only supports? (?P<right>fp16 and bf16) data type", DtypeMismatch),
+    signature(r"can't convert np\.ndarray of type (?P<left>numpy\.\w+)", DtypeMismatch),
     # Types: TensorFlow and JAX
+    signature(
+        r"TensorArray dtype is (?P<left>\w+) but Op (?:is trying to write|requested) dtype (?P<right>\w+)", DtypeMismatch
+    ),
+    signature(
+        r"Expected (?P<left>u?int\d+|b?float\d+|bool|string)(?:_ref)?(?: passed to parameter '\w+' of op '\w+')?, "
+        r"(?:but )?got [^\n]{0,200}? of type '(?P<right>\w+)' instead",
+        DtypeMismatch,
+        anchors=("' instead",),
+    ),
+    signature(
+        r"Incompatible type conversion requested to type '(?P<left>\w+)' for (?:AutoCastVariable which is casted to|"
+        r"variable of) type '(?P<right>\w+)'",
+        DtypeMismatch,
+    ),
+    signature(
+        r"must have the same dtype, got (?P<left>tf\.\w+|<dtype: '\w+'>|\w+) != (?P<right>tf\.\w+|<dtype: '\w+'>|\w+)",
+        DtypeMismatch,
+    ),
+    signature(
+        r"Op have types \[(?P<left>[\w, <>.:']{1,200})\] that don't all match", DtypeMismatch
+    ),
+    signature(
+        r"Inconsistent values for attr '\w+' (?P<left>DT_\w+) vs\. (?P<right>DT_\w+)", DtypeMismatch
+    ),
+    signature(
+        r"Trying to (?:assign|read|sparse read) (?:a )?variable with wrong dtype\. Expected (?P<left>\w+) got (?P<right>\w+)",
+        DtypeMismatch,
+        anchors=("variable with wrong dtype",),
+    ),
+    signature(
+        r"(?:body_fun output and input|(?:true_fun|false_fun|branch \d+)(?: and (?:true_fun|false_fun|branch \d+))? outputs?|"
+        r"cond branches|branches) must have (?:identical|equal|the same)(?: output)? types",
+        DtypeMismatch,
+        anchors=(
+            "must have identical types",
+            "must have equal types",
+            "must have equal output types",
+            "must have the same types",
+            "must have the same output types",
+        ),
+    ),
     signature(
         r"as input #\d+(?:\(zero-based\))? was expected to be an? (?P<left>\w+) tensor but is an? "
         r"(?P<right>\w+) tensor",

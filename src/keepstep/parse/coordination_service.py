@@ -184,6 +184,10 @@ SIGNATURES = (
         r"detected missing heartbeats)",
         GroupShutDown,
     ),
+    signature(
+        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True,
+        anchors=("the coordinator detected missing heartbeats",),
+    ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(
         r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",

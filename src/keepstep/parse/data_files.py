@@ -123,6 +123,20 @@ _TABLE = (
         _corrupt,
     ),
     signature(r"(?P<what>No data left in file)", _corrupt),
+    signature(
+        r"\bc?[Pp]ickle\.loads?\((?!from_parent|file_obj)[^\n]{0,200}\n *(?:[\^~ ]{1,200}\n *)?EOFError: (?P<what>Ran out of input)",
+        _corrupt,
+        anchors=("EOFError: Ran out of input",),
+    ),
+    signature(r"ValueError: (?P<what>cannot mmap an empty file)", _corrupt),
+    signature(r"ArrowInvalid: (?P<what>Not an Arrow file)", _corrupt),
+    signature(
+        r"Error opening '?(?P<path>[^'\n]{1,300})'?: (?P<what>File contains data in an unknown format|Format not recognised)",
+        _corrupt,
+        anchors=("File contains data in an unknown format", "Format not recognised"),
+    ),
+    signature(r"(?P<what>NVJPEG_STATUS_BAD_JPEG|NVJPEG_STATUS_INCOMPLETE_BITSTREAM)", _corrupt),
+    signature(r"(?P<what>Unrecognized image format)\. Supported formats are", _corrupt),
     signature(r"Can't (?:synchronously )?read data \((?P<what>wrong fletcher32 checksum|inflate\(\) failed|filter returned failure[^)\n]{0,40})", _corrupt),
     signature(
         r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not "
@@ -161,6 +175,38 @@ _TABLE = (
     signature(r"(?P<what>MDB_CORRUPTED|MDB_INVALID|MDB_PAGE_NOTFOUND)[^\n]{0,80}", CorruptData),
     signature(r"lmdb\.(?P<what>CorruptedError|InvalidError|PageNotFoundError)", CorruptData),
     # Of several writers
+    signature(
+        r"(?:mkdir|makedirs|symlink|rename|replace|move|copytree)\([^\n]{0,200}\n *(?:[\^~ ]+\n *)?FileExistsError: "
+        r"\[Errno 17\] (?P<what>File exists)(?:: '(?P<path>[^'\n]{1,300})')?",
+        SharedStateRace,
+        anchors=("FileExistsError: [Errno 17]",),
+    ),
+    signature(
+        r"FileNotFoundError: \[Errno 2\] (?P<what>No such file or directory: '(?P<path>[^'\n]{1,300})' -> '[^'\n]{1,300}')",
+        SharedStateRace,
+        anchors=("' -> '",),
+    ),
+    signature(
+        r"No such file or directory: '(?P<path>[^'\n]{0,300}(?:torch_extensions|triton|torchinductor|numba|tvm)[^'\n]{0,300})'",
+        SharedStateRace,
+        what="a cache of compiled code that another process writes was not complete",
+        anchors=("torch_extensions", "torchinductor"),
+    ),
+    signature(
+        r"(?P<path>[^\s;:]{1,300}(?:_temp(?:_[0-9a-f]{32})?/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
+        SharedStateRace,
+        what="a temporary file of a checkpoint was taken away by another process that saves to the same place",
+        anchors=("_temp/part-", "tempstate", "_temp_"),
+    ),
+    signature(
+        r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",
+        SharedStateRace,
+        anchors=("AlreadyExistsError: ",),
+    ),
+    signature(
+        r"shutil\.Error: (?P<what>Destination path '[^'\n]{1,300}' already exists)", SharedStateRace
+    ),
+    signature(r"sqlite3\.OperationalError[^\n]{0,20}(?P<what>database is locked)", SharedStateRace),
     signature(
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
         SharedStateRace,

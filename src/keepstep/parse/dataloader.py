@@ -15,6 +15,11 @@ SIGNATURES = (
         anchors=("is killed by signal",),
     ),
     signature(
+        r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+",
+        LoaderWorkerDied,
+        anchors=("exited unexpectedly with exit code",),
+    ),
+    signature(
         r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
         LoaderWorkerDied,
         anchors=(") exited unexpectedly",),

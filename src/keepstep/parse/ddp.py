@@ -20,6 +20,12 @@ SIGNATURES = (
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
     signature(r"has parameters that were not used in producing (?:the )?loss", UnusedParameters),
+    # wrapped without anything to train; tf.distribute and Keras optimizers
+    signature(
+        r"DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient",
+        UnusedParameters,
+    ),
+    signature(r"No gradients provided for any variable(?:: (?P<names>[^\n]{0,300}))?", UnusedParameters),
     # Horovod; DeepSpeed ZeRO
     signature(r"Gradients? (?:was|were) computed more than backward_passes_per_step times", MarkedReadyTwice),
     signature(r"[Tt]he parameter (?P<name>\S+) has already been reduced", MarkedReadyTwice),
@@ -37,10 +43,10 @@ SIGNATURES = (
         anchors=("DDP expects same model across all ranks",),
     ),
     signature(
-        r"(?P<detail>params\[\d+\] in this process with sizes [^\n]{0,60} appears not to match sizes? of "
-        r"the same param in process \d+)",
+        r"(?P<detail>(?:params\[\d+\]|replicas\[\d+\]\[\d+\]) in this process with (?:sizes|strides) [^\n]{0,80} appears "
+        r"not to match (?:sizes?|strides) of the same param in process \d+)",
         ModelsDiffer,
-        anchors=(" appears not to match size",),
+        anchors=(" appears not to match size", " appears not to match strides"),
     ),
     signature(
         r"(?P<detail>\[\d+\]: params\[\d+\] in this process with sizes [^\n]{0,80} appears not to match "

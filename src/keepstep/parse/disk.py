@@ -57,4 +57,11 @@ SIGNATURES = (
         anchors=("low disk space: worker", "Local disk is full"),
     ),
     signature(r"The disk is full|disk is full\b", DiskFull),
+    # TensorFlow before 1.2 names only the file; what ran out when a file was written is its space
+    signature(
+        r"(?:ResourceExhaustedError|Resource exhausted|RESOURCE_EXHAUSTED): ?(?P<path>\S{1,300}"
+        r"(?:\.tempstate\d+|\.data-\d{5}-of-\d{5}|\.index|tfevents\.\S{1,80}))(?![\w.]*; ?Too many)",
+        DiskFull,
+        anchors=("ResourceExhaustedError:", "Resource exhausted:", "RESOURCE_EXHAUSTED:"),
+    ),
 )

@@ -130,12 +130,25 @@ SIGNATURES = (
         what="two operations under one tensor name",
     ),
     signature(
+        r"Duplicate tensor name (?P<left>\S{1,200})[;:,.] ?[^\n]{0,20}If you want to request another tensor",
+        CollectiveMismatch,
+        what="two operations under one tensor name",
+    ),
+    signature(
+        r"Requested to (?P<left>\w+) a tensor with the same name as another tensor that is currently being processed",
+        CollectiveMismatch,
+        what="two operations under one tensor name",
+        anchors=("a tensor with the same name as another tensor",),
+    ),
+    signature(r"Mismatched (?P<what>prescale and/or postscale factors)", CollectiveMismatch),
+    signature(
         r"Different ranks tried to set up mismatching (?P<what>process sets)[^\n]{0,80}",
         CollectiveMismatch,
         anchors=("tried to set up mismatching",),
     ),
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
+    signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
     signature(
         r"No matching interfaces? found|Could not find (?:any )?NICs?|no common (?:network )?interfaces? "

@@ -13,10 +13,10 @@ from keepstep.core.facts.config import (
 )
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.network import RendezvousTimeout
+from keepstep.core.facts.network import NameUnresolved, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
+from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread, ReplicasDiffer
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -30,7 +30,7 @@ SIGNATURES = (
     ),
     signature(r"KeyError: '(?P<name>OMPI_(?:COMM_WORLD_\w+|MCA_\w+))'", RankVariableMissing),
     signature(r"KeyError: '(?P<name>JAX_(?:COORDINATOR|PROCESS|NUM_PROCESSES)\w*)'", RankVariableMissing),
-    signature(r"(?P<detail>[Ff]ailed to recognize coordinator address \S{0,80})", ClusterSpecInvalid),
+    signature(r"[Ff]ailed to recognize coordinator address (?P<host>[\w.\-]{3,120})(?! retrying)", NameUnresolved, anchors=("ailed to recognize coordinator address",)),
     signature(
         r"(?P<detail>process_id and num_processes must be nonnegative, with process_id < num_processes[^\n]{0,80})",
         ClusterSpecInvalid,
@@ -73,6 +73,13 @@ SIGNATURES = (
         anchors=("Connect() timed out",),
     ),
     signature(r"Getting local topologies failed: (?P<where>[^\n]{0,120})", RendezvousTimeout),
+    signature(r"GetKeyValue\(\) timed out with key: |(?:Blocking)?KeyValueGet(?:\(\))? timed out", RendezvousTimeout, where="store key",
+              anchors=("GetKeyValue() timed out", "KeyValueGet timed out", "KeyValueGet() timed out")),
+    signature(
+        r"jax\.distributed\.initialize\([^\n]{0,200}?\bnum_processes ?= ?(?P<size>\d+), ?process_id ?= ?(?P<index>\d+)",
+        WorldSeen,
+        anchors=("jax.distributed.initialize(",),
+    ),
     signature(
         r"(?:Error while|error in) exchang\w+ topolog\w+",
         RendezvousTimeout,
@@ -221,6 +228,17 @@ SIGNATURES = (
         anchors=("assert_equal per-host", "is not equal across processes"),
     ),
     signature(r"(?P<what>sync_global_devices name mismatch[^\n]{0,100})", CollectiveMismatch),
+    signature(
+        r"(?P<detail>[^\n]{0,80}) passed to device_put is not the same on each process",
+        ReplicasDiffer,
+        anchors=("passed to device_put is not the same on each process",),
+    ),
+    signature(
+        r"multihost_utils\.py\", line \d+, in assert_equal[^\n]{0,20}\n(?:[^\n]{0,120}\n){0,2} *AssertionError: "
+        r"(?P<detail>(?!sync_global_devices)[^\n]{0,120}?)\. Expected: ",
+        ReplicasDiffer,
+        anchors=("in assert_equal",),
+    ),
     signature(
         r"(?P<what>Mismatched [^\n]{0,40}across (?:processes|hosts)[^\n]{0,80})",
         CollectiveMismatch,

@@ -155,10 +155,11 @@ SIGNATURES = (
         anchors=("link status definitely down", "): link status "),
     ),
     signature(
-        r"mlx[45]_core [\da-f:.]+[^\n]{0,40}(?P<what>Port module event\[error\][^\n]{0,80}|Detected PCI error[^\n]{0,40}"
+        r"mlx[45]_core [\da-f:.]+[^\n]{0,40}(?P<what>Port module event\[error\][^\n]{0,80}"
+        r"|Port module event: module \d+, Cable (?:error|unplugged)[^\n]{0,60}|Detected PCI error[^\n]{0,40}"
         r"|ERR_ON_CMD[^\n]{0,40})",
         NicFault,
-        anchors=("Port module event[error]", "Detected PCI error", "ERR_ON_CMD"),
+        anchors=("Port module event[error]", ", Cable error", ", Cable unplugged", "Detected PCI error", "ERR_ON_CMD"),
     ),
     signature(
         r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own",

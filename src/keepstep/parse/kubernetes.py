@@ -34,6 +34,11 @@ SIGNATURES = (
     signature(r"\"?OOMKilled\"?: ?true", OomKilled, by="Docker"),
     signature(r"The node was low on resource: \[?(?P<what>[\w.\-]+)", _evicted),
     signature(
+        r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted",
+        lambda match: Preempted(by="Kubernetes", reason="evicted"),
+        anchors=("MPIJobEvicted", "workers are evicted"),
+    ),
+    signature(
         r"The node had condition: \[(?P<what>DiskPressure|MemoryPressure|PIDPressure)\]",
         lambda m: (
             DiskFull(path="the node's disk")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
 from keepstep.parse.signature import signature
 
 _LIBRARY = r"(?P<name>[\w.+\-/]*?lib[\w.+\-]+?\.so(?:\.[\w.]+)?|[\w.+\-/]+\.so(?:\.[\w.]+)?)"
@@ -27,6 +27,7 @@ def _missing(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     signature(r"error while loading shared libraries: (?P<name>[^\s:]+):", LibraryMissing),
     signature(r"Could not load dynamic library '(?P<name>[^'\n]+)'", LibraryMissing, fatal=False),
+    signature(r"Cannot dlopen some GPU libraries", GpuLibrariesMissing),
     signature(
         _LIBRARY + r": cannot open shared object file",
         _missing,

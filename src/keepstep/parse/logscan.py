@@ -20,6 +20,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.memory_readings import read_memory
 from keepstep.parse.prefix import NOBODY, Prefixes, Writer, heading, spawned, tells_of_spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.wrapping import Unwrapped
@@ -288,6 +289,9 @@ class LogScan:
                         if fact is not None:
                             yield Sighting(fact, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
                             break
+                    reading = read_memory(text)
+                    if reading is not None:
+                        yield Sighting(reading, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
                     words = text.strip()[:QUOTE]
                     last[writer.key] = Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
             position = stop + 1

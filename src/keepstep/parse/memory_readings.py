@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import MemoryGrew
+from keepstep.core.facts.resource import MemoryGrew, MemoryRead
 from keepstep.parse.block import block
 
 FEWEST = 6
@@ -22,6 +22,49 @@ _READING = re.compile(
     r"|[Hh]ost [Mm]emory(?: (?:used|usage))?|[Pp]rocess [Mm]emory(?: usage)?|mem_rss|used_ram)"
     r" ?[:=] ?(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B|%|[kmg]b)?"
 )
+
+
+_BYTES = {"": 1.0, "b": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "%": 1.0}
+_ANY = re.compile(
+    r"(?i)(?:(?P<before>\w+)[ _])?\b(?P<what>(?:Vm|ru_)?(?:max)?rss|(?:GPU|CPU|CUDA|host|sys(?:tem)?|process|device)?[ _]?"
+    r"(?:RAM|mem(?:ory)?)(?:[ _](?:usage|used|use|in use|allocated|consumption|percent))?)"
+    r"(?: (?:is|now|at))?(?:[ :=(]{1,3}(?P<value>\d+(?:\.\d+)?) ?\(?(?P<unit>[KMGT]i?B?\b|%|bytes\b|B\b)"
+    r"| ?[(\[](?:in )?(?P<named>[KMGT]i?B|%)[)\]][ :=]{1,3}(?P<number>\d+(?:\.\d+)?))"
+)
+_LEFT = re.compile(
+    r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}"
+    r"(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
+)
+_RAW = re.compile(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
+_PEAK = re.compile(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
+_DEVICE = re.compile(r"(?i)gpu|cuda|device")
+
+
+def read_memory(line: str) -> MemoryRead | None:
+    """A reading of memory on a line of progress; peaks and totals tell nothing and are left out."""
+    if "mem" not in line and "Mem" not in line and "MEM" not in line and "ss" not in line and "RAM" not in line:
+        return None
+    left = _LEFT.search(line)
+    if left:
+        on_device = bool(_DEVICE.search(line[: left.start("value")]))
+        return MemoryRead(what="memory left", value=_value(left), free=True, on_device=on_device)
+    found = _ANY.search(line)
+    if found and not _PEAK.match(found["before"] or ""):
+        what = found["what"].strip(" _").lower()
+        host = "rss" in what or "ram" in what or re.search(r"(?i)\b(?:cpu|host|sys(?:tem)?|process)\b", line)
+        return MemoryRead(
+            what=what, value=_value(found), on_device=not host or bool(_DEVICE.search(line[: found.end("what")]))
+        )
+    raw = _RAW.search(line)
+    if raw and (len(raw["value"]) > 6 or "percent" in raw["what"]):
+        return MemoryRead(what=raw["what"].partition("(")[0].lower(), value=float(raw["value"]))
+    return None
+
+
+def _value(match: re.Match[str]) -> float:
+    groups = match.groupdict()
+    unit, number = groups["unit"] or groups.get("named") or "", groups["value"] or groups.get("number") or "0"
+    return float(number) * _BYTES.get(unit[:1].lower(), 1.0)
 
 
 def _series(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

@@ -204,7 +204,7 @@ SIGNATURES = (
         r" more daemons",
         ConnectFailed,
         why=Why.FAILED,
-        final=False,
+        final=True,
     ),
     signature(r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False),
     signature(

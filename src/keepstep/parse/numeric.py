@@ -34,7 +34,7 @@ SIGNATURES = (
         what="loss",
         anchors=("oss is", "oss was", "oss became", "oss went"),
     ),
-    signature(r"FloatingPointError: (?P<what>[^\n]{0,160})", NonFinite),
+    signature(r"FloatingPointError: (?![^\n]{0,60}inconsistent between workers)(?P<what>[^\n]{0,160})", NonFinite),
     signature(
         r"FloatingPointError: Minimum loss scale reached",
         NonFinite,

@@ -28,13 +28,17 @@ NOBODY = Writer()
 
 _STRONG = (
     # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]:
-    re.compile(r"\[(?:rank[ :]? ?|(?:default|trainer|worker|node|agent) ?)(?P<rank>\d{1,5})\]:? ?"),
+    re.compile(r"\[(?:rank[ :_-]? ?|(?:default|trainer|worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\]:? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
     re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
+    # SageMaker: [1,mpirank:7,algo-1]<stderr>:
+    re.compile(r"\[\d+,mpirank:(?P<rank>\d+),(?P<node>[\w.\-]+)\]<(?:stdout|stderr)>: ?"),
     # horovodrun with gloo: [0]<stderr>:
     re.compile(r"\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),
     # Ray: (RayTrainWorker pid=4711, ip=10.0.0.2)
-    re.compile(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+), )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    re.compile(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    # SkyPilot: (head, rank=0, pid=4711)
+    re.compile(r"\((?:(?P<name>[\w.\-]+), )?rank=(?P<rank>\d+), pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
     # kubectl logs --prefix: [pod/trainer-worker-1/pytorch]
     re.compile(r"\[pod/(?P<name>[\w.\-]+)/(?P<container>[\w.\-]+)\] ?"),
 )
@@ -131,7 +135,7 @@ class Prefixes:
 
 
 def _next_strong(line: str, after: int) -> int | None:
-    starts = [m.start() for pattern in _STRONG[:3] for m in pattern.finditer(line, after)]
+    starts = [m.start() for pattern in _STRONG[:4] for m in pattern.finditer(line, after)]
     return min(starts) if starts else None
 
 

@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.parse.signature import Make, Signature
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSS = re.compile(rf"(?i)loss\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
+_LOSS = re.compile(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
 _NOT_TRAINING = re.compile(
     r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"
     r"|Fetching|Flattening|Creating|Saving|Sanity|Eval\w*|Valid\w*|Predict\w*|Test\w*|Preprocess\w*|Computing checksums|Processed prompts"
@@ -23,7 +23,7 @@ _FAILURE = re.compile(
     r"slurmstepd|\bCANCELLED\b|\b\w*(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
 )
 _ALONG = re.compile(
-    r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b"
+    r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b|\bfwd\b|\bforward\b"
 )
 
 
@@ -59,19 +59,70 @@ def _seen(match: re.Match[str]) -> StepSeen:
         step=int(step.replace(",", "")) if step else None,
         of=int(of.replace(",", "")) if of and of.replace(",", "").isdigit() else None,
         loss=_float(loss),
-        waiting=_waiting(match.string),
+        **_timing(match.string),
         rank=int(groups["rank"]) if groups.get("rank") else None,
     )
 
 
-def _waiting(text: str) -> float | None:
-    """mmcv, detectron2, torch's examples, timm and open_clip print a step's time and that of getting its batch."""
+_TIMED = re.compile(
+    r"(?<![\w./-])(?P<name>[A-Za-z][\w-]*(?: (?:time|cost))?)(?: ?\((?:s|ms|t)\))?\"?(?: ?[:=] ?| +)\"?"
+    rf"(?P<value>{_SECONDS}) ?(?P<unit>ms\b|s\b|sec\b)?(?![\d:.%/])"
+)
+_DATA = frozenset(
+    "data data_time data-time dataload data_load data_loading dataload_time data_loading_time load_time loader reader_cost"
+    " avg_reader_cost dt_data data_wait input_wait batch-generator batch_generator get_batch fetch_time".split()
+) | {"data time", "load time"}
+_WHOLE = frozenset(
+    "time batch_time iter_time step_time batch_cost avg_batch_cost dt iteration_time total_time".split()
+) | {"batch time", "step time", "iter time", "iteration time"}
+_FORWARD = frozenset("fwd forward forward_time forward_microstep forward-compute fwd_time".split())
+_AFTER_IT = frozenset(
+    "bwd backward backward_time backward_microstep backward-compute bwd_time opt optim optimizer step_microstep".split()
+)
+_TALK = frozenset(
+    "allreduce all_reduce all-reduce backward_allreduce backward_allreduce_microstep backward-params-all-reduce"
+    " grads-all-reduce all-grads-sync comm comm_time communication sync_time grad_sync allreduce_time".split()
+)
+_THINGS = r"(?:images?|imgs?|samples|examples|tokens|sentences|sequences|frames|steps)"
+_RATES = (
+    re.compile(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b"),
+    re.compile(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b"),
+    re.compile(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s"),
+)
+
+
+def _timing(text: str) -> dict[str, float | None]:
+    """What a line says of the time of its step: many trainers print it, and that of its parts, in much the same way."""
+    seconds = waiting = None
     for pattern in _TIMES:
         found = pattern.search(text)
         if found is not None:
-            whole = float(found["whole"])
-            return min(1.0, float(found["data"]) / whole) if whole >= SHORT_S else None
-    return None
+            seconds, data = float(found["whole"]), float(found["data"])
+            waiting = min(1.0, data / seconds) if seconds >= SHORT_S else None
+            break
+    parts: dict[str, float] = {}
+    for pair in _TIMED.finditer(text):
+        name = pair["name"].lower()
+        for key, names in (("data", _DATA), ("whole", _WHOLE), ("fwd", _FORWARD), ("rest", _AFTER_IT), ("talk", _TALK)):
+            if name in names and key not in parts:
+                parts[key] = float(pair["value"]) / (1000.0 if pair["unit"] == "ms" else 1.0)
+    whole = parts.get("whole")
+    if whole is None and "fwd" in parts:
+        whole = parts.get("data", 0.0) + parts["fwd"] + parts.get("rest", 0.0)
+    seconds = whole if seconds is None else seconds
+    if waiting is None and whole is not None and whole >= SHORT_S and "data" in parts:
+        waiting = min(1.0, parts["data"] / whole)
+    exchanging = None
+    if whole is not None and whole >= SHORT_S and "talk" in parts:
+        exchanging = min(1.0, parts["talk"] / whole)
+    rate = next((found for each in _RATES if (found := each.search(text))), None)
+    return {
+        "waiting": waiting,
+        "seconds": seconds,
+        "own": parts.get("data", 0.0) + parts["fwd"] if "fwd" in parts else None,
+        "exchanging": exchanging,
+        "rate": float(rate["rate"]) if rate else None,
+    }
 
 
 def _float(text: str | None) -> float | None:
@@ -95,6 +146,10 @@ PROGRESS = (
         rf"loss = (?P<loss>nan|NaN|{_NUMBER})[,;][^\n]{{0,40}}step = (?P<step>\d+)(?:[,;] rank = (?P<rank>\d+)(?:\.0)?\b)?"
     ),
     _row(r"global_step/sec: [\d.]+"),
+    # TF's LoggingTensorHook: cross_entropy = 3.21, learning_rate = 0.013 (7.317 sec)
+    _row(r"INFO:tensorflow:[\w/:]+ = [^\n]{1,400}\(\d+\.\d+ sec\)"),
+    # DeepSpeed's timers: time (ms) | forward: 120.1 | backward: 3020.1 | backward_allreduce: 2700.2
+    _row(r"time \(ms\) \| \w"),
     # Megatron: iteration      100/     500 | consumed samples
     _row(r"iteration +(?P<step>\d+)/ +(?P<of>\d+) \|"),
     # tf_cnn_benchmarks: 100   images/sec: 701.0 +/- 2.0 (jitter = 9.0)   9.844

@@ -174,7 +174,6 @@ SIGNATURES = (
         never=False,
         anchors=("worker group startup timed out", "WorkerGroupStartupTimeoutError"),
     ),
-    signature(r"Worker group (?:is not active|startup failed)[^\n]{0,60}insufficient", NotScheduled, by="Ray", anchors=("Worker group",)),
     signature(
         r"placement group bundle index (?P<expected>\d+) is invalid\. Valid placement group indexes: (?P<seen>[\d\-]+)",
         WorldSizeConflict,

@@ -29,6 +29,12 @@ SIGNATURES = (
         Recompiling,
         anchors=("never seen input type signature",),
     ),
+    # jax_log_compiles; the first of each function is no second one: the rule counts
+    signature(
+        r"Finished XLA compilation of (?P<function>\S+) in (?P<seconds>[\d.]+) sec",
+        Recompiling,
+        anchors=("Finished XLA compilation of ",),
+    ),
     signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling, anchors=("Metric: CompileTime",)),
     signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling, anchors=("Compilation Analysis:",)),
 )

@@ -3,8 +3,35 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.training import Slowness, Throughput
+import re
+
+from keepstep.core.facts.training import DevicesNamed, Slowness, Throughput
 from keepstep.parse.signature import signature
+
+MOSTLY_PERCENT = 60.0
+"""The part of a profile that getting batches may not take."""
+SLOW_BUS = 1.0
+"""Gigabytes a second, which 10 Gbit Ethernet has and any better network exceeds."""
+
+
+def _profiled(match: re.Match[str]) -> Slowness | None:
+    percent = float(match["percent"])
+    return Slowness(what="input", detail=f"{percent:g}% of the profile") if percent >= MOSTLY_PERCENT else None
+
+
+def _bus(match: re.Match[str]) -> Slowness | None:
+    rate = float(match["rate"])
+    return Slowness(what="network", detail=f"{rate:g} GB/s on the bus") if 0 < rate < SLOW_BUS else None
+
+
+def _devices(match: re.Match[str]) -> DevicesNamed | None:
+    every, each = int(match["all"]), int(match["each"])
+    return DevicesNamed(count=every // each) if each else None
+
+
+def _grid(match: re.Match[str]) -> DevicesNamed:
+    return DevicesNamed(count=int(match["all"]) * int(match["each"]))
+
 
 SIGNATURES = (
     # TensorFlow's and XLA's profiler, capture_tpu_profile
@@ -31,6 +58,39 @@ SIGNATURES = (
         what="straggler",
         anchors=("STRAGGLER DETECT", "traggler detected", "tragglers detected"),
     ),
+    signature(
+        r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler", anchors=(" Score=0.",)
+    ),
+    # Lightning's profilers: mean, calls, total, percentage
+    signature(
+        r"\|\s*(?:\[\w+\]\.)?(?:get_train_batch|train_dataloader_next|train_next)\s*\|[^\n]{0,160}\|\s*(?P<percent>[\d.]+)\s*\|\s*$",
+        _profiled,
+        anchors=("get_train_batch", "train_dataloader_next", "].train_next"),
+    ),
+    # nccl-tests
+    signature(r"# Avg bus bandwidth *: *(?P<rate>[\d.]+)", _bus, anchors=("# Avg bus bandwidth",)),
+    # benchmarks that say over how many devices they run, and then how much each or all did
+    signature(
+        r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)",
+        DevicesNamed,
+        anchors=tuple(f"umber of {each}" for each in ("GPU", "CPU", "device", "worker", "process", "replica")),
+    ),
+    signature(
+        r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b",
+        DevicesNamed,
+        anchors=("mpirun ", "mpiexec ", "horovodrun "),
+    ),
+    signature(
+        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]+(?:\w+ )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
+        DevicesNamed,
+        anchors=(" GPU", " gpus", " CPUs", " TPUs"),
+    ),
+    signature(r"\b(?P<all>\d+) nodes? ?[x*×] ?(?P<each>\d+)\b", _grid, anchors=(" node x ", " nodes x ", " nodes * ", " node * ")),
+    signature(r"Batch size: +(?P<all>\d+) global (?P<each>\d+)(?:\.0)? per device", _devices, anchors=("Batch size: ",)),
+    signature(
+        r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True, anchors=(" img/sec per ",)
+    ),
+    signature(r"total images/sec: (?P<rate>[\d.]+)", Throughput, anchors=("total images/sec:",)),
     # Horovod's benchmarks: the whole rate over a number of devices
     signature(
         r"Total (?:img|images|imgs|samples|sentences|tokens)/sec on (?P<devices>\d+) \w+\(s\): (?P<rate>[\d.]+)",

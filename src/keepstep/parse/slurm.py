@@ -112,7 +112,7 @@ SIGNATURES = (
         r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
         r" uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
-        anchors=(" CANCELLED AT ", "STEPD TERMINATED ON ", " FAILED"),
+        anchors=("slurmstepd",),
     ),
     signature(
         r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"

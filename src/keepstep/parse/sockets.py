@@ -13,6 +13,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import (
     BindFailed,
     ConnectFailed,
+    LinkMtu,
     MtuTrouble,
     NameUnresolved,
     PeerLost,
@@ -179,9 +180,18 @@ SIGNATURES = (
     signature(r"BrokenPipeError: \[Errno 32\] Broken pipe", PeerLost, how="broken pipe", final=False),
     signature(r"Cannot assign requested address|EADDRNOTAVAIL", _not_here),
     signature(
+        r"(?:^|\d: |\s)(?P<link>(?:eth|en|ib|bond|eno|ens|enp|team|roce|rdma)\w{0,14})(?:@\w+)?:?(?: flags=\d+)? ?<[A-Z_,]*UP[A-Z_,0-9]*> {1,4}mtu (?P<size>\d+)",
+        LinkMtu,
+        anchors=("> mtu ", ">  mtu "),
+    ),
+    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev) \d+ Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu, anchors=(": IbDev ",)),
+    signature(r"\b(?P<link>active_mtu) ?[:=]? ?(?P<size>\d{3,4})\b", LinkMtu),
+    signature(r"(?i:mtu mismatch)|[Rr]emote MTU (?:\(?\d+\)? )?(?:differs|does not match)|[Dd]ifferent MTUs? (?:on|between|across)",
+              MtuTrouble, anchors=("MTU mismatch", "mtu mismatch", "Mtu mismatch", "emote MTU", "ifferent MTU")),
+    signature(
         r"Message too long|EMSGSIZE|(?i:frag(?:mentation)? needed and DF set)|"
-        r"[Mm]essage size exceeds the MTU",
+        r"[Mm]essage size exceeds the MTU|local error: message too long, mtu",
         MtuTrouble,
-        anchors=("Message too long", "EMSGSIZE", "needed and DF set", "exceeds the MTU"),
+        anchors=("Message too long", "message too long, mtu", "EMSGSIZE", "needed and DF set", "exceeds the MTU"),
     ),
 )

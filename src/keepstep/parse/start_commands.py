@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import AddressIsLocal, WorldSeen
 from keepstep.parse.signature import signature
 
 _ROLE = re.compile(r"--(?:job[_-]?name|task[_-]?type|role)[= ]['\"]?(?P<role>worker|ps|chief|master|evaluator)\b")
@@ -24,7 +24,36 @@ def _started(match: re.Match[str]) -> Fact | None:
     return WorldSeen(index=index, role=role["role"] if role else None, size=int(size["size"]) if size else None)
 
 
+_NODES = re.compile(
+    r"(?:NODE_RANK|SLURM_NODEID|GROUP_RANK|--node[_-]rank|--machine[_-]rank)[=: ] ?['\"]?[1-9]\d{0,3}\b|"
+    r"(?:NNODES|SLURM_NNODES|--nnodes|--num[_-]machines|--num[_-]nodes)[=: ] ?['\"]?(?:[2-9]|\d\d)"
+)
+
+
+def _master(match: re.Match[str]) -> Fact | None:
+    """The main rank's address is the loopback, in a command for several hosts."""
+    return AddressIsLocal(address=match["address"], certain=False) if _NODES.search(match.string) else None
+
+
 SIGNATURES = (
+    signature(
+        r"(?:MASTER_ADDR|MASTER_IP|--master[_-]addr|--main[_-]process[_-]ip|--rdzv[_-]endpoint)[=: ] ?['\"]?"
+        r"(?P<address>localhost|127\.\d+\.\d+\.\d+)\b",
+        _master,
+        anchors=("MASTER_ADDR", "MASTER_IP", "--master_addr", "--master-addr", "--main_process_ip", "--main-process-ip", "--rdzv"),
+    ),
+    # the call itself, as a traceback shows it
+    signature(
+        r"distributed\.initialize\([^\n]{0,300}?process_id ?= ?(?P<index>\d{1,5})",
+        _started,
+        anchors=("distributed.initialize(",),
+    ),
+    # TensorFlow names the devices that a process made for itself
+    signature(
+        r"Created (?:TensorFlow )?device \(?/job:(?P<role>worker|chief|ps)/replica:\d+/task:(?P<index>\d+)/",
+        WorldSeen,
+        anchors=("Created TensorFlow device (/job:", "Created device /job:"),
+    ),
     signature(r"--(?:task[_-]?(?:index|id)|task|worker[_-]index)[= ](?P<index>\d{1,5})\b", _started,
               anchors=("--task", "--worker_index", "--worker-index")),
     signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
@@ -92,6 +92,13 @@ def _workers(match: re.Match[str]) -> Fact:
     return WorldSeen(size=int(groups["size"]), index=index, role=groups.get("role"), rank=index)
 
 
+def _joined(match: re.Match[str]) -> Fact:
+    """Tasks of a cluster that count its members differently; in one process, two strategies in each other's way."""
+    if match["what"] == "size" and match["job"] not in (None, "localhost") and match["expected"]:
+        return WorldSizeConflict(seen=match["seen"] or None, expected=match["expected"], what="the devices of a group")
+    return CollectiveMismatch(what=match["what"])
+
+
 def _task_list(match: re.Match[str]) -> Fact:
     tasks = tuple(int(n) for n in re.findall(r"/task:(\d+)", match["tasks"]))
     return RanksMissing(missing=tasks, what="collective group")
@@ -115,7 +122,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<wanted>/job:\S+) unknown device\.(?P<there>)", _no_device),
     signature(
-        r"No OpKernel was registered to support Op '(?P<op>\w+)'",
+        r"No OpKernel was registered to support Op '(?!(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU)(?P<op>\w+)'",
         lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
     ),
     signature(
@@ -127,6 +134,12 @@ SIGNATURES = (
     signature(
         r"Op type not registered '(?P<op>\w+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
         lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
+    ),
+    signature(
+        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary"
+        r" running on (?P<there>[\w.\-]+?)\.? ",
+        lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
+        anchors=("is neither a type of a primitive operation",),
     ),
     signature(
         r"var and (?P<op>grad|accum\w*|m|v|ms|mom|momentum|linear) do not have the same shape ?(?P<left>\[[\d,]*\]) "
@@ -153,10 +166,18 @@ SIGNATURES = (
     signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
     signature(r"expects a different device incarnation", MemberRestarted),
     signature(
+        rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
+        _restarted,
+        anchors=("ncarnation mismatch", "ncarnation does", "ncarnation did", "ncarnation has", "ncarnation changed"),
+    ),
+    signature(
         r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
         MemberRestarted,
         anchors=("this worker just restarted", "this worker has", "this master has", "this master just"),
     ),
+    signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted,
+              anchors=(") just restarted", ") has just restarted")),
+    signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted, anchors=("Session handle is not found: ",)),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
@@ -183,6 +204,12 @@ SIGNATURES = (
         r"Stream removed|\"EOF\"|OS Error)[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
         anchors=("/job:ps",),
+    ),
+    signature(
+        r"[Ff]rom (?P<member>/job:ps(?:/replica:\d+)?/task:\d+):\s{1,3}(?P<how>Socket closed|[Cc]onnection reset by peer|Endpoint read failed|"
+        r"OS Error|Broken pipe|Stream removed|EOF|Connect Failed)",
+        _from_ps,
+        anchors=("rom /job:ps",),
     ),
     signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
     signature(r"PSUnavailableError", ParameterServerLost),
@@ -215,10 +242,9 @@ SIGNATURES = (
         what="size",
     ),
     signature(
-        r"is joining a group with (?P<what>size|incompatible device type)[^\n]{0,80}?(?:but that group has "
-        r"size "
-        r"\d+|$|\()",
-        CollectiveMismatch,
+        r"(?:/job:(?P<job>\w+)/\S+ )?is joining a group with (?P<what>size|incompatible device type) ?(?P<seen>\d*)[^\n]{0,80}?"
+        r"(?:but that group has size (?P<expected>\d+)|$|\()",
+        _joined,
         anchors=("is joining a group with",),
     ),
     signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),

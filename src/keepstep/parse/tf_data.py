@@ -25,7 +25,7 @@ def _ended(match: re.Match[str]) -> Fact:
     text = match.string
     if re.search(r"Aborting Ring|OP_REQUIRES failed at collective_ops|Collective ops is aborted", text):
         return EndOfData(what="collective aborted")
-    if re.match(r"\s*\(\d+\) OUT_OF_RANGE: ", text):
+    if re.match(r"\s*\(\d+\) (?i:out[ _]of[ _]range): ", text):
         return EndOfData(what="exception")
     if "OutOfRangeError" in text and not re.match(r"\s*(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE] ", text):
         return EndOfData(what="exception")
@@ -42,7 +42,7 @@ def _record(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(r"(?i)Out ?_?of ?_?range[^\n]{0,40}?End of sequence", _ended, anchors=("End of sequence",)),
+    signature(r"(?i)Out ?_?of ?_?range[^\n]{0,160}?End of sequence", _ended, anchors=("End of sequence",)),
     signature(r"OutOfRangeError[^\n]{0,200}", _ended),
     signature(
         r"(?:Queue|Barrier) '?[\w/]+'? is closed and has insufficient elements \(requested \d+, current size "
@@ -63,6 +63,10 @@ SIGNATURES = (
         anchors=("Data types don't match", "values != expected", "parse serialized Example"),
     ),
     signature(r"(?P<what>Can't parse serialized Example)", CorruptData),
+    signature(r"(?P<what>Can't parse serialized SequenceExample)", CorruptData),
+    signature(r"(?P<what>Input size should match \(header_size \+ row_size)", CorruptData),
+    signature(r"(?P<what>Header mismatch: Expected \w+ but found)", CorruptData),
+    signature(r"InvalidArgumentError: [^\n]{0,120}(?P<what>Input is empty\.)", CorruptData, anchors=("Input is empty.",)),
     signature(r"(?P<what>Feature: \S+ \(data type: \w+\) is required but could not be found)", CorruptData),
     signature(
         r"(?P<what>Invalid (?:PNG|JPEG|GIF|BMP)[^\n]{0,60}|Invalid WebP[^\n]{0,40})",
@@ -112,6 +116,12 @@ SIGNATURES = (
         r"(?:`labels` out of bound|\[Labels must (?:be|<=?|not)[^\]\n]{0,60}\]|\[`?labels`? (?:must|out)[^\]\n]{0,60}\])",
         LabelOutOfRange,
         anchors=("`labels` out of bound", "[Labels must", "[labels must", "[`labels` must", "[labels out"),
+    ),
+    signature(
+        r"assertion failed: \[Label IDs must[^\]\n]{0,60}\]|label SparseTensor is not valid|"
+        r"Saw a non-null label \(index >= num_classes - 1\)",
+        LabelOutOfRange,
+        anchors=("[Label IDs must", "label SparseTensor is not valid", "Saw a non-null label"),
     ),
     # What a batch is made of
     signature(r"(?P<op>Can not squeeze dim\[\d+\], expected a dimension of 1, got \d+)", ShapeMismatch),

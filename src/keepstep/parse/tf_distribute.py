@@ -6,10 +6,22 @@ from __future__ import annotations
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.sync import OutsideScope
+from keepstep.core.facts.sync import CollectiveMismatch, OutsideScope
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
+    # Groups of collectives
+    signature(
+        r"Collective Op (?P<what>[^\n]{1,120}?) is assigned to device \S{1,80} with type (?P<left>\w+) and group_key \d+ but that "
+        r"group has type (?P<right>\w+)",
+        CollectiveMismatch,
+        anchors=("but that group has type",),
+    ),
+    signature(
+        r"Collective Op (?P<what>[^\n]{0,120}?)has group_size (?P<left>\d+) and group_key ?\d+ but that group has size (?P<right>\d+)",
+        CollectiveMismatch,
+        anchors=("but that group has size",),
+    ),
     # Scope
     signature(
         r"Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
@@ -62,6 +74,20 @@ SIGNATURES = (
         anchors=("Colocating the computation", "strategy scope"),
     ),
     signature(r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"),
+    signature(
+        r"handle`? is not available outside the replica context or a `?tf\.distribute\.Strategy\.update",
+        OutsideScope,
+        what="a variable's handle",
+    ),
+    signature(
+        r"apply_gradients\(\)`? cannot be called in cross-replica context", OutsideScope, what="apply_gradients"
+    ),
+    signature(
+        r"Trying to access resource (?P<what>\S{1,120}) (?:\(defined[^\n]{0,200}\) )?located in device \S*(?:CPU|GPU):\d+ from device "
+        r"\S*TPU:\d+",
+        OutsideScope,
+        anchors=("Trying to access resource ",),
+    ),
     signature(
         r"`?merge_call`? called while defining a new graph or a tf\.function",
         UnsupportedCombination,
@@ -272,7 +298,6 @@ SIGNATURES = (
         BatchNotDivisible,
         anchors=("divisible", "divided"),
     ),
-    signature(r"train_batch_size is not equal to micro_batch_per_gpu", BatchNotDivisible),
     signature(
         r"Found an unshardable source dataset[^\n]{0,120}",
         UnevenShards,

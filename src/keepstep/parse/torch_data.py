@@ -30,6 +30,11 @@ SIGNATURES = (
     ),
     signature(r"Assertion `[^`\n]{0,60}n_classes[^`\n]{0,20}` failed", LabelOutOfRange),
     signature(r"Assertion `srcIndex < srcSelectDimSize` failed", LabelOutOfRange),
+    signature(r"Assertion `[^`'\n]{0,60}n_classes' failed", LabelOutOfRange),
+    signature(
+        r"Tried to access index (?P<label>\d+) out of table with (?P<limit>\d+) rows", LabelOutOfRange
+    ),
+    signature(r"all elements of target should be between 0 and 1", LabelOutOfRange),
     signature(
         r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed",
         LabelOutOfRange,
@@ -45,6 +50,11 @@ SIGNATURES = (
         anchors=("Expected target ",),
     ),
     # Shards
+    signature(
+        r"you need to add an explicit nodesplitter to your input pipeline",
+        UnevenShards,
+        detail="the web dataset is not split between the nodes",
+    ),
     signature(
         r"Detected at least one rank that exhausted inputs",
         UnevenShards,

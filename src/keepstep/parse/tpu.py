@@ -61,6 +61,13 @@ SIGNATURES = (
         anchors=("E1000:", "E0100:", "E0101:"),
     ),
     signature(r"HBM OOM", DeviceMemoryExhausted, kind="tpu"),
+    # Estimator's thread that asks for the TPU's state failed on the answer
+    signature(
+        r"preempted_hook\.py\", line \d+, in run",
+        TpuUnhealthy,
+        what="its state could not be asked for while it trained",
+        anchors=("preempted_hook.py",),
+    ),
     # held by another process
     signature(r"TPU is already in use by process with pid (?P<pid>\d+)", TpuBusy),
     signature(r"TPU is already in use by (?!process with pid)[^\n]{0,80}", TpuBusy),
@@ -139,7 +146,12 @@ SIGNATURES = (
     signature(r"(?P<what>Please provide a TPU Name to connect to)", TpuInitFailed),
     signature(r"(?P<what>Could not infer TPU job name)", TpuInitFailed),
     signature(r"(?P<what>Timed out waiting for TPU \S{1,80} to become healthy)", TpuInitFailed),
-    signature(r"(?P<what>TPU not found in the cluster)", TpuInitFailed),
+    signature(r"(?P<what>TPUs? not found in the cluster)", TpuInitFailed),
+    signature(
+        r"No OpKernel was registered to support Op '(?P<op>(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU\w*)'",
+        lambda m: TpuInitFailed(what=f"no TPU is attached to this process: nothing runs {m['op']}"),
+        anchors=("No OpKernel was registered",),
+    ),
     signature(
         r"TPU \"?[\w.\-]{1,80}\"? is not yet ready; state: \"(?!PREEMPTED|TERMINATED|STOPPED)(?P<what>\w+)\"",
         TpuInitFailed,

@@ -11,6 +11,7 @@ NARROWEST = 70
 WIDEST = 260
 FEWEST = 3
 SHARE = 0.15
+SHORT_WORD = 3
 
 _DRAWN = re.compile(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
 
@@ -18,7 +19,8 @@ _DRAWN = re.compile(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2
 # how a new line of a log begins: lines of equal length that stand under each other are not one broken line
 _BEGINS_ANEW = re.compile(
     rb"\s*(?:\[|\(\w+ pid=|\d{4}[-/]\d\d|[IWEF]\d{4}|\d{1,4}: |Traceback|File \"|[\w.\-]+:\d+:\d+ \[|[A-Z][a-z]{2} +\d+ \d\d:|"
-    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|\$ )"
+    rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|\$ |"
+    rb"(?:Killed|Segmentation fault|Aborted|Terminated|Bus error|slurmstepd|srun:|terminate called))"
 )
 
 
@@ -44,12 +46,29 @@ class Unwrapped:
             if number + 1 == len(lines):
                 break
             after = lines[number + 1]
-            if _width(line) == width and not _DRAWN.search(line) and after.strip() and not _BEGINS_ANEW.match(after):
+            if _width(line) == width and not _DRAWN.search(line) and after.strip() and not _begins_anew(line, after):
                 self._joins.append(length)
             else:
                 out.append(b"\n")
                 length += 1
         return b"".join(out)
+
+
+def _begins_anew(line: bytes, after: bytes) -> bool:
+    """Whether the next line is one of its own: a log's usual beginning, or the same first word again."""
+    if _BEGINS_ANEW.match(after):
+        return True
+    first, _, rest = line.lstrip().partition(b" ")
+    return len(first) > SHORT_WORD and bool(rest) and after.lstrip().startswith(first + b" ")
+
+
+def _begins_anew(line: bytes, above: bytes) -> bool:
+    """Whether a line is one of its own: it starts as log lines do, or just as the line above does."""
+    return _BEGINS_ANEW.match(line) is not None or _shape(line) == _shape(above)
+
+
+def _shape(line: bytes) -> bytes:
+    return re.sub(rb"\d+", b"0", line[:24])[:8]
 
 
 def _edge(text: bytes) -> int | None:

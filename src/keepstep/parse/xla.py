@@ -186,7 +186,7 @@ SIGNATURES = (
         op="a compiled program",
     ),
     signature(
-        r"(?P<what>an unexpected peer shows up in the launch group with a different launch id[^\n]{0,80})",
+        r"(?P<what>[Aa]n unexpected peer shows up in the launch group with a different launch id[^\n]{0,80})",
         CollectiveMismatch,
     ),
     signature(

@@ -91,6 +91,8 @@ _WRAPPERS = {
     "RemoteTraceback",
     "HorovodInternalError",
     "TimeoutExpired",
+    "UnexpectedStatusException",
+    "ExecuteUserScriptError",
 }
 
 _OF_PEERS = {

@@ -65,6 +65,14 @@ class WorldSeen(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessesStarted(Fact):
+    """How many processes a launcher was asked for, or says that it started."""
+
+    count: int
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotScheduled(Fact):
     """A scheduler did not start what was asked for. ``never``: it says that it never can."""
 

@@ -17,6 +17,11 @@ class LibraryMissing(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLibrariesMissing(Fact):
+    """TensorFlow found GPUs and not all libraries that it needs for them; it goes on without the GPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolMissing(Fact):
     """A library lacks a symbol or symbol version that another needs, or was built for another ABI."""
 

@@ -145,6 +145,14 @@ class MtuTrouble(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkMtu(Fact):
+    """The largest packet that an interface, or one side of a connection, is set to."""
+
+    size: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyInTheWay(Fact):
     """A proxy answered or swallowed traffic between ranks."""
 

@@ -76,6 +76,18 @@ class MemoryGrew(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRead(Fact):
+    """One reading of memory that the run printed as it went: of what, and how much (bytes, or percent)."""
+
+    what: str
+    value: float
+    free: bool = False
+    """What is left, instead of what is used."""
+    on_device: bool = False
+    """Of the accelerator, or not said of what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contention(Fact):
     """Another job or process held what this one needed (CPU, GPU, lock)."""
 

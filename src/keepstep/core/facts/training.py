@@ -30,6 +30,14 @@ class StepSeen(Fact):
     loss: float | None = None
     waiting: float | None = None
     """The part of the step's time that went into waiting for its batch, where both are printed."""
+    seconds: float | None = None
+    """How long the step took."""
+    own: float | None = None
+    """How long this rank itself was at work (its batch and its forward pass), where the parts are printed."""
+    exchanging: float | None = None
+    """The part of the step's time that went into communication, where both are printed."""
+    rate: float | None = None
+    """Images, samples, tokens or steps a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,8 @@ class Recompiling(Fact):
     function: str | None = None
     count: int | None = None
     reason: str | None = None
+    seconds: float | None = None
+    """How long one compilation took, where each is reported, the first one too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +130,16 @@ class Slowness(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput(Fact):
-    """How much a run did in a second, over so many devices together."""
+    """How much a run did in a second, over so many devices together, or ``each`` of them."""
 
     rate: float
-    devices: int
+    devices: int = 0
+    """0: as many as were named last."""
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesNamed(Fact):
+    """A benchmark is about to run over so many devices."""
+
+    count: int

@@ -13,6 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
+from keepstep.rules.resource.lookup import once_a_line
 
 
 @rule(
@@ -41,7 +42,7 @@ def announced_twice(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The log holds the output of several attempts, or only of some hosts.
     """
-    told = [e for e in seen.all(WorldSeen) if e.fact.index is not None and (e.fact.size or 0) > 1]
+    told = once_a_line(e for e in seen.all(WorldSeen) if e.fact.index is not None and (e.fact.size or 0) > 1)
     if not told or seen.all(StepSeen):
         return
     size = max(e.fact.size or 0 for e in told)

@@ -18,6 +18,7 @@ from keepstep.core.rule import rule
     needs=(CommunicationFailed,),
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
+    explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def nccl_invalid_usage(seen: EvidenceSet) -> Iterator[Found]:
     """NCCL refused how it was called, and the log does not say in what.

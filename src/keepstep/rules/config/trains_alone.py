@@ -3,13 +3,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.config import ProcessesStarted, WorldSeen
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
+
+
+def _said_again(seen: EvidenceSet, sized: tuple[Evidence[WorldSeen], ...]) -> int:
+    """How often one stream said the same of its world before any step of training: a process says it once."""
+    often = 0
+    for first in sized:
+        alike = [
+            e for e in sized
+            if _words(e) == _words(first) and (e.origin.source, e.origin.stream) == (first.origin.source, first.origin.stream)
+        ]  # fmt: skip
+        lines = {e.origin.line for e in alike if e.origin.line is not None}
+        if len(lines) >= 2 and not any(min(lines) < (s.origin.line or 0) < max(lines) for s in seen.all(StepSeen)):
+            often = max(often, len(lines))
+    return often
+
+
+def _words(e: Evidence[WorldSeen]) -> str:
+    return re.sub(r"[\d:.,\-+ TZ]+", " ", e.quote).strip().lower()
 
 
 @rule(
@@ -31,7 +51,8 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
     variables are missing, or the trainer's number of nodes is 1.
 
     ## How we know
-    Every process that says how large its world is says 1, and there are several such processes.
+    Every process that says how large its world is says 1, and there are several such processes: they write to
+    streams of their own, or the launcher was asked for several, or the same words came again before any step.
 
     ## What to do
     Give each process the list of all members and its own index, through the launcher or TF_CONFIG.
@@ -40,14 +61,17 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
     The logs are of separate runs that were never meant to work together.
     """
     sized = tuple(e for e in seen.all(WorldSeen) if e.fact.size is not None)
-    if len(sized) < 2 or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
+    if not sized or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
         return
     writers = {(e.origin.source, e.origin.stream, e.fact.pid) for e in sized}
-    if len(writers) < 2:
+    started = max((e.fact.count for e in seen.all(ProcessesStarted)), default=0)
+    count = max(len(writers), started if started > 1 else 0, _said_again(seen, sized))
+    if count < 2:
         return
     yield Found(
-        title=f"{len(writers)} processes each formed a world of one and trained alone",
+        title=f"{count} processes each formed a world of one and trained alone",
         because="every process that names the size of its world says 1",
+        confidence=Confidence.HYPOTHESIS if len(writers) < 2 and seen.broken else None,
         evidence=sized[:8],
         fixes=(
             Fix(

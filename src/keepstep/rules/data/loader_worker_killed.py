@@ -45,13 +45,15 @@ def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
     if not found:
         return
     signal = next((e.fact.signal for e in found if e.fact.signal), None)
-    if signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9", "SIGTERM", "TERMINATED"):
-        return
+    stopped = signal is not None and signal.upper() in ("SIGTERM", "TERMINATED", "15")
+    killed = signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9")
     yield Found(
         title=f"a data loader worker of {who(found)} died"
         + (f" ({signal})" if signal else " without saying why"),
-        because="the loader lost its worker process and could not go on",
+        because="the loader lost its worker process"
+        + (": most likely the kernel ended it for host memory" if killed else " and could not go on"),
         evidence=found,
+        confidence=Confidence.HYPOTHESIS if stopped else Confidence.SUPPORTED,
         fixes=(
             Fix(do="run once without workers to see the reason", command="DataLoader(..., num_workers=0)"),
             Fix(

@@ -105,6 +105,7 @@ def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evide
         *(e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED),
         *(e for e in seen.all(EndOfData) if e.fact.what != "logged"),
     ]
+    done = [e for e in done if not any(_after(e, trouble) for trouble in waiting)]
     ended = {e.who for e in done if e.who is not None}
     refused = any(isinstance(e.fact, GroupShutDown) and "Horovod" in e.fact.how for e in waiting)
     stuck = {e.who for e in waiting if e.who is not None} - ended

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.environment import LibraryMissing
-from keepstep.core.finding import Fix, Found
+from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing
+from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
@@ -41,14 +41,24 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
     Libraries that are tried and not needed give the same words in a warning; those are left out.
     """
     missing = once_a_line(e for e in seen.all(LibraryMissing) if e.fact.fatal and not seen.survived(e))
+    given_up = [e for e in seen.all(GpuLibrariesMissing) if not seen.survived(e)]
+    without_gpus = not missing and bool(given_up)
+    if without_gpus:
+        missing = once_a_line(seen.all(LibraryMissing))
     if not missing:
         return
     names = list(dict.fromkeys(e.fact.name for e in missing if e.fact.name))
     what = listing(names[:3]) if names else "a shared library"
     yield Found(
-        title=f"{who(missing)} could not start: {what} was not found",
+        title=(
+            f"{who(missing)} runs without GPUs: {what} was not found"
+            if without_gpus
+            else f"{who(missing)} could not start: {what} was not found"
+        ),
         because=f"the loader could not open {what} on that host",
         evidence=missing,
+        severity=Severity.WARNING if without_gpus else None,
+        confidence=Confidence.SUPPORTED if without_gpus else None,
         fixes=(
             Fix(
                 do="see whether the loader knows it, on every node",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.network import MtuTrouble
+from keepstep.core.facts.network import LinkMtu, MtuTrouble
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 
@@ -15,7 +15,7 @@ from keepstep.core.rule import rule
 @rule(
     id="NET008",
     cause=Cause.NETWORK_MTU,
-    needs=(MtuTrouble,),
+    needs=(MtuTrouble, LinkMtu),
     confidence=Confidence.SUPPORTED,
     explains=(
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -36,7 +36,7 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
     and the messages that would say so are filtered.
 
     ## How we know
-    The kernel refused a packet for its size.
+    The kernel refused a packet for its size, or the log shows one interface with two sizes.
 
     ## What to do
     Find the size that passes, and set the same on every interface of the path.
@@ -50,15 +50,27 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
             title="packets of full size did not pass between the hosts",
             because="the kernel refused a packet because it is larger than the path allows",
             evidence=tuple(found),
-            fixes=(
-                Fix(
-                    do="find the size that passes",
-                    command="ping -M do -s 8972 OTHER_HOST; ping -M do -s 1472 OTHER_HOST",
-                ),
-                Fix(
-                    do="set the same size on every host",
-                    command="ip link set dev eth0 mtu 1500",
-                    safety=Safety.NEEDS_OWNER,
-                ),
-            ),
+            fixes=_FIXES,
         )
+    for links in seen.groups(LinkMtu, by=lambda fact: fact.link):
+        sizes = sorted({e.fact.size for e in links})
+        if len(sizes) > 1 and not found and not any(seen.survived(e) for e in links):
+            yield Found(
+                title=f"the hosts disagree on the largest packet of {links[0].fact.link}: {sizes[0]} against {sizes[-1]}",
+                because="the same interface has another MTU on another host, and nothing trained after that",
+                evidence=links[:8],
+                fixes=_FIXES,
+            )
+
+
+_FIXES = (
+    Fix(
+        do="find the size that passes",
+        command="ping -M do -s 8972 OTHER_HOST; ping -M do -s 1472 OTHER_HOST",
+    ),
+    Fix(
+        do="set the same size on every host",
+        command="ip link set dev eth0 mtu 1500",
+        safety=Safety.NEEDS_OWNER,
+    ),
+)

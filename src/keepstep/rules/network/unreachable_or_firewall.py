@@ -75,7 +75,8 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
     failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
     final = [e for e in failed if e.fact.final and not (_unsaid(e) and seen.all(PeerLost))]
     absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where not in BY_LIMIT and not seen.survived(e)]
-    if not final and not absent and len(failed) < _MANY:
+    still = len(failed) > 1 and any(seen.is_last_word(e, 2) for e in failed)
+    if not final and not absent and len(failed) < _MANY and not still:
         return
     chosen = final or failed
     if chosen:

@@ -14,8 +14,12 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
 
-FEW = 3
-"""One or two odd values pass; this many in a row, with none finite after them, do not."""
+FEW = 2
+"""One odd value passes; this many in a row, with none finite after them, do not."""
+
+MANY_TIMES = 30.0
+HUGE = 100.0
+"""A loss that was small once, and is this large at the end, went the wrong way."""
 
 
 @rule(
@@ -55,6 +59,11 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
         yield _found(_first_signs(seen, stopped), stopped[0])
         return
     lasting = _lasting(seen)
+    if not lasting and not seen.broken:
+        grown = _grown(seen)
+        if grown:
+            yield _found(grown, grown[0], severity=Severity.WARNING, confidence=Confidence.SUPPORTED, grew=True)
+            return
     if lasting:
         quiet = not seen.broken
         yield _found(
@@ -83,7 +92,7 @@ def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
             key = (step.origin.source, step.origin.stream)
             readings.setdefault(key, {})[step.origin.line] = (not math.isfinite(step.fact.loss), step)
     for odd in seen.all(NonFinite):
-        if odd.fact.what == "loss" and not odd.fact.fatal and odd.origin.line is not None:
+        if odd.fact.what in ("loss", "grad_norm", "gradnorm") and not odd.fact.fatal and odd.origin.line is not None:
             key = (odd.origin.source, odd.origin.stream)
             readings.setdefault(key, {})[odd.origin.line] = (True, odd)
     found: list[Evidence[Fact]] = []
@@ -98,11 +107,29 @@ def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     return tuple(sorted(found, key=lambda e: seen.position.get(id(e), 0))[:8]) if len(found) >= FEW else ()
 
 
+def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
+    """A loss that, from some reading on, is many times what it was before, to the end of the log."""
+    streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = {}
+    for step in seen.all(StepSeen):
+        if step.fact.loss is not None and math.isfinite(step.fact.loss):
+            streams.setdefault((step.origin.source, step.origin.stream), []).append(step)
+    for readings in streams.values():
+        losses = [e.fact.loss or 0.0 for e in readings]
+        if len(losses) < FEW + 1 or losses[0] <= 0:
+            continue
+        start = min(losses[: max(1, len(losses) // 2)])
+        late = losses[-2:]
+        if start > 0 and min(late) >= MANY_TIMES * start and min(late) >= HUGE and max(losses[:2]) < min(late):
+            return tuple(e for e in readings if (e.fact.loss or 0.0) >= MANY_TIMES * start)[:8]
+    return ()
+
+
 def _found(
     signs: tuple[Evidence[Fact], ...],
     main: Evidence[Fact],
     severity: Severity | None = None,
     confidence: Confidence | None = None,
+    grew: bool = False,
 ) -> Found:
     first = signs[0]
     who = first.who if first.who is not None else main.who
@@ -113,9 +140,11 @@ def _found(
     at = f" at step {step}" if step is not None else ""
     subject = what if what not in ("nan", "NaN", "inf", "Inf", "loss", "-inf") else "the loss or a gradient"
     return Found(
-        title=f"{named}{subject} was not finite{at}",
+        title=f"{named}the loss grew without bound{at}" if grew else f"{named}{subject} was not finite{at}",
         because=(
-            "training was stopped for a value that is NaN or infinite"
+            "the loss became many times what it had been, and stayed there to the end of the log"
+            if grew
+            else "training was stopped for a value that is NaN or infinite"
             if severity is None
             else "the loss is NaN in the last lines and did not become finite again"
         ),

@@ -15,6 +15,16 @@ from keepstep.core.rule import rule
 
 ENOUGH = 30
 """Readings that must be equal to all printed digits."""
+EPOCHS = 5
+STEPS = 8
+"""Readings of whole epochs, or of steps, after which a loss has moved if it ever will."""
+STILL = 0.005
+"""How much of itself a loss may move and still stand."""
+LEAST = 0.3
+NEAR = 0.002
+GUESSED = (2, 3, 4, 5, 10, 20, 21, 80, 100, 101, 200, 365, 400, 700, 1000, 1001)
+"""Numbers of classes of the usual data sets."""
+MANY_CLASSES = 5_000
 
 
 @rule(
@@ -52,6 +62,11 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
         if step.fact.loss is not None:
             streams[step.origin.source, step.origin.stream].append(step)
     for readings in streams.values():
+        if _never_moved([e for e in readings if _of_an_epoch(e)], EPOCHS) or _never_moved(
+            [e for e in readings if not _of_an_epoch(e)], STEPS
+        ):
+            yield _found((readings[0], readings[-1]), "the loss is where it was when the log begins, as of a model that guesses")
+            return
         last = readings[-ENOUGH:]
         values = {e.fact.loss for e in last}
         value = next(iter(values))
@@ -60,10 +75,30 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
             return
 
 
-def _found(evidence: tuple[Evidence[StepSeen], ...]) -> Found:
+def _of_an_epoch(reading: Evidence[StepSeen]) -> bool:
+    fact = reading.fact
+    return (fact.step is not None and fact.step == fact.of) or (fact.step is None and "poch" in reading.quote)
+
+
+def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
+    """Whether a loss stayed all the time where guessing puts it: at the logarithm of a number of classes."""
+    losses = [e.fact.loss for e in readings if e.fact.loss is not None]
+    if len(losses) < enough or not all(math.isfinite(loss) for loss in losses) or max(losses) < LEAST:
+        return False
+    if max(losses) - min(losses) > STILL * max(losses):
+        return False
+    classes = math.exp(min(max(losses), 20.0))
+    guessed = any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED) or classes > MANY_CLASSES
+    return guessed or (enough == EPOCHS and len(set(losses)) == 1)
+
+
+def _found(
+    evidence: tuple[Evidence[StepSeen], ...],
+    because: str = "the last readings of the loss are equal to every printed digit",
+) -> Found:
     return Found(
         title="the loss did not move any more",
-        because="the last readings of the loss are equal to every printed digit",
+        because=because,
         evidence=evidence,
         fixes=(
             Fix(do="print the learning rate and the gradient norm of the first parameter"),

@@ -117,7 +117,8 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
             title=f"a data-loader worker of {_name(ranks_of(workers))} was killed, most likely for host memory",
             because="the kernel ends processes by SIGKILL when host memory runs out; no other sender is seen",
             evidence=workers,
-            confidence=Confidence.SUPPORTED,
+            confidence=Confidence.HYPOTHESIS,
+            standing=Standing.SYMPTOM,
             fixes=_FIXES,
         )
 

@@ -13,8 +13,10 @@ from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
-ENOUGH = 8
+ENOUGH = 3
 """Steps whose own timing shows it; single ones wait for data in every run."""
+FIRST = 1
+"""The step of an epoch up to which every run waits: its loader has only just begun."""
 MOSTLY = 0.6
 """The part of a step, and of all steps, from which it is worth a word."""
 
@@ -45,9 +47,11 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     The first steps of an epoch wait for data in every run.
     """
     said: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(Slowness) if e.fact.what == "input")
-    timed = [e for e in seen.all(StepSeen) if e.fact.waiting is not None]
+    timed = [
+        e for e in seen.all(StepSeen) if e.fact.waiting is not None and (e.fact.step is None or e.fact.step > FIRST)
+    ]
     waited = [e for e in timed if (e.fact.waiting or 0.0) >= MOSTLY]
-    if not said and (len(waited) < ENOUGH or len(waited) < MOSTLY * len(timed)):
+    if not said and (len(waited) < ENOUGH or _part(timed) < MOSTLY):
         return
     shown = said or tuple(waited)
     detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "input" and e.fact.detail), None)
@@ -68,3 +72,9 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _part(timed: list[Evidence[StepSeen]]) -> float:
+    """The part of all the time that was spent waiting: a few long waits weigh as much as many short ones."""
+    whole = sum(e.fact.seconds or 1.0 for e in timed)
+    return sum((e.fact.waiting or 0.0) * (e.fact.seconds or 1.0) for e in timed) / whole if whole else 0.0

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.training import Slowness, Throughput
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.training import DevicesNamed, Slowness, StepSeen, Throughput
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
+
+MOSTLY = 0.6
+"""The part of a step from which it is worth a word."""
+ENOUGH = 3
+
+_Reading = tuple[int, float, Evidence[Fact]]
+"""Devices, what each did in a second, and where that stands."""
 
 
 @rule(
     id="SLO003",
     cause=Cause.SLOW_NETWORK_BOUND,
-    needs=(Slowness, Throughput),
+    needs=(Slowness, StepSeen, Throughput),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
@@ -41,19 +49,22 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
     """
     fell = _fell(seen)
     if fell:
-        few, many = fell[0].fact, fell[-1].fact
+        (few, alone, one), (many, shared, other) = fell
         yield Found(
-            title=f"each device did {few.rate / few.devices:.4g} a second among {few.devices}"
-            f" and {many.rate / many.devices:.4g} among {many.devices}",
+            title=f"each device did {alone:.4g} a second among {few} and {shared:.4g} among {many}",
             because="the same work got much slower over more devices, which is what exchanging gradients costs",
-            evidence=fell,
+            evidence=(one, other),
             fixes=_FIXES,
         )
         return
-    slow = [e for e in seen.all(Slowness) if e.fact.what == "network"]
+    slow: list[Evidence[Fact]] = [e for e in seen.all(Slowness) if e.fact.what == "network"]
+    timed = [e for e in seen.all(StepSeen) if e.fact.exchanging is not None]
+    talked = [e for e in timed if (e.fact.exchanging or 0.0) >= MOSTLY]
+    if not slow and len(talked) >= ENOUGH and len(talked) >= MOSTLY * len(timed):
+        slow.extend(talked)
     if not slow:
         return
-    detail = next((e.fact.detail for e in slow if e.fact.detail), None)
+    detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "network" and e.fact.detail), None)
     yield Found(
         title="most of each step was spent in communication" + (f": {shorten(detail, 80)}" if detail else ""),
         because="the run's own readings show communication as the larger part of a step",
@@ -62,15 +73,25 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _fell(seen: EvidenceSet) -> tuple[Evidence[Throughput], ...]:
-    """Two readings: one over few devices, and a later one over more where each does less than half."""
-    readings = seen.all(Throughput)
+def _fell(seen: EvidenceSet) -> tuple[_Reading, _Reading] | None:
+    """Two readings: one over few devices, and one over more where each does less than half."""
+    readings: list[_Reading] = []
+    named = 0
+    for e in sorted(seen.items, key=lambda e: (e.origin.source, e.origin.line or 0)):
+        if isinstance(e.fact, DevicesNamed):
+            named = e.fact.count
+        elif isinstance(e.fact, Throughput):
+            devices = e.fact.devices or named
+            if devices:
+                readings.append((devices, e.fact.rate if e.fact.each else e.fact.rate / devices, e))
+        elif isinstance(e.fact, StepSeen) and e.fact.rate and named and "/s/gpu" in e.quote:
+            readings.append((named, e.fact.rate, e))
     for one in readings:
         for other in readings:
-            few, many = one.fact, other.fact
-            if few.devices < many.devices and many.rate / many.devices < few.rate / few.devices / 2:
-                return (one, other)
-    return ()
+            if one[0] < other[0] and other[1] < one[1] / 2:
+                return one, other
+    return None
+
 
 
 _FIXES = (

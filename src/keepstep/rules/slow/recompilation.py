@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.training import Recompiling
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
@@ -15,6 +15,10 @@ STORM = 3
 """Retracing is normal for the first few shapes; complaints this many are a storm."""
 MANY = 50
 """Graphs that a settled torch_xla program does not need by far."""
+SETTLED = 10
+"""Graphs that torch_xla may need until training, evaluation and a last batch are compiled."""
+LONG_S = 2.0
+"""Small functions of a line are compiled all the time; one that takes this long should not be."""
 
 
 @rule(
@@ -48,17 +52,31 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     reports = [e for e in again if "CompileTime" in e.quote]
     counts = {e.fact.count for e in reports if e.fact.count is not None}
     growing = len(counts) > STORM or (len(counts) > 1 and max(counts) >= MANY)
+    growing = growing or (len(counts) == STORM and max(counts) >= SETTLED) or max(counts, default=0) >= 2 * MANY
     again = tuple(e for e in again if growing or "CompileTime" not in e.quote)
-    if len(again) < STORM and not growing and not any("dynamo hit" in e.quote for e in again):
+    long = _compiled_often(seen)
+    again = tuple(e for e in again if e.fact.seconds is None or e in long)
+    refused = [e for e in again if "LimitHit" in e.quote or "LimitExceeded" in e.quote]
+    training = [e for e in again if "train" in (e.fact.function or "").lower() and not seen.survived(e)]
+    told = len(again) >= STORM or growing or bool(training) or any("dynamo hit" in e.quote for e in again)
+    if not told and not refused:
         return
     named = next((e.fact.function for e in again if e.fact.function), None)
     yield Found(
         title=f"{named or 'a function'} was traced or compiled again and again",
         because="the framework reports that nearly every call led to a new trace",
         evidence=again[:8],
+        severity=Severity.FATAL if refused and seen.broken else None,
         fixes=(
             Fix(do="keep shapes constant", command="dataset.batch(n, drop_remainder=True)"),
             Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
             Fix(do="see why torch compiles again", command="export TORCH_LOGS=recompiles"),
         ),
     )
+
+
+def _compiled_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
+    """Compilations that took long, of functions that were compiled several times."""
+    timed = [e for e in seen.all(Recompiling) if (e.fact.seconds or 0.0) >= LONG_S]
+    names = [(e.origin.source, e.origin.stream, e.fact.function) for e in timed]
+    return [e for e, name in zip(timed, names, strict=True) if names.count(name) >= STORM]

@@ -3,20 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from statistics import median
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.training import Slowness
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.training import Slowness, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
+
+FEWEST_RANKS = 3
+FEWEST_READINGS = 2
+ALIKE = 1.3
+"""How far apart the others may be."""
+SLOWER = 1.5
 
 
 @rule(
     id="SLO001",
     cause=Cause.SLOW_STRAGGLER,
-    needs=(Slowness,),
+    needs=(Slowness, StepSeen),
     severity=Severity.WARNING,
     confidence=Confidence.SUPPORTED,
 )
@@ -30,7 +39,7 @@ def straggler(seen: EvidenceSet) -> Iterator[Found]:
     A throttled or shared device, a busy host, a slower disk or link, or more work in that rank's share of the data.
 
     ## How we know
-    The run's own readings say so.
+    The run's own readings say so; or ranks print how long their steps took, and one is far behind in all of them.
 
     ## What to do
     Look at that rank's host: clocks and temperature of the device, other processes, its network card.
@@ -39,18 +48,64 @@ def straggler(seen: EvidenceSet) -> Iterator[Found]:
     Ranks take turns at being the slowest when batches differ in length.
     """
     slow = [e for e in seen.all(Slowness) if e.fact.what == "straggler"]
-    if len(slow) < 1:
+    if not slow:
+        yield from _by_timings(seen)
         return
     detail = next((e.fact.detail for e in slow if e.fact.detail), None)
     yield Found(
         title="one rank was slower than the others" + (f": {shorten(detail, 80)}" if detail else ""),
         because="the run's own timings name a slow rank",
         evidence=tuple(slow[:8]),
-        fixes=(
-            Fix(
-                do="compare clocks, temperature and processes of that host with another",
-                command="nvidia-smi -q -d CLOCK,PERFORMANCE",
-            ),
-            Fix(do="give the ranks shares of equal work, e.g. bucket samples by length"),
-        ),
+        ranks=_named(detail),
+        fixes=_FIXES,
     )
+
+
+def _named(detail: str | None) -> tuple[int, ...] | None:
+    """The ranks that a detector lists: Affected ranks: [5, 12]; rank 5."""
+    listed = re.search(r"(?i)ranks?(?: ?[:=] ?| )\[?\{?(\d+(?:, ?\d+)*)", detail or "")
+    return tuple(int(each) for each in listed[1].split(",")) if listed else None
+
+
+_MEASURES: tuple[Callable[[StepSeen], float | None], ...] = (
+    lambda step: step.own,
+    lambda step: 1.0 / step.rate if step.rate else None,
+    lambda step: step.seconds,
+)
+
+
+def _by_timings(seen: EvidenceSet) -> Iterator[Found]:
+    """One rank whose own work takes longer, or whose rate is lower, than that of all others, in the same steps."""
+    for measure in _MEASURES:
+        by_rank: dict[int, list[tuple[float, Evidence[StepSeen]]]] = defaultdict(list)
+        for e in seen.all(StepSeen):
+            value = measure(e.fact)
+            if value is not None and e.who is not None:
+                by_rank[e.who].append((value, e))
+        if len(by_rank) < FEWEST_RANKS or min(len(each) for each in by_rank.values()) < FEWEST_READINGS:
+            continue
+        middle = {rank: median(value for value, _ in each) for rank, each in by_rank.items()}
+        slowest = max(middle, key=lambda rank: middle[rank])
+        others = [value for rank, value in middle.items() if rank != slowest]
+        if min(others) <= 0 or max(others) > ALIKE * min(others) or middle[slowest] < SLOWER * max(others):
+            continue
+        if min(value for value, _ in by_rank[slowest]) <= max(others):
+            continue
+        times = middle[slowest] / median(others)
+        yield Found(
+            title=f"rank {slowest} took {times:.1f} times as long for its steps as the other ranks",
+            because="the printed timings of this rank are worse than those of all others, in every step",
+            evidence=tuple(e for _, e in by_rank[slowest][:4]),
+            ranks=(slowest,),
+            fixes=_FIXES,
+        )
+        return
+
+
+_FIXES = (
+    Fix(
+        do="compare clocks, temperature and processes of that host with another",
+        command="nvidia-smi -q -d CLOCK,PERFORMANCE",
+    ),
+    Fix(do="give the ranks shares of equal work, e.g. bucket samples by length"),
+)

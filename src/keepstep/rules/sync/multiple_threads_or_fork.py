@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
+
+_WAIT = re.compile(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
 
 
 @rule(
@@ -38,7 +42,9 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A warning alone is harmless in most runs; it counts only where the run hung.
     """
-    refused = [e for e in seen.all(ForkOrThread) if e.fact.fatal and not seen.survived(e)]
+    refused = [
+        e for e in seen.all(ForkOrThread) if not seen.survived(e) and (e.fact.fatal or _raised(seen, e))
+    ]
     warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
     fixes = (
         Fix(
@@ -57,6 +63,16 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
             evidence=tuple(refused),
             fixes=fixes,
         )
+    elif warned and (interrupted := _interrupted(seen)):
+        yield Found(
+            title=f"{warned[0].fact.what}, and the run hung until it was interrupted",
+            because="the library warned that this may deadlock; nothing else explains the hang",
+            evidence=(*warned, *interrupted[:1]),
+            ranks=(),
+            confidence=Confidence.HYPOTHESIS,
+            standing=Standing.SYMPTOM,
+            fixes=fixes,
+        )
     elif warned and seen.all(CollectiveTimeout):
         yield Found(
             title=f"{warned[0].fact.what}, and the run hung later",
@@ -67,3 +83,19 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
             standing=Standing.SYMPTOM,
             fixes=fixes,
         )
+
+
+def _raised(seen: EvidenceSet, evidence: Evidence[ForkOrThread]) -> bool:
+    """Whether the words are those of an exception that ended the process: a start method that was refused."""
+    return evidence.fact.what == "start method" and any(
+        not e.fact.logged and not seen.survived(e) for e in seen.near(evidence, ExceptionRaised, before=60, after=1)
+    )
+
+
+def _interrupted(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
+    """A person's interrupt of a process that stood in a wait."""
+    return tuple(
+        e
+        for e in seen.all(ExceptionRaised)
+        if e.fact.type.endswith("KeyboardInterrupt") and any(_WAIT.match(f.function) for f in e.fact.frames)
+    )

@@ -22,7 +22,11 @@ _REMOVES = re.compile(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace
     id="SYN006",
     cause=Cause.SYNC_RACE_ON_SHARED_STATE,
     needs=(SharedStateRace, ExceptionRaised),
-    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.CHECKPOINT_CORRUPT_OR_MISSING,
+    ),
 )
 def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     """Several ranks made, renamed or removed the same file, folder or cache at the same time.
