@@ -9,6 +9,7 @@ every line. The slow peers get a smaller piece of each file; the table is in MB/
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import platform
 import re
@@ -24,7 +25,7 @@ from pathlib import Path
 from benchmarks.made_logs import make, make_many
 from keepstep.parse.knowledge import tables
 
-PIECE = 8_000_000
+RE_PIECE = 100_000
 DRAIN_PIECE = 1_500_000
 
 
@@ -82,6 +83,7 @@ def drain(piece: bytes) -> float | None:
         from drain3 import TemplateMiner
     except ImportError:
         return None
+    logging.getLogger("drain3").setLevel(logging.CRITICAL)
     miner = TemplateMiner()
     lines = piece.decode("utf-8", "replace").splitlines()
     began = time.perf_counter()
@@ -116,12 +118,12 @@ def table(megabytes: int, say: Callable[[str], None]) -> None:
             theirs = ripgrep(path, patterns)
             rg = size / 1e6 / theirs[0] if theirs else None
             with (folder / "log0.log" if path.suffix == ".gz" else path).open("rb") as stream:
-                piece = stream.read(PIECE)
-            plain = PIECE / 1e6 / python_re(piece, words)
-            clustered = drain(piece[:DRAIN_PIECE])
+                piece = stream.read(DRAIN_PIECE)
+            plain = RE_PIECE / 1e6 / python_re(piece[:RE_PIECE], words)
+            clustered = drain(piece)
             say(
                 f"| {kind} | {ours:.0f} | {f'{rg:.0f}' if rg else 'not here'} | {f'{ours / rg:.1f}x' if rg else ''} "
-                f"| {plain:.1f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | {memory / 1e6:.0f} MB |"
+                f"| {plain:.2f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | {memory / 1e6:.0f} MB |"
             )
         many = make_many(folder)
         one, _ = keepstep(many, cores=1, times=1)

@@ -8,6 +8,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost, PortTaken
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing
 from keepstep.core.identity import Rank
 
@@ -88,6 +89,20 @@ def test_a_root_without_a_rank_gets_the_process_that_failed_just_below():
     later = seen_at(ExceptionRaised(type="RuntimeError", message=""), 30, 0)
     ordered = in_causal_order(EvidenceSet(items=(*anonymous.evidence, below, later)), [anonymous])
     assert ordered[0].ranks == (1,)
+
+
+def test_a_wait_that_blames_nobody_does_not_blame_the_one_who_printed_its_exception():
+    waited = seen_at(CollectiveTimeout(op="ALLREDUCE"), 1, 0)
+    hang = finding(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, waited, Standing.SYMPTOM, ranks=())
+    raised = seen_at(ExceptionRaised(type="DistBackendError", message=""), 3, 0)
+    assert in_causal_order(EvidenceSet(items=(waited, raised)), [hang])[0].ranks == ()
+
+
+def test_a_wait_that_blames_nobody_gets_the_one_whom_all_others_miss():
+    waited = seen_at(CollectiveTimeout(op="ALLREDUCE"), 1, 0)
+    hang = finding(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, waited, Standing.SYMPTOM, ranks=())
+    missed = seen_at(PeerLost(how="reset", peer_rank=3), 4, 1)
+    assert in_causal_order(EvidenceSet(items=(waited, missed)), [hang])[0].ranks == (3,)
 
 
 def test_no_rank_is_invented():

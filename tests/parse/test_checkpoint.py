@@ -134,3 +134,19 @@ def test_a_commit_that_takes_too_long_is_slow_storage():
 )
 def test_a_start_from_scratch_says_nothing(text):
     assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: [deepspeed] failed to resume from checkpoint /data/run7",
+        "ValueError: Can't find a valid checkpoint at output/checkpoint-500",
+    ],
+)
+def test_a_checkpoint_to_resume_from_that_is_not_there_is_read(text):
+    assert one(text, CheckpointUnreadable)
+
+
+def test_objects_that_no_checkpoint_bound_are_a_mismatch():
+    text = "AssertionError: Found 106 Python objects that were not bound to checkpointed values, likely due to changes"
+    assert one(text, CheckpointMismatch)

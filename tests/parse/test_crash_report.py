@@ -4,13 +4,13 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import FatalSignal, NativeAbort
-from keepstep.parse.crash_report import BLOCKS, SIGNATURES
+from keepstep.parse.crash_report import BLOCKS, LAST_WORDS, SIGNATURES
 from keepstep.parse.knowledge import build
 from keepstep.parse.logscan import LogScan
 
 
 def facts(text: str) -> list[object]:
-    scan = LogScan(build(SIGNATURES, BLOCKS))
+    scan = LogScan(build(SIGNATURES, BLOCKS, LAST_WORDS))
     return [s.fact for s in scan.scan([text.encode()]) if type(s.fact).__name__ != "StreamEnded"]
 
 
@@ -35,6 +35,14 @@ def facts(text: str) -> list[object]:
             "SIGSEGV",
             27,
             "caffe2::Run()",
+        ),
+        (
+            "*** SIGSEGV (@(nil)), see go/stacktraces#s15 received by PID 160 (TID 3418) on cpu 100; stack trace: ***\n"
+            "PC: @     0x7f1c7e14b584  (unknown)  torch_xla::tensor_methods::all_reduce()\n"
+            "    @     0x7f1c7e01262f        256  pybind11::cpp_function::dispatcher()\n",
+            "SIGSEGV",
+            160,
+            "???",
         ),
         (
             "*** Signal 11 (SIGSEGV) (0x8) received by PID 123 (pthread TID 0x7f) (linux TID 123), stack trace: ***\n"

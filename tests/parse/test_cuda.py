@@ -86,3 +86,30 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Outdated cuDNN installation found.",
+        "CUDA backend failed to initialize: Unable to load cuDNN. Is it installed? (Set TF_CPP_MIN_LOG_LEVEL=0",
+    ],
+)
+def test_what_jax_says_of_libraries_that_do_not_fit_is_read(text, read):
+    assert any(isinstance(fact, CudaMismatch) for fact in read(table, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "fatal"),
+    [
+        ("InternalError: Internal: failed to enable peer access from 0x7f to 0x7e: CUDA_ERROR_TOO_MANY_PEERS", True),
+        (
+            "W gpu_device.cc:918] Unable to enable peer access between device ordinals 9 and 8, status: Internal: "
+            "failed to enable peer access from 0x8270570 to 0x7ba7860: CUDA_ERROR_TOO_MANY_PEERS",
+            False,
+        ),
+    ],
+)
+def test_peer_access_that_was_refused_is_fatal_only_where_it_was_raised(text, fatal, read):
+    facts = [fact for fact in read(table, text) if isinstance(fact, PeerAccessFault)]
+    assert any(fact.fatal for fact in facts) is fatal

@@ -39,3 +39,26 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceExhaustedError: ./model/model-49.tempstate5787507096018461664",
+        "W tensorflow/core/framework/op_kernel.cc:975] Resource exhausted: /home/x/win.emb-354830.data-00000-of-00001",
+        "ResourceExhaustedError: Could not append to the internal temporary file. [Op:MergeV2Checkpoints]",
+    ],
+)
+def test_a_file_that_could_not_be_written_is_a_full_disk(text, read):
+    assert any(isinstance(fact, DiskFull) for fact in read(table, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceExhaustedError: OOM when allocating tensor with shape[64,512]",
+        "Resource exhausted: /data/train-00391-of-01024.tempstate12; Too many open files",
+    ],
+)
+def test_what_ran_out_otherwise_is_no_full_disk(text, read):
+    assert read(table, text) == []

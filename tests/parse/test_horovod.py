@@ -134,3 +134,8 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(horovod, text) == []
+
+
+def test_a_background_loop_that_ended_by_an_exception_shut_the_group_down(read):
+    text = "[4]: Horovod background loop uncaught exception: Connection reset by peer"
+    assert any(isinstance(fact, GroupShutDown) for fact in read(horovod, text))

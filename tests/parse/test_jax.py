@@ -52,6 +52,7 @@ def test_a_missing_identity_is_named(text, name):
             ClusterSpecInvalid,
         ),
         ("ALREADY_EXISTS: Aborted connect attempt as there is a request from a newer incarnation.", DuplicateMember),
+        ("Duplicate task registration with task_name=/job:jax_worker/replica:0/task:0", DuplicateMember),
         (
             "compiling computation that requires 8 logical devices, but only 4 XLA devices are available (num_replicas=8)",
             WorldSizeConflict,

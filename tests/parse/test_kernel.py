@@ -87,3 +87,21 @@ def test_a_near_miss_says_nothing(text, read):
 )
 def test_words_of_healthy_machines_give_nothing(text, read):
     assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlx5_core 0000:5e:00.0: Port module event: module 0, Cable error, Bus stuck (I2C or data shorted)",
+        "mlx4_core 0000:04:00.0: Internal error detected:",
+        "mlx4_core 0000:04:00.0: device is going to be reset",
+        "ERROR: ibv_poll_cq: mlx4_0: local work queue catastrophic error",
+        "ena 0000:00:05.0 eth0: Keep alive watchdog timeout.",
+    ],
+)
+def test_a_card_that_failed_by_itself_is_read(text, read):
+    assert any(isinstance(fact, NicFault) for fact in read(table, text))
+
+
+def test_a_cable_that_was_plugged_in_says_nothing(read):
+    assert read(table, "mlx5_core 0000:5e:00.0: Port module event: module 0, Cable plugged") == []

@@ -50,3 +50,7 @@ FURTHER = [
 @pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
 def test_a_further_wording_is_read(text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+def test_a_thread_that_the_runtime_could_not_start_met_a_limit(read):
+    assert any(isinstance(fact, LimitReached) for fact in read(table, "  what():  Resource temporarily unavailable"))

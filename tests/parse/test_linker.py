@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
 from keepstep.parse import linker as table
 
 WORDINGS = [
@@ -56,3 +56,8 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+def test_gpu_libraries_that_tensorflow_gave_up_are_told(read):
+    text = "gpu_device.cc:1592] Cannot dlopen some GPU libraries. Please make sure the missing libraries"
+    assert any(isinstance(fact, GpuLibrariesMissing) for fact in read(table, text))

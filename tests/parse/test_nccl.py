@@ -19,7 +19,7 @@ from keepstep.core.facts.network import (
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse.nccl import BLOCKS, SIGNATURES
+from keepstep.parse.nccl import BLOCKS, PROGRESS, SIGNATURES
 
 
 def read(text):
@@ -164,3 +164,10 @@ def test_the_ras_report_names_the_ranks_that_got_less_far():
     rows += [f"  Rank {n} -- GPU 4 managed by process 323032 on node 10.137.190.124" for n in (12, 13)]
     (fact,) = block.read(match, iter(rows))
     assert fact.missing == (12, 13)
+
+
+def test_in_a_small_log_each_line_of_a_direct_link_counts():
+    (row,) = PROGRESS
+    line = "demo:1416:1654 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via P2P/direct pointer"
+    assert row.read(line) == TransportUsed(name="P2P", rank=0, peer_rank=1)
+    assert row.read("demo:1416:1654 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via SHM/direct") is None

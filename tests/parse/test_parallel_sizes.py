@@ -11,6 +11,17 @@ from keepstep.parse import parallel_sizes as table
 
 WORDINGS = [
     (
+        "ValueError: TPUConfig.num_shards is not set correctly. According to TPU system metadata for Tensorflow master "
+        "(grpc://10.0.0.2:8470): num_replicas should be (32), got (8).",
+        WorldSizeConflict,
+        {"expected": "32", "seen": "8"},
+    ),
+    (
+        "RuntimeError: Rank must be less than world_size, got rank 9 world_size 8",
+        WorldSizeConflict,
+        {"rank": 9, "expected": "8"},
+    ),
+    (
         "AssertionError: Number of layers should be divisible by the pipeline-model-parallel size",
         WorldSizeConflict,
         {"what": "layers"},

@@ -81,3 +81,25 @@ def test_a_step_tells_how_long_it_waited_for_its_batch(text, waiting):
 def test_a_step_of_an_estimator_may_name_its_rank():
     assert read("INFO:tensorflow:loss = 0.15, step = 140, rank = 3.0 (2.090 sec)").rank == 3
     assert read("INFO:tensorflow:loss = 0.15, step = 140 (2.090 sec)").rank is None
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("Epoch: [0]  [ 100/14786]  eta: 23:10:21  loss: 31.2 (35.1)  time: 5.0  data: 4.0  max mem: 6411", "waiting", 0.8),
+        ("[Train][Epoch 1/20][Iter: 10/312]lr: 0.1, loss: 6.9, batch_cost: 1.0s, reader_cost: 0.8, ips: 52.8", "waiting", 0.8),
+        ("iter 120: data 4.0s fwd 0.5s bwd 0.5s", "waiting", 0.8),
+        ("step 100 forward 0.182s backward 0.971s", "own", 0.182),
+        ("time (ms) | forward: 100.0 | backward: 300.0 | backward_allreduce: 200.0 | step: 2.0", "exchanging", 0.5),
+        ("60/60 [==============================] - 31s 520ms/step - loss: 2.2", "seconds", 0.52),
+        ("step 1200 images/sec: 365.2", "rate", 365.2),
+        ("step 100 | 0.41 sec/step | 311.2 samples/sec", "rate", 311.2),
+        ("INFO:tensorflow:global_step/sec: 12.31", "rate", 12.31),
+    ],
+)
+def test_a_step_tells_where_its_time_went(text, field, value):
+    assert math.isclose(getattr(read(text), field), value)
+
+
+def test_a_loss_under_another_name_is_read():
+    assert read("INFO:tensorflow:cross_entropy = 3.21, learning_rate = 0.013 (7.317 sec)").loss == 3.21

@@ -56,3 +56,11 @@ def test_ordinary_lines_say_nothing(text):
 )
 def test_a_message_that_its_writer_refuses_is_read(text):
     assert one(text, MessageTooLarge)
+
+
+def test_a_message_that_outgrew_its_size_while_it_was_written_is_read():
+    text = (
+        "[libprotobuf FATAL message_lite.cc:68] CHECK failed: (byte_size_before_serialization) == "
+        "(byte_size_after_serialization): tensorflow.RunStepRequest was modified concurrently during serialization."
+    )
+    assert facts(text)

@@ -87,3 +87,16 @@ FURTHER_NEAR = [
 @pytest.mark.parametrize("text", FURTHER_NEAR)
 def test_a_further_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TypeError: code() takes at most 15 arguments (16 given)",
+        "TypeError: code expected at most 16 arguments, got 18",
+        "SystemError: unknown opcode",
+        "ValueError: bad marshal data (unknown type code)",
+    ],
+)
+def test_a_function_pickled_by_another_python_tells_of_two_versions(text, read, holds):
+    assert holds(read(table, text), VersionConflict)

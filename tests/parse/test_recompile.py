@@ -41,3 +41,8 @@ def test_compile_counts_of_torch_xla_are_read_over_a_line_break():
 @pytest.mark.parametrize("text", ["tf.function is traced", "Compiling model"])
 def test_ordinary_lines_say_nothing(text):
     assert facts(text) == []
+
+
+def test_each_long_compilation_of_jax_is_read():
+    fact = one("WARNING:absl:Finished XLA compilation of pmap(train_step) in 41.2 sec", Recompiling)
+    assert (fact.function, fact.seconds) == ("pmap(train_step)", 41.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import AddressIsLocal, WorldSeen
 from keepstep.parse import start_commands as table
 
 WORDINGS = [
@@ -35,3 +35,11 @@ NEAR = [
 @pytest.mark.parametrize("text", NEAR)
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+def test_a_loopback_address_of_the_main_rank_counts_only_with_several_hosts(read, holds):
+    several = "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 NODE_RANK=1 WORLD_SIZE=16"
+    assert holds(read(table, several), AddressIsLocal, address="127.0.0.1", certain=False)
+    assert holds(read(table, "torchrun --nnodes=2 --node_rank=1 --master_addr=localhost t.py"), AddressIsLocal)
+    assert not holds(read(table, "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 RANK=1"), AddressIsLocal)
+    assert not holds(read(table, "torchrun --nnodes=2 --master_addr=10.0.0.1 t.py"), AddressIsLocal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
@@ -97,6 +97,11 @@ def read(line: str) -> list[Fact]:
             "MultiWorkerMirroredStrategy with cluster_spec = {'worker': ['a:1', 'b:1']}, task_type = 'worker', task_id = 1, num_workers = 2, local_devices",
             WorldSeen(size=2, index=1, role="worker", rank=1),
         ),
+        (
+            "NotFoundError: '__inference__tpu_init_fn_4' is neither a type of a primitive operation nor a name of a "
+            "function registered in binary running on n-80f5d4ef-w-0. Make sure the operation or function is registered",
+            VersionConflict(component="function __inference__tpu_init_fn_4", there="n-80f5d4ef-w-0"),
+        ),
     ],
 )
 def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
@@ -114,3 +119,20 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+def test_a_session_that_is_not_found_names_the_worker_that_restarted() -> None:
+    text = 'Session handle is not found: 7f3d2c19. Possibly this worker ("/job:worker/replica:0/task:2") just restarted.'
+    assert any(isinstance(fact, MemberRestarted) and fact.rank == 2 for fact in read(text))
+
+
+def test_tasks_of_a_cluster_that_count_differently_disagree_on_the_world() -> None:
+    text = "Device /job:{}/replica:0/task:1/device:CPU:0 is joining a group with size2, but that group has size 3 (group_key=1)"
+    conflict = WorldSizeConflict(seen="2", expected="3", what="the devices of a group")
+    assert conflict in read(text.format("worker"))
+    assert CollectiveMismatch(what="size") in read(text.format("localhost"))
+
+
+def test_a_parameter_server_that_closed_the_socket_is_lost() -> None:
+    text = "Error: From /job:ps/replica:0/task:2:\nSocket closed"
+    assert any(isinstance(fact, ParameterServerLost) for fact in read(text))

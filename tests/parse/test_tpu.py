@@ -83,6 +83,8 @@ def test_a_held_tpu_is_read(text, pid):
         "Invalid --2a886c8_slice_builder_worker_addresses specified. Expected 4 worker addresses, got 1.",
         "pytorch_lightning.utilities.exceptions.MisconfigurationException: No TPU devices were found.",
         "FailedPreconditionError: The TPU system has not been initialized.",
+        "NotFoundError: TPUs not found in the cluster. Failed in initialization: No OpKernel was registered",
+        "InvalidArgumentError: No OpKernel was registered to support Op 'ConfigureDistributedTPU' used by {{node C}}",
     ],
 )
 def test_a_failed_set_up_is_read(text):
@@ -95,6 +97,10 @@ def test_a_failed_set_up_is_read(text):
         "Core halted unexpectedly: INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure.",
         "RuntimeError: TPU node-v3-32 is not HEALTHY yet. Re-run when all TPUs are HEALTHY",
         "[/dev/accel0 tpu1013:pe1:0] !!!! FATAL ERROR !!!! for [/dev/accel0 tpu1013:pe1:0] , fatal_error: true",
+        "tpunetd_client.cc:311] Detected failure SLICE_FAILURE_CHIP_DRIVER_ERROR in session e6c88; Start failure handling",
+        "status: Session master detected TPU session error from worker job-15.headless-svc:8471. The reporting TPU",
+        "  (0) Failed precondition: Driver must be Open to DMA map.",
+        '  File "/x/tensorflow/python/tpu/preempted_hook.py", line 89, in run',
         "0x0x0_TC0: *** Halt is unexpected, all pending programs will fail. This is likely an XLA compiler bug",
     ],
 )
@@ -150,3 +156,14 @@ def test_gcloud_names_the_host_that_failed():
 
 def test_a_mesh_of_mesh_tensorflow_must_fit():
     assert one("ValueError: physical and logical shapes must have the same product", WorldSizeConflict)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RESOURCE_EXHAUSTED: Failed to allocate request for 6.27GiB (6727663616B) on device ordinal 0", "gpu"),
+        ("TPU: RESOURCE_EXHAUSTED: Failed to allocate request for 6.27GiB (6727663616B) on device ordinal 0", "tpu"),
+    ],
+)
+def test_the_allocator_that_all_devices_share_means_a_gpu_unless_a_tpu_is_named(text, kind):
+    assert one(text, DeviceMemoryExhausted).kind == kind

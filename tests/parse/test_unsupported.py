@@ -23,6 +23,18 @@ def read(line: str) -> list[Fact]:
             UnsupportedCombination(what="no support for _allgather_base in MPI process group"),
         ),
         (
+            "NotImplementedError: Using multiple TPUs in a single session is not yet implemented",
+            UnsupportedCombination(what="Using multiple TPUs in a single session is not yet implemented"),
+        ),
+        (
+            "NotImplementedError: `ParameterServerStrategy` currently only works with the tf.Estimator API",
+            UnsupportedCombination(what="`ParameterServerStrategy` currently only works with the tf.Estimator API"),
+        ),
+        (
+            "torch._dynamo.exc.InternalTorchDynamoError: AttributeError: x",
+            InternalFault(what="torch._dynamo.exc.InternalTorchDynamoError: AttributeError: x"),
+        ),
+        (
             'RuntimeError: x INTERNAL ASSERT FAILED at "a.cpp":12',
             InternalFault(what='INTERNAL ASSERT FAILED at "a.cpp":12'),
         ),

@@ -33,3 +33,9 @@ def test_log_lines_of_equal_length_stay_apart():
 def test_progress_lines_of_equal_length_stay_apart():
     text = "\n".join(f"Epoch(train)  [{n}][ 50/1000]  lr: 1.9e-02  eta: 1:00:00  time: 0.31  data_time: 0.01" for n in range(6)).encode()
     assert Unwrapped(text).text == text
+
+
+def test_lines_of_equal_length_that_begin_alike_stay_apart():
+    lines = [f"Epoch: [0][{n}/5005]\tTime 0.353 (0.360)\tData 0.001 (0.002)\tLoss 6.9076 (6.9079)\tAcc 0.1" for n in range(1000, 1006)]
+    text = "\n".join(lines).replace("\t", " ").encode()
+    assert Unwrapped(text).text == text

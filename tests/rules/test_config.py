@@ -7,6 +7,7 @@ from keepstep.core.facts.config import (
     AddressIsLocal,
     DeviceShared,
     NotScheduled,
+    ProcessesStarted,
     RankVariableMissing,
     WorldSeen,
     WorldSizeConflict,
@@ -124,3 +125,20 @@ def test_a_line_that_two_tables_read_announces_one_process():
     line = Origin(source="run.log", line=1)
     twice = [Evidence(fact=WorldSeen(index=1, size=2), origin=line) for _ in range(2)]
     assert list(announced_twice.find(EvidenceSet(items=tuple(twice)))) == []
+
+
+def test_a_world_of_one_under_a_launcher_of_several_is_told() -> None:
+    assert len(asked(trains_alone, (None, ProcessesStarted(count=4, by="mpirun")), (None, WorldSeen(size=1)))) == 1
+    assert asked(trains_alone, (None, ProcessesStarted(count=4, by="mpirun")), (None, WorldSeen(size=4))) == []
+
+
+def test_the_same_words_of_a_world_of_one_before_any_step_come_from_several_processes() -> None:
+    assert len(asked(trains_alone, (None, WorldSeen(size=1)), (None, WorldSeen(size=1)))) == 1
+    between = ((None, WorldSeen(size=1)), (None, StepSeen(step=1)), (None, WorldSeen(size=1)))
+    assert asked(trains_alone, *between) == []
+
+
+def test_a_loopback_address_that_refused_in_a_command_for_several_hosts_is_told() -> None:
+    refused = (None, ConnectFailed(why=Why.REFUSED, peer="[localhost]:29500"))
+    told = (None, AddressIsLocal(address="127.0.0.1", certain=False))
+    assert len(asked(localhost_address, told, refused)) == 1

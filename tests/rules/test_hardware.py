@@ -89,3 +89,13 @@ def test_a_peer_with_no_parameters_is_a_link_that_lost_them(tmp_path):
 def test_a_peer_with_other_parameters_built_another_model(tmp_path):
     text = "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has inconsistent 380 params.\n"
     assert root(tmp_path, rank0=text) == "sync.replica_desync"
+
+
+def test_a_fault_in_the_kernels_log_is_that_of_the_only_rank_whose_device_failed(tmp_path):
+    text = (
+        "[rank6]: RuntimeError: CUDA error: unspecified launch failure\n"
+        "kernel: NVRM: Xid (PCI:0000:db:00): 94, pid=112233, name=python, Contained: SM (0x1). RST: No, D-RST: No\n"
+    )
+    (tmp_path / "log.txt").write_text(text)
+    first = explain_paths([tmp_path]).report.findings[0]
+    assert (first.cause.value, first.ranks) == ("hardware.gpu_fault_xid_ecc", (6,))

@@ -132,3 +132,53 @@ def test_a_peer_that_an_elastic_run_got_over_is_no_finding(tmp_path):
     lost = "[0]<stderr>:[x.cc:566] Read error [10.0.0.9]:21925: Connection reset by peer [gloo/transport/tcp/pair.cc:1]\n"
     later = "".join(f"[0]<stdout>:step {n} loss 0.{n}\n" for n in range(10, 14))
     assert findings(tmp_path, lost + lost.replace("[0]", "[2]", 1) + later) == ()
+
+
+def test_tries_that_failed_as_the_last_words_are_told(tmp_path):
+    line = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n0]:29500 (errno: 111 - Connection refused).\n"
+    assert root(tmp_path, line * 2).cause.value == "network.unreachable_or_firewall"
+
+
+def test_gloo_that_dials_the_hosts_own_entry_was_given_a_local_address(tmp_path):
+    text = (
+        "RuntimeError: [/work/third_party/gloo/gloo/transport/tcp/pair.cc:769] "
+        "connect [127.0.1.1]:45733: Connection refused\n"
+    )
+    assert root(tmp_path, text).cause.value == "config.localhost_address"
+
+
+def test_one_interface_with_two_sizes_is_the_mtu(tmp_path):
+    text = "".join(
+        f"{host}: 2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {size} qdisc mq state UP\n"
+        for host, size in (("node1", 9000), ("node2", 1500))
+    )
+    assert root(tmp_path, text).cause.value == "network.mtu"
+    assert findings(tmp_path, text.replace("9000", "1500")) == ()
+
+
+def test_a_call_whose_deadline_passed_was_slow(tmp_path):
+    text = "tensorflow.python.framework.errors_impl.DeadlineExceededError: Deadline Exceeded\n"
+    assert root(tmp_path, text).cause.value == "network.timeout_slow"
+
+
+def test_a_coordinator_that_missed_heartbeats_lost_a_peer(tmp_path):
+    text = (
+        "F external/xla/xla/pjrt/distributed/client.h:77] Terminating process because the coordinator detected "
+        "missing heartbeats. This most likely indicates that another task died.\n"
+    )
+    assert root(tmp_path, text).cause.value == "network.connection_reset_peer_died"
+
+
+def test_daemons_of_mpi_that_could_not_be_started_were_not_reached(tmp_path):
+    text = "ORTE was unable to reliably start one or more daemons.\n"
+    assert root(tmp_path, text).cause.value == "network.unreachable_or_firewall"
+
+
+def test_a_coordinator_whose_name_is_unknown_is_the_name_service(tmp_path):
+    text = "RuntimeError: Failed to recognize coordinator address my-job-slice-0.my-job\n"
+    assert root(tmp_path, text).cause.value == "network.dns"
+
+
+def test_gloo_that_fails_without_an_error_after_the_store_was_joined_has_the_wrong_interface(tmp_path):
+    text = "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n"
+    assert root(tmp_path, text).cause.value == "network.wrong_interface"

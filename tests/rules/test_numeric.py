@@ -60,3 +60,55 @@ def test_a_loss_that_stands_still_is_a_warning(tmp_path):
     assert [(f.cause.value, f.severity) for f in findings(tmp_path, rank0=text)] == [
         ("numeric.plateau", Severity.WARNING)
     ]
+
+
+def test_a_loss_that_grows_without_bound_is_told(tmp_path):
+    losses = [3.9, 3.2, 86.3, 10853.7, 19648.3]
+    text = "".join(f"INFO:tensorflow:cross_entropy = {loss}, learning_rate = 0.01 (7.3 sec)\n" for loss in losses)
+    found = findings(tmp_path, rank0=text)
+    assert [(f.cause.value, f.severity) for f in found] == [("numeric.nan_or_divergence", Severity.WARNING)]
+
+
+def test_gradients_that_stay_nan_are_told_although_the_loss_is_printed_as_zero(tmp_path):
+    text = "{'loss': 1.93, 'epoch': 0.02}\n" + "{'loss': 0.0, 'grad_norm': nan, 'epoch': 0.1}\n" * 4
+    assert causes(tmp_path, rank0=text) == ["numeric.nan_or_divergence"]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [6.9088, 6.9080, 6.9079, 6.9079, 6.9079, 6.9079],
+        [2.3026] * 6,
+    ],
+)
+def test_epochs_that_only_guess_are_a_plateau(tmp_path, losses):
+    text = "".join(
+        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n" for n, loss in enumerate(losses)
+    )
+    assert causes(tmp_path, rank0=text) == ["numeric.plateau"]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [2.3026, 1.9, 1.2, 0.8, 0.5, 0.5, 0.5, 0.5, 0.5],
+        [2.3026, 2.3025],
+    ],
+)
+def test_epochs_that_learned_or_are_few_give_nothing(tmp_path, losses):
+    text = "".join(
+        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n" for n, loss in enumerate(losses)
+    )
+    assert findings(tmp_path, rank0=text) == ()
+
+
+def test_a_slow_start_is_no_plateau(tmp_path):
+    text = "".join(f"step {n} loss {0.6931 - n / 100000:.4f} lr 1e-6\n" for n in range(0, 100, 10))
+    assert findings(tmp_path, rank0=text) == ()
+
+
+def test_a_loss_equal_to_many_digits_stands_still(tmp_path):
+    text = "INFO:tensorflow:loss = 110098360.0, step = 267 (2.804 sec)\n" + "".join(
+        f"INFO:tensorflow:loss = 2129.3452, step = {n} (2.6 sec)\n" for n in range(400, 4000, 400)
+    )
+    assert causes(tmp_path, rank0=text) == ["numeric.plateau"]

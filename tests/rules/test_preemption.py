@@ -58,3 +58,15 @@ def test_the_time_limit_after_a_failure_is_the_end_and_not_the_cause(tmp_path):
         "slurmstepd: error: *** JOB 640423 ON n1 CANCELLED AT 2021-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
     )
     assert root(tmp_path, log=text) == "resource.gpu_oom"
+
+
+def test_a_tpu_that_was_taken_back_only_looks_ill(tmp_path):
+    text = (
+        "INFO:tensorflow:ShutdownHook: lame workers found: HeartbeatManager(/job:worker/replica:0/task:0/device:CPU:0)\n"
+        "WARNING:tensorflow:TPUPollingThread found TPU b'tpu-pre-1' in state PREEMPTED, and health UNKNOWN.\n"
+    )
+    assert root(tmp_path, run=text) == "preemption.sigterm"
+
+
+def test_evicted_workers_of_an_mpi_job_were_taken_away(tmp_path):
+    assert root(tmp_path, run="    message: 1/8 workers are evicted\n    reason: MPIJobEvicted\n") == "preemption.sigterm"

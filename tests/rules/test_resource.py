@@ -132,3 +132,35 @@ def test_a_process_that_could_not_be_forked_met_a_limit(tmp_path):
         "BlockingIOError: [Errno 11] Resource temporarily unavailable\n"
     )
     assert root(tmp_path, run=text) == "resource.fd_or_process_limit"
+
+
+def readings(values: list[float], end: str) -> str:
+    return "".join(f"epoch {n} rss {value} GB\n" for n, value in enumerate(values)) + end
+
+
+def test_memory_that_rose_until_the_kill_is_a_leak(tmp_path):
+    assert root(tmp_path, log=readings([6.1, 9.0, 14.9, 22.4, 33.0], "Killed\n")) == "resource.memory_leak"
+
+
+def test_memory_that_rose_until_the_loader_lost_a_worker_is_a_leak(tmp_path):
+    end = "RuntimeError: DataLoader worker (pid(s) 4433) exited unexpectedly\n"
+    assert root(tmp_path, log=readings([12.4, 19.1, 25.9, 32.5, 39.2], end)) == "resource.memory_leak"
+
+
+def test_memory_that_levelled_off_before_the_kill_is_no_leak(tmp_path):
+    assert root(tmp_path, log=readings([6.1, 9.0, 9.1, 9.1, 9.2, 9.1], "Killed\n")) == "resource.host_oom_killed"
+
+
+def test_memory_of_a_device_that_rises_is_no_leak_while_it_suffices(tmp_path):
+    text = "".join(f"Epoch: [{n}] mem: {value}MB\n" for n, value in enumerate([5000, 6100, 6150, 6200, 6210, 6210]))
+    assert findings(tmp_path, log=text) == ()
+
+
+def test_no_space_where_python_shares_memory_is_not_the_disk(tmp_path):
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 9, in <module>\n    queue = Array("d", 10**9)\n'
+        '  File "/usr/lib/python3.8/multiprocessing/heap.py", line 77, in __init__\n    os.ftruncate(self.fd, size)\n'
+        "OSError: [Errno 28] No space left on device\n"
+    )
+    assert root(tmp_path, log=text) == "resource.shm"

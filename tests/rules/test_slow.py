@@ -76,3 +76,67 @@ def test_a_loader_that_gave_up_waiting_is_the_cause_of_the_end(tmp_path):
     found = findings(tmp_path, run=STEPS + text)
     assert found[0].cause.value == "slow.input_bound"
     assert "300 seconds" in found[0].title
+
+
+def test_a_few_long_waits_weigh_as_much_as_many_short_ones(tmp_path):
+    waits = [(0.15, 0.0), (67.6, 67.5), (0.16, 0.0), (3.06, 2.99), (0.15, 0.0), (15.2, 15.1)]
+    text = "".join(f"Epoch: [0][{n + 14}/5005]\tTime {t:.3f} (8.0)\tData {d:.3f} (7.7)\n" for n, (t, d) in enumerate(waits))
+    assert causes(tmp_path, rank0=text) == ["slow.input_bound"]
+
+
+@pytest.mark.parametrize(("slow", "expected"), [(101.7, [("slow.straggler", (2,))]), (355.0, [])])
+def test_a_rank_that_is_behind_in_every_step_is_a_straggler(tmp_path, slow, expected):
+    text = "".join(
+        f"[{rank}]<stdout>:step {step} images/sec: {slow if rank == 2 else 365.0 + rank}\n"
+        for step in (1200, 1300, 1400)
+        for rank in range(4)
+    )
+    assert [(f.cause.value, f.ranks) for f in findings(tmp_path, run=text)] == expected
+
+
+def test_a_rank_that_is_late_only_once_is_no_straggler(tmp_path):
+    text = "".join(
+        f"[{rank}]<stdout>:step {step} images/sec: {101.0 if rank == 2 and step == 10 else 365.0}\n"
+        for step in (10, 20, 30, 40)
+        for rank in range(4)
+    )
+    assert findings(tmp_path, run=text) == ()
+
+
+def test_a_detector_names_the_slow_rank(tmp_path):
+    text = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [5]\n"
+    assert findings(tmp_path, run=STEPS + text)[0].ranks == (5,)
+
+
+@pytest.mark.parametrize(("after", "expected"), [("520ms", ["slow.network_bound"]), ("31ms", [])])
+def test_steps_that_get_much_longer_over_more_workers_wait_for_the_network(tmp_path, after, expected):
+    text = (
+        "60/60 [==============================] - 2s 31ms/step - loss: 2.28\n"
+        "INFO:tensorflow:MultiWorkerMirroredStrategy with cluster_spec = {}, num_workers = 2, local_devices = ()\n"
+        f"60/60 [==============================] - 31s {after}/step - loss: 2.29\n"
+    )
+    assert causes(tmp_path, rank0=text) == expected
+
+
+def test_gradients_that_take_most_of_a_step_are_told(tmp_path):
+    text = "time (ms) | forward: 121.10 | backward: 3120.33 | backward_allreduce: 2799.91 | step: 12.01\n" * 3
+    assert causes(tmp_path, rank0=text) == ["slow.network_bound"]
+
+
+def test_a_function_compiled_at_every_step_is_told(tmp_path):
+    line = "WARNING:absl:Finished XLA compilation of pmap(train_step) in 41.2 sec\nstep {n} loss {n}.31 time 43.9s\n"
+    assert causes(tmp_path, rank0="".join(line.format(n=n) for n in range(4))) == ["slow.recompilation"]
+
+
+def test_functions_compiled_once_on_each_rank_give_nothing(tmp_path):
+    line = "WARNING:absl:Finished XLA compilation of pmap(train_step) in 41.2 sec\n" + STEPS
+    assert findings(tmp_path, rank0=line, rank1=line, rank2=line) == ()
+
+
+def test_a_refusal_to_compile_once_more_ends_the_run(tmp_path):
+    text = (
+        'Traceback (most recent call last):\n  File "/srv/torch/_dynamo/convert_frame.py", line 981, in _compile\n'
+        "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with one_graph=True.\n"
+    )
+    root = findings(tmp_path, run=text)[0]
+    assert (root.cause.value, root.severity) == ("slow.recompilation", Severity.FATAL)

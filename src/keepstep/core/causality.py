@@ -15,7 +15,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing
+from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing, ranks_of
 
 CLEARLY_EARLIER_S = 2.0
 """Clocks of hosts differ and lines are buffered: less than this tells nothing."""
@@ -57,10 +57,13 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
     Kernels, drivers and native libraries print without any rank. Asked in turn: whom the launcher calls the
     first to fail; the only one that failed; the one that failed just below the words; whom the others miss.
+    A symptom is felt by those who print it: where a rule names none of them, who failed near it is not to blame.
     """
     first = {e.fact.rank for e in seen.all(ProcessExited) if e.fact.first and e.fact.rank is not None}
     if len(first) == 1:
         return tuple(first)
+    if root.standing is Standing.SYMPTOM and (ranks_of(root.evidence) or root.cause.value.startswith("sync.")):
+        return _missed(seen)
     ends: list[Evidence[Fact]] = [e for e in seen.all(ExceptionRaised) if not e.fact.logged]
     ends += [*seen.all(FatalSignal), *seen.all(NativeAbort)]
     failed = {e.who for e in ends if e.who is not None}

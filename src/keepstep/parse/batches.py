@@ -294,6 +294,45 @@ SIGNATURES = (
         anchors=("logits and labels must be",),
     ),
     signature(r"\brequired broadcastable shapes", ShapeMismatch, op="broadcast"),
+    signature(
+        r"must have the same (?:shape|rank), received \((?P<left>\([^)\n]{0,60}\)) vs (?P<right>\([^)\n]{0,60}\))",
+        ShapeMismatch,
+        op="loss",
+    ),
+    signature(
+        r"Arguments `target` and `output` must have the same (?:shape|rank)[^\n]{0,40}?target\.shape=(?P<left>\([^)\n]{0,60}\)), "
+        r"output\.shape=(?P<right>\([^)\n]{0,60}\))",
+        ShapeMismatch,
+        op="loss",
+        anchors=("Arguments `target` and `output` must have",),
+    ),
+    signature(
+        r"expects (?P<left>\d+) (?:input\(s\)|inputs), but it received (?P<right>\d+) input tensors", ShapeMismatch, op="a layer"
+    ),
+    signature(
+        r"Expected (?P<left>\d-dimensional input) for \d-dimensional weight[^\n]{0,60}but got (?P<right>\d-dimensional input)",
+        ShapeMismatch,
+        op="convolution",
+        anchors=("-dimensional weight",),
+    ),
+    signature(
+        r"Expected (?P<left>\dD \(unbatched\) or \dD \(batched\)) input to (?P<op>\w+), but got input of size: (?P<right>\[[^\]\n]{0,60}\])",
+        ShapeMismatch,
+        anchors=("(unbatched) or ",),
+    ),
+    signature(r"input and target batch or spatial sizes don't match", ShapeMismatch, op="loss"),
+    signature(
+        r"split_with_sizes expects split_sizes to sum exactly to (?P<left>\d+)", ShapeMismatch, op="split"
+    ),
+    signature(r"The requested array has an inhomogeneous shape", ShapeMismatch, op="collation"),
+    signature(
+        r"Input tensor shapes do not match for distributed tensor inputs", ShapeMismatch, op="the batches of replicas"
+    ),
+    signature(
+        r"Structure of Python function inputs does not match input_signature|Python inputs incompatible with input_signature",
+        ShapeMismatch,
+        op="the inputs of a tf.function",
+    ),
     signature(r"TensorArray has inconsistent shapes\.", ShapeMismatch, op="TensorArray"),
     signature(
         r"Tried to set a tensor with incompatible shape at a list index\. Item element shape: (?P<left>\[[^\]]*\]) list shape: "
@@ -403,6 +442,14 @@ SIGNATURES = (
     signature(r"(?P<left>FlashAttention) only supports? (?P<right>fp16 and bf16) data type", DtypeMismatch),
     signature(r"can't convert np\.ndarray of type (?P<left>numpy\.\w+)", DtypeMismatch),
     # Types: TensorFlow and JAX
+    signature(
+        r"Value for attr '\w+' of (?P<left>\w+) is not in the list of allowed values: (?P<right>[^\n;]{1,120})",
+        DtypeMismatch,
+        anchors=("is not in the list of allowed values",),
+    ),
+    signature(r"Failed to convert a NumPy array to a Tensor \(Unsupported object type (?P<left>[\w.]+)", DtypeMismatch),
+    signature(r"Cannot convert value dtype\((?P<left>\w+)\) to a TensorFlow DType", DtypeMismatch),
+    signature(r"value cannot be converted to type (?P<left>[\w:]+) without overflow", DtypeMismatch),
     signature(
         r"TensorArray dtype is (?P<left>\w+) but Op (?:is trying to write|requested) dtype (?P<right>\w+)", DtypeMismatch
     ),

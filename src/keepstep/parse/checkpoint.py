@@ -211,6 +211,16 @@ SIGNATURES = (
         CheckpointUnreadable,
         anchors=("is not a checkpoint", "can not be found"),
     ),
+    signature(
+        r"Error: (?P<why>(?:\[deepspeed\] )?(?:[Ff]ailed|[Uu]nable) to (?:resume|load|restore)[^\n]{0,30} (?:from )?(?:the )?checkpoints?)(?: (?:at|from))? (?P<path>\S{1,300})",
+        CheckpointUnreadable,
+        anchors=("ailed to resume from checkpoint", "ailed to load checkpoint", "nable to load checkpoint", "nable to resume from", "ailed to restore checkpoint", "nable to restore checkpoint", "ailed to load the checkpoint", "nable to load the checkpoint", "ailed to restore from checkpoint", "ailed to load from checkpoint"),
+    ),
+    signature(
+        r"Error: (?P<why>Can't find a valid checkpoint at|No valid checkpoint found in(?: output directory)?)(?: \(?(?P<path>\S{1,300}?)\)?)?(?:$|\s)",
+        CheckpointUnreadable,
+        anchors=("Can't find a valid checkpoint at", "No valid checkpoint found in"),
+    ),
     # of another model: torch
     signature(r"Error\(s\) in loading state_dict for (?P<detail>[\w.]+)", CheckpointMismatch),
     signature(r"(?P<detail>size mismatch for [\w.\-]+): copying a param with shape", CheckpointMismatch),
@@ -263,6 +273,9 @@ SIGNATURES = (
         r"AssertionError: (?P<detail>Unresolved object in checkpoint[^\n]{0,80}|Some Python objects were not bound to checkpointed values[^\n]{0,40}|Nothing (?:except the root object|to load)[^\n]{0,60}|Object not assigned a value from checkpoint[^\n]{0,60})",
         CheckpointMismatch,
         anchors=("AssertionError: ",),
+    ),
+    signature(
+        r"AssertionError: (?P<detail>Found \d+ Python objects that were not bound to checkpointed values)", CheckpointMismatch
     ),
     signature(r"(?P<detail>Layer count mismatch when loading weights from file[^\n]{0,80})", CheckpointMismatch),
     signature(
@@ -396,8 +409,9 @@ SIGNATURES = (
         SlowStorage,
     ),
     signature(r"nfs: server (?P<detail>\S+) not responding", SlowStorage),
+    signature(r"aws_logging\.cc:\d+\] (?P<detail>Curl returned error code 28)", SlowStorage),
     signature(
-        r"(?P<detail>(?:Barrier timed out|DEADLINE_EXCEEDED)[^\n]{0,300}(?:orbax|[Cc]heckpoint|AsyncSave|async_save)[^\n]{0,120})",
+        r"(?P<detail>(?:Barrier timed out|DEADLINE_EXCEEDED)[^\n]{0,300}(?:orbax|[Cc]heckpoint|AsyncSave|async_save|write_complete|commit_complete|save_(?:start|end|complete))[^\n]{0,120})",
         SlowStorage,
         anchors=("Barrier timed out", "DEADLINE_EXCEEDED"),
     ),

@@ -52,6 +52,11 @@ def _interval(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     # A variable or argument that is not there
     signature(r"(?:environment variable )?\b(?P<name>[A-Z_]{4,40}) expected, but not set", RankVariableMissing, anchors=(" expected, but not set",)),
+    signature(
+        r"(?P<name>SLURM_\w{2,40}) not found in environment|Not running inside a SLURM step",
+        RankVariableMissing,
+        anchors=(" not found in environment", "Not running inside a SLURM"),
+    ),
     signature(rf"KeyError: ['\"](?P<name>{_NAMES})['\"]", RankVariableMissing, anchors=("KeyError: ",)),
     signature(
         r"Error initializing torch\.distributed using (?:tcp|file|env):// rendezvous: (?P<name>[\w ]+?) "

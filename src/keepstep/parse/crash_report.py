@@ -126,15 +126,15 @@ def _fatal_line(match: re.Match[str]) -> Fact | None:
     return NativeAbort(what=match["what"].strip()[:600], where=match["where"])
 
 
-_MONTH_DAYS = tuple(f"F{month:02d}{tens}" for month in range(1, 13) for tens in range(4))
 _SOURCE = r"(?P<where>[\w./\-+]{1,200}\.(?:cc|cpp|cxx|cu|h|hpp|cuh|c|inc):\d+)"
 
 BLOCKS = (
     # absl: *** SIGSEGV received at time=1651234567 on cpu 12 ***
     block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _struck, anchors=(" received at time=",)),
     # glog: *** SIGSEGV (@0x8) received by PID 27 (TID 0x7f..) from PID 8; stack trace: ***
+    # libtpu: *** SIGSEGV (@(nil)), see go/stacktraces#s15 received by PID 160 (TID 3418) on cpu 100; stack trace: ***
     block(
-        rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@0x[\da-f]+\) )?received by PID (?P<pid>\d+)",
+        rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{{0,60}}? )?received by PID (?P<pid>\d+)",
         _struck,
         anchors=(" received by PID ",),
     ),
@@ -183,14 +183,18 @@ SIGNATURES = (
             "F horovod/",
         ),
     ),
-    # glog and absl: F0607 10:10:14.749000 1234 foo.cc:12] Check failed: ...
-    signature(
-        rf"(?:^|[\s:\[(])F(?:20\d\d)?[01]\d[0-3]\d \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
-        _fatal_line,
-        anchors=(*_MONTH_DAYS, "F0000 00:00:", "F2020", "F2021", "F2022", "F2023", "F2024", "F2025", "F2026", "F2027"),
-    ),
     signature(
         rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
+        _fatal_line,
+        anchors=("F0000 00:00:",),
+    ),
+)
+
+# A fatal line of glog and absl ends its process, so it stands near the end; its beginning is too short to be searched for.
+LAST_WORDS = (
+    # F0607 10:10:14.749000 1234 foo.cc:12] Check failed: ...
+    signature(
+        rf"(?:^|[\s:\[(])F(?:20\d\d)?[01]\d[0-3]\d \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
         anchors=("F0000 00:00:",),
     ),

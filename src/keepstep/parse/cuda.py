@@ -335,6 +335,16 @@ _MISMATCH = (
         what="JAX was built against a newer CUDA library than is installed",
         anchors=("but JAX was built against version",),
     ),
+    signature(
+        r"(?P<what>Outdated (?:cu\w+|CUPTI|CUDA\w*|NCCL|NVSHMEM)[\w ]{0,20}installation found)",
+        lambda m: CudaMismatch(what=f"{m['what']}: JAX was built against a newer one"),
+        anchors=("Outdated cu", "Outdated CU", "Outdated N"),
+    ),
+    signature(
+        r"Unable to load (?P<what>cu\w+|CUPTI|CUDA)\. Is it installed\?",
+        lambda m: CudaMismatch(what=f"JAX could not load {m['what']}"),
+        anchors=("Is it installed?",),
+    ),
 )
 
 _BUSY = (
@@ -519,9 +529,10 @@ _PEER = (
     ),
     signature(
         r"failed to enable peer access from",
-        PeerAccessFault,
-        what="peer access could not be enabled",
-        fatal=False,
+        lambda m: PeerAccessFault(
+            what="peer access could not be enabled",
+            fatal="Error: " in m.string and "Unable to enable peer access" not in m.string,
+        ),
     ),
     signature(
         r"NCCL WARN[^\n]{0,60}NVLS? [^\n]{0,60}(?:fail|error)|Failed to bind NVLink SHARP",

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import CorruptData, DataMissing
+from keepstep.core.facts.data import CorruptData, DataMissing, DownloadSeen
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.signature import Signature, signature
 
@@ -176,6 +176,23 @@ _TABLE = (
     signature(r"lmdb\.(?P<what>CorruptedError|InvalidError|PageNotFoundError)", CorruptData),
     # Of several writers
     signature(
+        r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:\.incomplete/[^'\"\n]{1,200}|"
+        r"/huggingface/modules/[^'\"\n]{1,300}|/datasets/[^'\"\n]{1,300}/dataset_info\.json|default_experiment-\d+-\d+\.arrow))['\"]",
+        SharedStateRace,
+        what="a cache file that another process writes or moves was not there",
+        anchors=(".incomplete/", "/huggingface/modules/", "/dataset_info.json", "default_experiment-"),
+    ),
+    signature(
+        r"(?P<what>Expected to find locked file \S{1,300}) from process \d+ but it doesn't exist", SharedStateRace
+    ),
+    signature(
+        r"(?:FileExistsError|OSError): \[Errno 17\] (?P<what>File exists): '(?P<path>[^'\n]{0,300}(?:/\.cache/|\.incomplete|\.lock|\.keras/)"
+        r"[^'\n]{0,300})'",
+        SharedStateRace,
+        anchors=("[Errno 17] File exists",),
+    ),
+    signature(r"^\s*Downloading (?:data from )?(?P<path>(?:https?://|s3://|gs://|/|\./)\S{4,300})", DownloadSeen, anchors=("Downloading ",)),
+    signature(
         r"(?:mkdir|makedirs|symlink|rename|replace|move|copytree)\([^\n]{0,200}\n *(?:[\^~ ]+\n *)?FileExistsError: "
         r"\[Errno 17\] (?P<what>File exists)(?:: '(?P<path>[^'\n]{1,300})')?",
         SharedStateRace,
@@ -193,10 +210,10 @@ _TABLE = (
         anchors=("torch_extensions", "torchinductor"),
     ),
     signature(
-        r"(?P<path>[^\s;:]{1,300}(?:_temp(?:_[0-9a-f]{32})?/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
+        r"(?P<path>[^\s;:]{1,300}(?:_temp/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
         SharedStateRace,
         what="a temporary file of a checkpoint was taken away by another process that saves to the same place",
-        anchors=("_temp/part-", "tempstate", "_temp_"),
+        anchors=("_temp/part-", "tempstate"),
     ),
     signature(
         r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",

@@ -15,6 +15,11 @@ SIGNATURES = (
         anchors=("is killed by signal",),
     ),
     signature(
+        r"Caught (?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|FileNotFoundError) in pin memory thread",
+        LoaderWorkerDied,
+        anchors=("in pin memory thread",),
+    ),
+    signature(
         r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+",
         LoaderWorkerDied,
         anchors=("exited unexpectedly with exit code",),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, UnusedParameters
+from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -19,7 +19,7 @@ SIGNATURES = (
         anchors=("which did not receive grad for rank",),
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
-    signature(r"has parameters that were not used in producing (?:the )?loss", UnusedParameters),
+    signature(r"has parameters that were not used in producing (?:the |its )?(?:loss|output)", UnusedParameters),
     # wrapped without anything to train; tf.distribute and Keras optimizers
     signature(
         r"DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient",
@@ -53,5 +53,30 @@ SIGNATURES = (
         r"strides of the same param in process \d+)",
         ModelsDiffer,
         anchors=(" appears not to match strides of",),
+    ),
+    # what programs say that compare the ranks themselves
+    signature(
+        r"(?:Error|Exception|assert)\b[^\n]{0,80}\b(?P<detail>[Pp]arameters?|[Ww]eights?|[Gg]radients?|[Mm]odels?|[Bb]uffers?|[Rr]eplicas?|"
+        r"[Cc]hecksums?|[Oo]ptimizer states?)\b[^\n]{0,40}\b(?:differs?|diverged?|out of sync|desync\w*|not (?:equal|identical|in sync|"
+        r"synced|synchroni[sz]ed|the same)|mismatch(?:ed)?)\b[^\n]{0,20}\b(?:across|between|among|on)(?: all| the| different)? "
+        r"(?:ranks?|workers?|replicas|processes|hosts|[Gg][Pp][Uu]s|devices|nodes)\b",
+        ReplicasDiffer,
+        anchors=(
+            "across ranks",
+            "across workers",
+            "across replicas",
+            "across processes",
+            "across GPUs",
+            "across devices",
+            "across all ranks",
+            "between ranks",
+            "between rank",
+            "between workers",
+            "between replicas",
+            "between processes",
+            "between GPUs",
+            "among ranks",
+            "on different ranks",
+        ),
     ),
 )

@@ -57,6 +57,7 @@ SIGNATURES = (
         anchors=("low disk space: worker", "Local disk is full"),
     ),
     signature(r"The disk is full|disk is full\b", DiskFull),
+    signature(r"Could not append to the internal temporary file", DiskFull),
     # TensorFlow before 1.2 names only the file; what ran out when a file was written is its space
     signature(
         r"(?:ResourceExhaustedError|Resource exhausted|RESOURCE_EXHAUSTED): ?(?P<path>\S{1,300}"

@@ -10,7 +10,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal
-from keepstep.core.facts.network import BindFailed, ConnectFailed, InterfaceMissing, PeerLost
+from keepstep.core.facts.network import AddressMisled, BindFailed, ConnectFailed, InterfaceMissing, PeerLost
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.signature import signature
 from keepstep.parse.sockets import why
@@ -20,7 +20,10 @@ _PEER = r"\[?(?P<peer>[\w.:%]+)\]?(?::\d+)?"
 
 def _mesh(match: re.Match[str]) -> Fact:
     text = match["text"]
+    if "no error" in text:
+        return AddressMisled(how="gloo's connections between all ranks failed, after the store had joined them")
     remote = re.search(r"remote=(?P<peer>\[?[\w.:%]+\]?(?::\d+)?)", text)
+    remote = remote or re.search(r"\bconnect (?P<peer>\[[\w.:%]+\](?::\d+)?): ", match[0])
     return ConnectFailed(why=why(text), peer=remote["peer"] if remote else None, given_out=True)
 
 

@@ -13,6 +13,7 @@ from keepstep.core.facts.network import (
     PeerLost,
     PortTaken,
     ProxyInTheWay,
+    RendezvousTimeout,
     Why,
 )
 from keepstep.core.facts.training import MessageTooLarge
@@ -84,6 +85,13 @@ SIGNATURES = (
         r"(?:Domain name not found|C-ares status is not ARES_SUCCESS|Could not contact DNS servers)"
         r"(?:[^\n]{0,80}?name=(?P<host>[\w.\-]+))?",
         NameUnresolved,
+    ),
+    signature(
+        r"DeadlineExceededError: [Dd]eadline [Ee]xceeded|DEADLINE_EXCEEDED: [Dd]eadline [Ee]xceeded|"
+        r"status = \"Deadline Exceeded: |StatusCode\.DEADLINE_EXCEEDED",
+        RendezvousTimeout,
+        where="remote call",
+        anchors=("DeadlineExceededError: ", "DEADLINE_EXCEEDED: D", "DEADLINE_EXCEEDED: d", "\"Deadline Exceeded: ", "StatusCode.DEADLINE_EXCEEDED"),
     ),
     signature(r"(?P<how>Socket closed)", _lost),
     signature(r"(?P<how>Endpoint read failed)", _lost),

@@ -130,6 +130,11 @@ SIGNATURES = (
         what="two operations under one tensor name",
     ),
     signature(
+        r"horovod/common/(?:operations|stall_inspector)\.cc:\d+\] \S{3,300} \[missing ranks: (?P<ranks>[\d, ]+)\]",
+        lambda match: RanksMissing(missing=integers(match["ranks"]), what="stalled operation", final=False),
+        anchors=("[missing ranks: ",),
+    ),
+    signature(
         r"Duplicate tensor name (?P<left>\S{1,200})[;:,.] ?[^\n]{0,20}If you want to request another tensor",
         CollectiveMismatch,
         what="two operations under one tensor name",

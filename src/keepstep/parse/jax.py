@@ -68,6 +68,14 @@ SIGNATURES = (
     signature(r"Config key \S{0,80}local_topology/\w{1,20}/(?P<member>\d+) already exists", MemberRestarted),
     signature(r"Duplicate node (?:ID|id):? (?P<member>\d+)", DuplicateMember),
     signature(
+        r"/task:(?P<member>\d+) unexpectedly tried to connect while it is already connected|"
+        r"Duplicate task registration with task_name=\S{0,60}",
+        DuplicateMember,
+        anchors=("tried to connect while it is already connected", "Duplicate task registration with"),
+    ),
+    signature(r"(?P<detail>[Uu]nexpected task (?:registered|request) with task(?:_name)?=\S{0,80})", ClusterSpecInvalid,
+              anchors=("nexpected task registered with", "nexpected task request with")),
+    signature(
         r"(?P<where>Connect\(\)) timed out after \S{1,20} with \d+ attempts",
         RendezvousTimeout,
         anchors=("Connect() timed out",),
@@ -229,15 +237,14 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>sync_global_devices name mismatch[^\n]{0,100})", CollectiveMismatch),
     signature(
+        r"AssertionError: (?P<detail>(?!sync_global_devices)[^\n]{1,120}?)\. Expected: [^\n]{1,200}; got: ",
+        ReplicasDiffer,
+        anchors=("; got: ",),
+    ),
+    signature(
         r"(?P<detail>[^\n]{0,80}) passed to device_put is not the same on each process",
         ReplicasDiffer,
         anchors=("passed to device_put is not the same on each process",),
-    ),
-    signature(
-        r"multihost_utils\.py\", line \d+, in assert_equal[^\n]{0,20}\n(?:[^\n]{0,120}\n){0,2} *AssertionError: "
-        r"(?P<detail>(?!sync_global_devices)[^\n]{0,120}?)\. Expected: ",
-        ReplicasDiffer,
-        anchors=("in assert_equal",),
     ),
     signature(
         r"(?P<what>Mismatched [^\n]{0,40}across (?:processes|hosts)[^\n]{0,80})",

@@ -187,6 +187,17 @@ SIGNATURES = (
         anchors=("health compromised", "health poll", "Fatal error ", "firmware fatal", "firmware internal"),
     ),
     signature(
+        r"mlx[45]_core [\da-f:.]+ ?:?[^\n]{0,30}(?P<what>Internal error detected|device is going to be reset)"
+        r"|(?P<device>mlx\d_\d+): (?P<local>local work queue catastrophic error|local catastrophic error)",
+        lambda m: NicFault(what=(m["what"] or m["local"]).lower(), device=m["device"]),
+        anchors=("Internal error detected", "device is going to be reset", "catastrophic error"),
+    ),
+    signature(
+        r"\bena [\da-f:.]+ ?(?P<device>\w+)?: (?P<what>Keep alive watchdog timeout)",
+        NicFault,
+        anchors=("Keep alive watchdog timeout",),
+    ),
+    signature(
         r"(?:infiniband|mlx5_\d+)[^\n]{0,60}(?P<what>[Pp]ort (?:is )?(?:down|DOWN|went down))",
         NicFault,
         anchors=("ort down", "ort is down", "ort went down", "ort is DOWN", "ort DOWN"),

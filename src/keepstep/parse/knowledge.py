@@ -67,7 +67,10 @@ def with_own(own_signatures: Iterable[Signature], own_blocks: Iterable[Block]) -
 
 
 def tables() -> tuple[tuple[Signature, ...], tuple[Block, ...], tuple[Signature, ...]]:
-    """``SIGNATURES``, ``BLOCKS`` and ``PROGRESS`` of every module of this package."""
+    """``SIGNATURES``, ``BLOCKS``, and ``LAST_WORDS`` with ``PROGRESS``, of every module of this package.
+
+    The last two are read in small logs and in the last part of large ones only.
+    """
     signatures: list[Signature] = []
     blocks: list[Block] = []
     progress: list[Signature] = []
@@ -75,5 +78,6 @@ def tables() -> tuple[tuple[Signature, ...], tuple[Block, ...], tuple[Signature,
         module = importlib.import_module(info.name)
         signatures.extend(getattr(module, "SIGNATURES", ()))
         blocks.extend(getattr(module, "BLOCKS", ()))
+        progress.extend(getattr(module, "LAST_WORDS", ()))
         progress.extend(getattr(module, "PROGRESS", ()))
     return tuple(signatures), tuple(blocks), tuple(progress)

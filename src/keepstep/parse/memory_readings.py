@@ -13,6 +13,8 @@ from keepstep.parse.block import block
 
 FEWEST = 6
 """Fewer readings tell nothing."""
+LONGEST = 2000
+"""Lines of progress are not longer."""
 GROWTH = 1.3
 """How much the last must exceed the first."""
 
@@ -26,7 +28,7 @@ _READING = re.compile(
 
 _BYTES = {"": 1.0, "b": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "%": 1.0}
 _ANY = re.compile(
-    r"(?i)(?:(?P<before>\w+)[ _])?\b(?P<what>(?:Vm|ru_)?(?:max)?rss|(?:GPU|CPU|CUDA|host|sys(?:tem)?|process|device)?[ _]?"
+    r"(?i)(?:(?<!\w)(?P<before>\w{1,20})[ _])?\b(?P<what>(?:Vm|ru_)?(?:max)?rss|(?:GPU|CPU|CUDA|host|sys(?:tem)?|process|device)?[ _]?"
     r"(?:RAM|mem(?:ory)?)(?:[ _](?:usage|used|use|in use|allocated|consumption|percent))?)"
     r"(?: (?:is|now|at))?(?:[ :=(]{1,3}(?P<value>\d+(?:\.\d+)?) ?\(?(?P<unit>[KMGT]i?B?\b|%|bytes\b|B\b)"
     r"| ?[(\[](?:in )?(?P<named>[KMGT]i?B|%)[)\]][ :=]{1,3}(?P<number>\d+(?:\.\d+)?))"
@@ -42,6 +44,7 @@ _DEVICE = re.compile(r"(?i)gpu|cuda|device")
 
 def read_memory(line: str) -> MemoryRead | None:
     """A reading of memory on a line of progress; peaks and totals tell nothing and are left out."""
+    line = line[:LONGEST]
     if "mem" not in line and "Mem" not in line and "MEM" not in line and "ss" not in line and "RAM" not in line:
         return None
     left = _LEFT.search(line)
@@ -49,7 +52,7 @@ def read_memory(line: str) -> MemoryRead | None:
         on_device = bool(_DEVICE.search(line[: left.start("value")]))
         return MemoryRead(what="memory left", value=_value(left), free=True, on_device=on_device)
     found = _ANY.search(line)
-    if found and not _PEAK.match(found["before"] or ""):
+    if found and ("rss" in found["what"].lower() or not _PEAK.match(found["before"] or "")):
         what = found["what"].strip(" _").lower()
         host = "rss" in what or "ram" in what or re.search(r"(?i)\b(?:cpu|host|sys(?:tem)?|process)\b", line)
         return MemoryRead(

@@ -27,7 +27,7 @@ from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
 from keepstep.parse.block import block
-from keepstep.parse.signature import signature
+from keepstep.parse.signature import Signature, signature
 from keepstep.parse.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
@@ -132,6 +132,13 @@ def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             found.add(int(channel["rank"]))
             yield TransportUsed(name="P2P", rank=int(channel["rank"]), peer_rank=int(channel["peer"]))
 
+
+def _channel(match: re.Match[str]) -> Fact:
+    return TransportUsed(name="P2P", rank=int(match["rank"]), peer_rank=int(match["peer"]))
+
+
+PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()),)
+"""In a small log each such line counts: the lines that come once a rank may have been cut off."""
 
 BLOCKS = (
     block(

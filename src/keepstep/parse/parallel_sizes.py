@@ -151,6 +151,24 @@ SIGNATURES = (
         what="a group's size",
     ),
     signature(
+        r"TPUConfig\.num_shards is not set correctly(?:[^\n]{0,240}?num_replicas should be \((?P<expected>\d+)\), got \((?P<seen>\d+)\))?",
+        WorldSizeConflict,
+        what="TPU replicas",
+        anchors=("TPUConfig.num_shards is not set",),
+    ),
+    signature(
+        r"(?:number of )?(?:hosts|replicas|cores|TPU cores|devices) should be \(?(?P<expected>\d+)\)?, got \(?(?P<seen>\d+)\)?",
+        WorldSizeConflict,
+        what="devices",
+        anchors=("hosts should be ", "replicas should be ", "cores should be ", "devices should be "),
+    ),
+    signature(
+        r"[Rr]ank (?:must|should|has to) be (?:less|smaller) than world[_ ]size, (?:got|but got) rank[ =:]+(?P<rank>\d+),? world[_ ]size[ =:]+(?P<expected>\d+)",
+        WorldSizeConflict,
+        what="rank and world size",
+        anchors=("than world_size, ", "than world size, "),
+    ),
+    signature(
         r"enforce fail at [^\n]{0,80}gloo/context\.cc:\d+\] ?rank ?< ?size\. (?P<seen>\d+) vs (?P<expected>\d+)",
         WorldSizeConflict,
         what="rank and world size",

@@ -27,8 +27,8 @@ class Writer:
 NOBODY = Writer()
 
 _STRONG = (
-    # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]:
-    re.compile(r"\[(?:rank[ :_-]? ?|(?:default|trainer|worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\]:? ?"),
+    # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]: — Determined: [rank=1] ||
+    re.compile(r"\[(?:rank[ :_=-]? ?|(?:default|trainer|worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
     re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
     # SageMaker: [1,mpirank:7,algo-1]<stderr>:

@@ -69,39 +69,65 @@ _TIMED = re.compile(
     rf"(?P<value>{_SECONDS}) ?(?P<unit>ms\b|s\b|sec\b)?(?![\d:.%/])"
 )
 _DATA = frozenset(
-    "data data_time data-time dataload data_load data_loading dataload_time data_loading_time load_time loader reader_cost"
-    " avg_reader_cost dt_data data_wait input_wait batch-generator batch_generator get_batch fetch_time".split()
-) | {"data time", "load time"}
+    {
+        "data", "data_time", "data-time", "dataload", "data_load", "data_loading", "dataload_time",
+        "data_loading_time", "load_time", "loader", "reader_cost", "avg_reader_cost", "dt_data", "data_wait",
+        "input_wait", "batch-generator", "batch_generator", "get_batch", "fetch_time", "data time",
+        "load time",
+    }
+)
 _WHOLE = frozenset(
-    "time batch_time iter_time step_time batch_cost avg_batch_cost dt iteration_time total_time".split()
-) | {"batch time", "step time", "iter time", "iteration time"}
-_FORWARD = frozenset("fwd forward forward_time forward_microstep forward-compute fwd_time".split())
+    {
+        "time", "batch_time", "iter_time", "step_time", "batch_cost", "avg_batch_cost", "dt",
+        "iteration_time", "total_time", "batch time", "step time", "iter time", "iteration time"
+    }
+)
+_FORWARD = frozenset(
+    {
+        "fwd", "forward", "forward_time", "forward_microstep", "forward-compute", "fwd_time"
+    }
+)
 _AFTER_IT = frozenset(
-    "bwd backward backward_time backward_microstep backward-compute bwd_time opt optim optimizer step_microstep".split()
+    {
+        "bwd", "backward", "backward_time", "backward_microstep", "backward-compute", "bwd_time", "opt",
+        "optim", "optimizer", "step_microstep"
+    }
 )
 _TALK = frozenset(
-    "allreduce all_reduce all-reduce backward_allreduce backward_allreduce_microstep backward-params-all-reduce"
-    " grads-all-reduce all-grads-sync comm comm_time communication sync_time grad_sync allreduce_time".split()
+    {
+        "allreduce", "all_reduce", "all-reduce", "backward_allreduce", "backward_allreduce_microstep",
+        "backward-params-all-reduce", "grads-all-reduce", "all-grads-sync", "comm", "comm_time",
+        "communication", "sync_time", "grad_sync", "allreduce_time"
+    }
 )
+_IN_PARTS = re.compile(
+    r"(?i)\b(?:data|fwd|forward|reader_cost|batch_cost|dt|allreduce|(?:batch|iter|step|iteration|total)[_ ]time|time:? )"
+)
+LONGEST = 1_000
+"""Characters of a line in which its times are looked for."""
+_BAR = re.compile(r"(?<![\d.])(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|us|s)/(?:step|sample)\b")
 _THINGS = r"(?:images?|imgs?|samples|examples|tokens|sentences|sequences|frames|steps)"
 _RATES = (
     re.compile(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b"),
     re.compile(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b"),
     re.compile(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s"),
+    re.compile(r"\bwps=(?P<rate>\d+(?:\.\d+)?)"),
+    re.compile(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)"),
 )
 
 
 def _timing(text: str) -> dict[str, float | None]:
     """What a line says of the time of its step: many trainers print it, and that of its parts, in much the same way."""
+    text = text[:LONGEST]
     seconds = waiting = None
-    for pattern in _TIMES:
+    for pattern in _TIMES if "ata" in text else ():
         found = pattern.search(text)
         if found is not None:
             seconds, data = float(found["whole"]), float(found["data"])
             waiting = min(1.0, data / seconds) if seconds >= SHORT_S else None
             break
     parts: dict[str, float] = {}
-    for pair in _TIMED.finditer(text):
+    for pair in _TIMED.finditer(text) if _IN_PARTS.search(text) else ():
         name = pair["name"].lower()
         for key, names in (("data", _DATA), ("whole", _WHOLE), ("fwd", _FORWARD), ("rest", _AFTER_IT), ("talk", _TALK)):
             if name in names and key not in parts:
@@ -109,13 +135,17 @@ def _timing(text: str) -> dict[str, float | None]:
     whole = parts.get("whole")
     if whole is None and "fwd" in parts:
         whole = parts.get("data", 0.0) + parts["fwd"] + parts.get("rest", 0.0)
+    bar = _BAR.search(text) if "/s" in text else None
+    if whole is None and bar is not None:
+        whole = float(bar["value"]) * {"s": 1.0, "ms": 1e-3, "us": 1e-6}[bar["unit"]]
     seconds = whole if seconds is None else seconds
     if waiting is None and whole is not None and whole >= SHORT_S and "data" in parts:
         waiting = min(1.0, parts["data"] / whole)
     exchanging = None
     if whole is not None and whole >= SHORT_S and "talk" in parts:
         exchanging = min(1.0, parts["talk"] / whole)
-    rate = next((found for each in _RATES if (found := each.search(text))), None)
+    told = "/s" in text or "_per_s" in text or "wps=" in text
+    rate = next((found for each in _RATES if (found := each.search(text))), None) if told else None
     return {
         "waiting": waiting,
         "seconds": seconds,
@@ -156,7 +186,7 @@ PROGRESS = (
     _row(rf"^\s*(?P<step>\d+)\s+images/sec: [\d.]+ \+/- [\d.]+ \(jitter = [\d.]+\)(?:\s+(?P<loss>nan|{_NUMBER}))?"),
     # torch examples: Epoch: [0][10/5004]  Time 0.1; mmcv: Epoch [1][50/7330] lr: ...
     _row(r"Epoch:? \[\d+\]\s*\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
-    _row(r"Train(?:ing)? Epoch:? \d+ \[(?P<step>\d+)/(?P<of>\d+)"),
+    _row(r"Train(?:ing)? Epoch:? \d+ \[\s*(?P<step>\d+)/(?P<of>\d+)"),
     _row(r"\bIter(?:ation)? ?\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),
     # mmengine: Epoch(train)  [1][ 50/1000]; Iter(train) [ 50/80000]
     _row(r"(?:Epoch\(train\)\s+\[\d+\]|Iter\(train\)\s+)\[\s*(?P<step>\d+)/(?P<of>\d+)\]"),

@@ -73,6 +73,22 @@ SIGNATURES = (
         what="protocol buffer",
         size="2 GiB",
     ),
+    signature(
+        r"(?P<what>[\w.]+) was modified concurrently during serialization|\(byte_size_before_serialization\)",
+        MessageTooLarge,
+        anchors=("was modified concurrently during serialization", "(byte_size_before_serialization)"),
+    ),
+    signature(r"CHECK failed: \(?\w+\.size\(\)\)? <= \(?(?P<size>kint32max)", MessageTooLarge, what="protocol buffer"),
+    signature(
+        r"OverflowError: (?:integer (?P<size>\d{10,}) does not fit in '?(?:int|C int)'?|Python int too large to convert to C int)",
+        MessageTooLarge,
+        what="pickled object",
+    ),
+    signature(
+        r"The (?P<what>actor|remote function|function|task) \S{1,120} is too large \((?P<size>\d+ MiB) > FUNCTION_SIZE_ERROR",
+        MessageTooLarge,
+        anchors=("FUNCTION_SIZE_ERROR",),
+    ),
     signature(r"A protocol message was rejected because it was too big", MessageTooLarge, what="protocol message"),
     signature(r"Protocol message (?P<what>\w+) (?:was too large|is too large)", MessageTooLarge),
     signature(r"Exceeded maximum protobuf size", MessageTooLarge, what="protocol buffer"),

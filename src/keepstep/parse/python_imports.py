@@ -179,6 +179,13 @@ SIGNATURES = (
     ),
     signature(r"Mismatched versions found", VersionConflict, component="packages"),
     signature(
+        r"TypeError: code(?:\(\))? (?:takes at most \d+ arguments \(\d+ given\)|(?:argument \d+ must be|expected at (?:most|least)"
+        r" \d+ arguments, got \d+))|SystemError: unknown opcode|[EV]\w*Error: bad marshal data",
+        VersionConflict,
+        component="Python (a function that another version of it had pickled could not be loaded)",
+        anchors=("TypeError: code", "SystemError: unknown opcode", "bad marshal data"),
+    ),
+    signature(
         r"unsupported pickle protocol: (?P<here>\d+)",
         VersionConflict,
         component="pickle protocol (Python version)",

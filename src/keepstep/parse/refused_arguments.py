@@ -52,5 +52,6 @@ SIGNATURES = (
     ),
     _refusal("FlagError", r"^FATAL Flags parsing error: *(?P<message>[^\n]{0,160})", "FATAL Flags parsing error"),
     _refusal("FlagError", r"(?P<message>Unknown command line flag '[^'\n]{1,80}')", "Unknown command line flag '"),
+    _refusal("FireError", r"^ERROR: (?P<message>Could not consume arg: [^\n]{0,120})", "Could not consume arg:"),
     _refusal("FileNotFoundError", r"python[\d.]*: can't open file (?P<message>[^\n]{0,200})", "can't open file"),
 )

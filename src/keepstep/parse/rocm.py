@@ -112,7 +112,7 @@ _DRIVER = (
         r"amdgpu[^\n]{0,80}(?:XGMI[^\n]{0,60}(?:fail|error)|xgmi[^\n]{0,60}(?:fail|error))",
         PeerAccessFault,
         what="a link between GPUs (xGMI) failed",
-        anchors=("XGMI", "xgmi"),
+        anchors=("amdgpu ", "amdgpu:"),
     ),
 )
 

@@ -10,6 +10,8 @@ from keepstep.parse.signature import signature
 
 MOSTLY_PERCENT = 60.0
 """The part of a profile that getting batches may not take."""
+FAR_APART = 1.4
+"""How much faster than the slowest rank the fastest may be."""
 SLOW_BUS = 1.0
 """Gigabytes a second, which 10 Gbit Ethernet has and any better network exceeds."""
 
@@ -17,6 +19,13 @@ SLOW_BUS = 1.0
 def _profiled(match: re.Match[str]) -> Slowness | None:
     percent = float(match["percent"])
     return Slowness(what="input", detail=f"{percent:g}% of the profile") if percent >= MOSTLY_PERCENT else None
+
+
+def _behind(match: re.Match[str]) -> Slowness | None:
+    least, most = float(match["least"]), float(match["most"])
+    if least <= 0 or most < FAR_APART * least:
+        return None
+    return Slowness(what="straggler", detail=f"rank {match['rank']} did {least:g} TFLOPs, the fastest {most:g}")
 
 
 def _bus(match: re.Match[str]) -> Slowness | None:
@@ -27,6 +36,19 @@ def _bus(match: re.Match[str]) -> Slowness | None:
 def _devices(match: re.Match[str]) -> DevicesNamed | None:
     every, each = int(match["all"]), int(match["each"])
     return DevicesNamed(count=every // each) if each else None
+
+
+def _mirrored(match: re.Match[str]) -> DevicesNamed:
+    return DevicesNamed(count=max(1, match["named"].count("device:")))
+
+
+def _compared(match: re.Match[str]) -> Slowness | None:
+    """Two runs told in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
+    told = re.findall(r"(\d+) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
+    runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
+    if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
+        return Slowness(what="network", detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}")
+    return None
 
 
 def _grid(match: re.Match[str]) -> DevicesNamed:
@@ -61,6 +83,10 @@ SIGNATURES = (
     signature(
         r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler", anchors=(" Score=0.",)
     ),
+    # Megatron's detector: MinTFLOPs/Rank: 201.11TF/17 | MaxTFLOPs/Rank: 401.22TF/3
+    signature(
+        r"MinTFLOPs/Rank: (?P<least>[\d.]+)TF/(?P<rank>\d+) \| MaxTFLOPs/Rank: (?P<most>[\d.]+)TF", _behind, anchors=("MinTFLOPs/Rank: ",)
+    ),
     # Lightning's profilers: mean, calls, total, percentage
     signature(
         r"\|\s*(?:\[\w+\]\.)?(?:get_train_batch|train_dataloader_next|train_next)\s*\|[^\n]{0,160}\|\s*(?P<percent>[\d.]+)\s*\|\s*$",
@@ -75,6 +101,13 @@ SIGNATURES = (
         DevicesNamed,
         anchors=tuple(f"umber of {each}" for each in ("GPU", "CPU", "device", "worker", "process", "replica")),
     ),
+    signature(r"MultiWorkerMirroredStrategy with [^\n]{0,2000}?num_workers = (?P<count>\d+)", DevicesNamed),
+    signature(r"Using MirroredStrategy with devices (?P<named>\([^)\n]{1,4000}\))", _mirrored),
+    signature(
+        r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)",
+        DevicesNamed,
+        anchors=("devices (GPUs/TPUs)", " GPUs"),
+    ),
     signature(
         r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b",
         DevicesNamed,
@@ -83,13 +116,14 @@ SIGNATURES = (
     signature(
         r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]+(?:\w+ )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
         DevicesNamed,
-        anchors=(" GPU", " gpus", " CPUs", " TPUs"),
+        anchors=(" nodes, ", " node, ", " machines, ", " machine, ", " servers, ", " hosts, ", " nodes x", " nodes with ", " nodes: "),
     ),
     signature(r"\b(?P<all>\d+) nodes? ?[x*×] ?(?P<each>\d+)\b", _grid, anchors=(" node x ", " nodes x ", " nodes * ", " node * ")),
     signature(r"Batch size: +(?P<all>\d+) global (?P<each>\d+)(?:\.0)? per device", _devices, anchors=("Batch size: ",)),
     signature(
         r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True, anchors=(" img/sec per ",)
     ),
+    signature(r"images/sec: [^\n]{1,200}images/sec: ", _compared, anchors=("total images/sec:",)),
     signature(r"total images/sec: (?P<rate>[\d.]+)", Throughput, anchors=("total images/sec:",)),
     # Horovod's benchmarks: the whole rate over a number of devices
     signature(

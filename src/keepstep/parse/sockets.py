@@ -184,8 +184,7 @@ SIGNATURES = (
         LinkMtu,
         anchors=("> mtu ", ">  mtu "),
     ),
-    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev) \d+ Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu, anchors=(": IbDev ",)),
-    signature(r"\b(?P<link>active_mtu) ?[:=]? ?(?P<size>\d{3,4})\b", LinkMtu),
+    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev \d+) Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu, anchors=(": IbDev ",)),
     signature(r"(?i:mtu mismatch)|[Rr]emote MTU (?:\(?\d+\)? )?(?:differs|does not match)|[Dd]ifferent MTUs? (?:on|between|across)",
               MtuTrouble, anchors=("MTU mismatch", "mtu mismatch", "Mtu mismatch", "emote MTU", "ifferent MTU")),
     signature(

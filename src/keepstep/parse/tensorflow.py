@@ -190,6 +190,8 @@ SIGNATURES = (
         MemberRestarted,
     ),
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
+    # A peer that never was there
+    signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
     # A peer that went away
     signature(
         rf"Additional GRPC error information from remote target (?P<peer>{_TASK})[^\n]{{0,300}}?:"

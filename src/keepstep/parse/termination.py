@@ -50,7 +50,7 @@ SIGNATURES = (
         lambda m: TerminationRequested(signal=_NAMES.get(int(m["number"])), by="scheduler"),
     ),
     signature(
-        r"\*\*\* (?P<signal>SIGTERM) \(@0x[\da-f]+\) received by PID (?P<pid>\d+)", TerminationRequested
+        r"\*\*\* (?P<signal>SIGTERM) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{0,60}? )?received by PID (?P<pid>\d+)", TerminationRequested
     ),
     # clouds
     signature(

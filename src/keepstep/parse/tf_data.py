@@ -118,6 +118,12 @@ SIGNATURES = (
         anchors=("`labels` out of bound", "[Labels must", "[labels must", "[`labels` must", "[labels out"),
     ),
     signature(
+        r"InvalidArgument(?:Error)?: [^\n]{0,120}\b(?:targets\[\d+\] is out of range|"
+        r"indices\[\d+\] = \[[\d, -]+\] is out of bounds: need 0 <= index <)",
+        LabelOutOfRange,
+        anchors=("] is out of range", "is out of bounds: need 0 <= index"),
+    ),
+    signature(
         r"assertion failed: \[Label IDs must[^\]\n]{0,60}\]|label SparseTensor is not valid|"
         r"Saw a non-null label \(index >= num_classes - 1\)",
         LabelOutOfRange,
@@ -127,6 +133,21 @@ SIGNATURES = (
     signature(r"(?P<op>Can not squeeze dim\[\d+\], expected a dimension of 1, got \d+)", ShapeMismatch),
     signature(r"Cast (?P<left>\w+) to (?P<right>\w+) is not supported", DtypeMismatch),
     # A replica without rows
+    signature(
+        r"[Bb]atch_?[Dd]escriptor:? ?\{count: 0 ",
+        EmptyBatch,
+        what="cuDNN got a batch of 0 rows",
+        anchors=("atchDescriptor {count: 0", "batch_descriptor: {count: 0"),
+    ),
+    signature(
+        r"(?P<what>[Rr]eshape cannot infer the missing input size for an empty tensor)", EmptyBatch
+    ),
+    signature(
+        r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel\([^\n]{0,600}status: (?:Internal|INTERNAL): invalid configuration argument",
+        EmptyBatch,
+        what="a kernel was started over 0 elements",
+        anchors=("invalid configuration argument",),
+    ),
     signature(r"(?P<what>slice index \d+ of dimension 0 out of bounds)", EmptyBatch),
     signature(
         r"input shape ?\(?\[0, ?\d[^\n]{0,60}",

@@ -80,6 +80,15 @@ SIGNATURES = (
         what="a variable's handle",
     ),
     signature(
+        r"(?P<what>`\w+`) was called in a cross-replica context", OutsideScope, anchors=("was called in a cross-replica context",)
+    ),
+    signature(
+        r"Use `?(?:tf\.distribute\.|DistributionStrategy|Strategy)[\w.]*update\(\)`? to modify a MirroredVariable",
+        OutsideScope,
+        what="a mirrored variable",
+        anchors=("to modify a MirroredVariable",),
+    ),
+    signature(
         r"apply_gradients\(\)`? cannot be called in cross-replica context", OutsideScope, what="apply_gradients"
     ),
     signature(

@@ -51,6 +51,14 @@ SIGNATURES = (
     ),
     # Shards
     signature(
+        r"% per_replica_batch_size[^\n]{0,40}\n *ZeroDivisionError",
+        BatchNotDivisible,
+        anchors=("ZeroDivisionError",),
+    ),
+    signature(
+        r"Asked to retrieve element \d+, but the Sequence has length 0", UnevenShards, detail="a rank's dataset has no full batch"
+    ),
+    signature(
         r"you need to add an explicit nodesplitter to your input pipeline",
         UnevenShards,
         detail="the web dataset is not split between the nodes",

@@ -45,8 +45,9 @@ SIGNATURES = (
     ),
     signature(
         r"Failed to allocate request for (?P<requested>\S+) \(\d+B\) on device ordinal",
-        DeviceMemoryExhausted,
-        kind="tpu",
+        lambda m: DeviceMemoryExhausted(
+            requested=m["requested"], kind="tpu" if "tpu" in m.string.lower() or "hbm" in m.string.lower() else "gpu"
+        ),
     ),
     signature(
         r"(?:TPU|tpu)[^\n]{0,80}out of (?:HBM|device) memory",
@@ -61,6 +62,17 @@ SIGNATURES = (
         anchors=("E1000:", "E0100:", "E0101:"),
     ),
     signature(r"HBM OOM", DeviceMemoryExhausted, kind="tpu"),
+    signature(
+        r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})",
+        TpuUnhealthy,
+        anchors=("SLICE_FAILURE_",),
+    ),
+    signature(r"(?P<what>Session master detected TPU session error from worker [\w.\-]{1,100}(?::\d+)?)", TpuUnhealthy),
+    signature(
+        r"(?P<what>Driver must be Open to DMA map|(?:^|[\s:(])Driver not open\b)",
+        lambda m: TpuUnhealthy(what="its driver was closed while it was in use"),
+        anchors=("Driver must be Open to DMA", "Driver not open"),
+    ),
     # Estimator's thread that asks for the TPU's state failed on the answer
     signature(
         r"preempted_hook\.py\", line \d+, in run",

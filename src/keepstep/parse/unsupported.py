@@ -55,6 +55,18 @@ SIGNATURES = (
             "not work",
         ),
     ),
+    # tf.distribute, and Keras under it
+    signature(
+        r"Error: (?P<what>[^\n]{0,200}\bonly works with the tf\.Estimator API)",
+        UnsupportedCombination,
+        anchors=("only works with the tf.Estimator API",),
+    ),
+    signature(
+        r"NotImplementedError: (?P<what>[^\n]{0,120}\b(?:TPUs?|GPUs|replicas?|workers|hosts|[Ss]trategy|strategies)\b[^\n]{0,80}"
+        r"not (?:yet |currently )?(?:been )?implemented)",
+        UnsupportedCombination,
+        anchors=("not yet implemented", "not implemented", "not yet been implemented", "not currently implemented"),
+    ),
     signature(
         r"(?P<what>You can't train a model that has been loaded (?:in \d-bit precision|with "
         r"`?device_map)[^\n]{0,120})",
@@ -91,6 +103,16 @@ SIGNATURES = (
         anchors=("sparse gradients", "sparse tensors", "sparse allreduce"),
     ),
     # Faults that the framework calls its own
+    signature(
+        r"(?P<what>torch\.?_dynamo\.exc\.(?:InternalTorchDynamoError|BackendCompilerFailed): [^\n]{0,120})",
+        InternalFault,
+        anchors=("InternalTorchDynamoError", "BackendCompilerFailed"),
+    ),
+    signature(
+        r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})",
+        InternalFault,
+        anchors=("inductor.exc.LoweringException", "inductor.exc.InductorError"),
+    ),
     signature(r"(?P<what>INTERNAL ASSERT FAILED at [^\n]{0,120})", InternalFault),
     signature(
         r"(?P<what>please (?:report a bug to PyTorch|file an issue at https://github\.com/(?:jax-ml|"

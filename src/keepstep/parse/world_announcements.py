@@ -55,6 +55,17 @@ SIGNATURES = (
         _world,
         anchors=tuple(f"{who} 0{of}" for who in ("rocess", "ank", "orker", "ost", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of ")),
     ),
+    signature(
+        r"\brank ?[=:]? ?(?P<index>\d{1,5}),? (?:world[ _])?size ?[=:]? ?(?P<size>\d{1,5})\b",
+        _world,
+        anchors=("rank 0 size", "rank=0, size", "rank: 0, size", "rank 0, size", "rank = 0, size", "rank:0, size", "rank=0 size", "rank: 0 size", "rank=0, world_size",
+                 "rank: 0, world_size", "rank: 0, world size", "rank 0, world size", "rank 0 world size"),
+    ),
+    signature(
+        r"\bsize ?[=:]? ?(?P<size>\d{1,5}),? (?:(?:local_|hvd )?rank) ?[=:]? ?(?P<index>\d{1,5})\b",
+        _world,
+        anchors=("size 1 rank", "size=1, rank", "size: 1, rank", "size 1, rank", "size = 1, rank", "size:1, rank", "size=1 rank", "size: 1 rank"),
+    ),
     signature(r"\bNot using distributed mode", _one),
     signature(r"\bTraining with a single process on (?:\d+ )?", _one, anchors=("Training with a single process",)),
     signature(r"Process rank: -?\d+, device: [^\n]{0,80}?distributed training: False", _one, anchors=("distributed training: False",)),

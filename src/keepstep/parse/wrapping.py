@@ -46,7 +46,7 @@ class Unwrapped:
             if number + 1 == len(lines):
                 break
             after = lines[number + 1]
-            if _width(line) == width and not _DRAWN.search(line) and after.strip() and not _begins_anew(line, after):
+            if _width(line) == width and not _DRAWN.search(line) and after.strip() and not _begins_anew(after, line):
                 self._joins.append(length)
             else:
                 out.append(b"\n")
@@ -54,17 +54,12 @@ class Unwrapped:
         return b"".join(out)
 
 
-def _begins_anew(line: bytes, after: bytes) -> bool:
-    """Whether the next line is one of its own: a log's usual beginning, or the same first word again."""
-    if _BEGINS_ANEW.match(after):
-        return True
-    first, _, rest = line.lstrip().partition(b" ")
-    return len(first) > SHORT_WORD and bool(rest) and after.lstrip().startswith(first + b" ")
-
-
 def _begins_anew(line: bytes, above: bytes) -> bool:
     """Whether a line is one of its own: it starts as log lines do, or just as the line above does."""
-    return _BEGINS_ANEW.match(line) is not None or _shape(line) == _shape(above)
+    if _BEGINS_ANEW.match(line) or _shape(line) == _shape(above):
+        return True
+    first, _, rest = above.lstrip().partition(b" ")
+    return len(first) > SHORT_WORD and bool(rest) and line.lstrip().startswith(first + b" ")
 
 
 def _shape(line: bytes) -> bytes:

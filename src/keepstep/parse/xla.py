@@ -32,6 +32,10 @@ SIGNATURES = (
         ProgramTooLarge,
         anchors=("oo many program", "oo many arg", "oo many param", "oo many instr", "oo many operands"),
     ),
+    signature(
+        r"(?P<what>BackendCompilerFailed: backend=['\"]\w+['\"] raised: RecursionError: maximum recursion depth)",
+        ProgramTooLarge,
+    ),
     signature(r"(?P<what>Compiler generated too many instructions[^\n]{0,60})", ProgramTooLarge),
     signature(r"(?P<what>Too many instructions after unroll[^\n]{0,60})", ProgramTooLarge),
     signature(
@@ -173,11 +177,22 @@ SIGNATURES = (
         anchors=("Compilation failure:",),
     ),
     signature(r"Unsupported data type for TPU: (?P<left>\w+)", DtypeMismatch, right="what a TPU can hold"),
+    signature(r"Unsupported XLA type (?P<left>\d+)", DtypeMismatch, right="what XLA can hold"),
+    signature(
+        r"Seen floating point types of different precisions[^\n]{0,400}but mixed precision is disallowed",
+        DtypeMismatch,
+        anchors=("Seen floating point types of different precisions",),
+    ),
+    signature(
+        r"with different element types: (?P<left>\w+)\[[^\n]{0,80}? and (?P<right>\w+)\[",
+        DtypeMismatch,
+        anchors=("with different element types",),
+    ),
     signature(
         r"(?P<left><dtype: '\w+'>|\w+) is not a supported TPU infeed type", DtypeMismatch, right="what a TPU can be fed"
     ),
     signature(
-        r"(?P<what>Compilation failure: Reshape's input dynamic dimension is decomposed into multiple output dynamic dimensions)",
+        r"(?P<what>(?:Compilation failure: )?Reshape's input dynamic dimension is decomposed into multiple output dynamic dimensions)",
         UnsupportedCombination,
     ),
     signature(

@@ -128,6 +128,7 @@ _DIED_WORDS = re.compile(
     r"|^-- Process \d+ terminated with the following error"
     r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited|^Spark job has failed, see"
     r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
+    r"|\bAlgorithmError: (?:Exit ?Code|ExecuteUserScriptError)"
 )
 _SPAWNED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error")
 

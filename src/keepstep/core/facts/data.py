@@ -77,3 +77,10 @@ class LabelOutOfRange(Fact):
     limit: str | None = None
     certain: bool = True
     """False for a device-side assert that only usually means this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadSeen(Fact):
+    """A process began to download a file; harmless unless another one does the same to the same place."""
+
+    path: str

@@ -75,7 +75,9 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     told = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
     sure = tuple(e for e in told if e.fact.certain)
     distant = any(not _LOOPBACK.match(getattr(e.fact, "peer", None) or "") for e in trouble)
-    refused = any(_LOOPBACK.match(e.fact.peer or "") for e in seen.all(ConnectFailed) if not seen.survived(e))
+    refused = any(e.fact.address for e in told) and any(
+        _LOOPBACK.match(e.fact.peer or "") for e in seen.all(ConnectFailed) if not seen.survived(e)
+    )
     if sure or (told and trouble and (distant or refused or _several_hosts(seen))):
         yield Found(
             title="a loopback address was given out for other hosts to reach",

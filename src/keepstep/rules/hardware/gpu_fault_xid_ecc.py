@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import DeviceFault
-from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
@@ -56,11 +56,14 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
     if not evidence:
         return
     fact = evidence[0].fact
+    felt = set(ranks_of(faults))
+    ranks = tuple(felt) if sure and not ranks_of(sure) and len(felt) == 1 else None
     device = f" on {fact.device}" if fact.device else ""
     yield Found(
-        title=f"the GPU of {who(evidence)} reported a fault{device}: {fact.what}",
+        title=f"the GPU of {who(evidence, ranks or ())} reported a fault{device}: {fact.what}",
         because=f"the device or its driver reported: {fact.what}",
         evidence=evidence,
+        ranks=ranks,
         confidence=None if sure else Confidence.HYPOTHESIS,
         standing=None if sure else Standing.EXCEPTION,
         fixes=(

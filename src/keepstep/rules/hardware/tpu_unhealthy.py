@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import TpuUnhealthy
-from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.facts.platform import Preempted, TpuUnhealthy
+from keepstep.core.finding import Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import ranks_told
@@ -46,6 +46,7 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
 
     ## When this is wrong
     A halted core can also come from a compiler bug: if the same program halts on healthy chips, suspect that.
+    A TPU that was taken back looks ill as well: where that is said, it goes first.
     """
     ill = tuple(e for e in seen.all(TpuUnhealthy) if not seen.survived(e))
     if not ill:
@@ -56,6 +57,7 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
         because="the TPU driver or service reported the fault itself",
         evidence=ill,
         ranks=ranks_told(seen, ill),
+        standing=Standing.SYMPTOM if seen.all(Preempted) else None,
         fixes=(
             Fix(do="look at the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
             Fix(do="stop and start the TPU, then resume from the last checkpoint", safety=Safety.NEEDS_OWNER),

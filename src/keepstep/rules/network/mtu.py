@@ -59,6 +59,7 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
                 title=f"the hosts disagree on the largest packet of {links[0].fact.link}: {sizes[0]} against {sizes[-1]}",
                 because="the same interface has another MTU on another host, and nothing trained after that",
                 evidence=links[:8],
+                confidence=Confidence.HYPOTHESIS,
                 fixes=_FIXES,
             )
 

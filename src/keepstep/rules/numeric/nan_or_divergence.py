@@ -19,6 +19,9 @@ FEW = 2
 
 MANY_TIMES = 30.0
 HUGE = 100.0
+FEW_LATE = 3
+SOME_TIMES = 5.0
+LARGE = 5.0
 """A loss that was small once, and is this large at the end, went the wrong way."""
 
 
@@ -119,6 +122,8 @@ def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
             continue
         start = min(losses[: max(1, len(losses) // 2)])
         late = losses[-2:]
+        if len(losses) >= 2 * FEW_LATE and min(losses[-FEW_LATE:]) >= max(LARGE, SOME_TIMES * max(losses[:FEW_LATE])):
+            return tuple(readings[-FEW_LATE:])
         if start > 0 and min(late) >= MANY_TIMES * start and min(late) >= HUGE and max(losses[:2]) < min(late):
             return tuple(e for e in readings if (e.fact.loss or 0.0) >= MANY_TIMES * start)[:8]
     return ()

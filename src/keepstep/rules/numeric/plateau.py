@@ -15,9 +15,16 @@ from keepstep.core.rule import rule
 
 ENOUGH = 30
 """Readings that must be equal to all printed digits."""
+EXACT = 8
+EXACT_DIGITS = 6
+"""Readings that cannot be equal by chance where that many digits are printed."""
+LOWEST = 0.1
 EPOCHS = 5
 STEPS = 8
 """Readings of whole epochs, or of steps, after which a loss has moved if it ever will."""
+SPAN = 500
+LONG = 20
+"""Steps that readings must be apart, or readings, until standing still is no slow start."""
 STILL = 0.005
 """How much of itself a loss may move and still stand."""
 LEAST = 0.3
@@ -70,9 +77,19 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
         last = readings[-ENOUGH:]
         values = {e.fact.loss for e in last}
         value = next(iter(values))
-        if len(last) == ENOUGH and len(values) == 1 and value and math.isfinite(value) and value >= 0.1:
+        if not value or not math.isfinite(value) or value < LOWEST:
+            continue
+        if not (len(last) == ENOUGH and len(values) == 1):
+            last = readings[-EXACT:] if _digits(value) >= EXACT_DIGITS else []
+            values = {e.fact.loss for e in last}
+        if len(last) >= EXACT and len(values) == 1:
             yield _found((last[0], last[-1]))
             return
+
+
+def _digits(value: float) -> int:
+    """How many digits a loss was printed with."""
+    return len(f"{value!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
 def _of_an_epoch(reading: Evidence[StepSeen]) -> bool:
@@ -87,6 +104,10 @@ def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
         return False
     if max(losses) - min(losses) > STILL * max(losses):
         return False
+    if enough == STEPS and len(losses) < LONG:
+        steps = [e.fact.step for e in readings if e.fact.step is not None]
+        if not steps or max(steps) - min(steps) < SPAN:
+            return False
     classes = math.exp(min(max(losses), 20.0))
     guessed = any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED) or classes > MANY_CLASSES
     return guessed or (enough == EPOCHS and len(set(losses)) == 1)

@@ -13,6 +13,7 @@ from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import (
     DeviceMemoryExhausted,
     HostAllocationFailed,
+    LoaderWorkerDied,
     MemoryGrew,
     MemoryRead,
     OomKilled,
@@ -35,7 +36,7 @@ STILL = 1.08
     cause=Cause.RESOURCE_MEMORY_LEAK,
     needs=(MemoryGrew, MemoryRead),
     confidence=Confidence.SUPPORTED,
-    explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.RESOURCE_GPU_OOM),
+    explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.RESOURCE_GPU_OOM, Cause.DATA_LOADER_WORKER_KILLED),
 )
 def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
     """Memory rose step after step, and then ran out.
@@ -56,7 +57,7 @@ def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Caches fill for a while and then stop; short logs cannot tell.
     """
-    on_host = any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed)) or any(
+    on_host = any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed, LoaderWorkerDied)) or any(
         ended_by(e.fact, "SIGKILL") for e in seen.all(ProcessExited)
     )
     on_device = any(e.fact.fatal for e in seen.all(DeviceMemoryExhausted))

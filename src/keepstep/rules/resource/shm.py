@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, ProcessExited
 from keepstep.core.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
+_SHARING = ("multiprocessing/heap.py", "multiprocessing/shared_memory.py", "torch/multiprocessing/reductions.py")
+"""Where Python makes files in /dev/shm."""
 _FIXES = (
     Fix(do="see how large and how full it is", command="df -h /dev/shm"),
     Fix(do="give the container more", command="docker run --shm-size=16g ...   # or --ipc=host"),
@@ -25,7 +27,7 @@ _FIXES = (
 @rule(
     id="RES004",
     cause=Cause.RESOURCE_SHM,
-    needs=(SharedMemoryExhausted, LoaderWorkerDied, FatalSignal, ProcessExited),
+    needs=(SharedMemoryExhausted, LoaderWorkerDied, FatalSignal, ProcessExited, ExceptionRaised),
     explains=(
         *OF_A_DEAD_RANK,
         Cause.DATA_LOADER_WORKER_KILLED,
@@ -75,6 +77,15 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    raised = tuple(e for e in seen.all(ExceptionRaised) if _in_sharing(e.fact) and not seen.survived(e))
+    if raised:
+        yield Found(
+            title=f"{who(raised)} could not get shared memory",
+            because="the call that found no space left made a file in /dev/shm",
+            evidence=(*raised, *bus),
+            fixes=_FIXES,
+        )
+        return
     if bus:
         yield Found(
             title=f"a data-loader worker of {who(tuple(bus))} died of a bus error, as when /dev/shm is full",
@@ -95,3 +106,10 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
             standing=Standing.EXCEPTION,
             fixes=_FIXES,
         )
+
+
+def _in_sharing(fact: ExceptionRaised) -> bool:
+    """Whether no space was left where Python shares memory between processes."""
+    inner = fact.frames[-1].file or "" if fact.frames else ""
+    outer = fact.frames[0].file or "" if fact.frames else ""
+    return "No space left on device" in fact.message and (inner.endswith(_SHARING) or outer.endswith(_SHARING))

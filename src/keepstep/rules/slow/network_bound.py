@@ -16,6 +16,8 @@ from keepstep.core.wording import shorten
 MOSTLY = 0.6
 """The part of a step from which it is worth a word."""
 ENOUGH = 3
+FELL = 0.8
+"""More devices that together do less than this part of what fewer did, whether the rate is that of one or of all."""
 
 _Reading = tuple[int, float, Evidence[Fact]]
 """Devices, what each did in a second, and where that stands."""
@@ -76,6 +78,8 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
 def _fell(seen: EvidenceSet) -> tuple[_Reading, _Reading] | None:
     """Two readings: one over few devices, and one over more where each does less than half."""
     readings: list[_Reading] = []
+    rates: list[_Reading] = []
+    bars: dict[int | None, list[_Reading]] = {}
     named = 0
     for e in sorted(seen.items, key=lambda e: (e.origin.source, e.origin.line or 0)):
         if isinstance(e.fact, DevicesNamed):
@@ -86,12 +90,22 @@ def _fell(seen: EvidenceSet) -> tuple[_Reading, _Reading] | None:
                 readings.append((devices, e.fact.rate if e.fact.each else e.fact.rate / devices, e))
         elif isinstance(e.fact, StepSeen) and e.fact.rate and named and "/s/gpu" in e.quote:
             readings.append((named, e.fact.rate, e))
-    for one in readings:
-        for other in readings:
-            if one[0] < other[0] and other[1] < one[1] / 2:
-                return one, other
+        elif isinstance(e.fact, StepSeen) and e.fact.rate and named and "wps=" in e.quote:
+            readings.append((named, e.fact.rate / named, e))
+        elif isinstance(e.fact, StepSeen) and e.fact.seconds and e.fact.step and e.fact.step == e.fact.of:
+            bars.setdefault(e.fact.of, []).append((named or 1, 1.0 / e.fact.seconds, e))
+        elif isinstance(e.fact, StepSeen) and e.fact.rate and named:
+            rates.append((named, e.fact.rate, e))
+    for one in rates:
+        for other in rates:
+            if one[0] < other[0] and other[1] < FELL * one[1]:
+                return (one[0], one[1] / one[0], one[2]), (other[0], other[1] / other[0], other[2])
+    for group in (readings, *bars.values()):
+        for one in group:
+            for other in group:
+                if one[0] < other[0] and other[1] < one[1] / 2:
+                    return one, other
     return None
-
 
 
 _FIXES = (

@@ -52,7 +52,7 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     reports = [e for e in again if "CompileTime" in e.quote]
     counts = {e.fact.count for e in reports if e.fact.count is not None}
     growing = len(counts) > STORM or (len(counts) > 1 and max(counts) >= MANY)
-    growing = growing or (len(counts) == STORM and max(counts) >= SETTLED) or max(counts, default=0) >= 2 * MANY
+    growing = growing or (len(counts) == STORM and max(counts) >= SETTLED) or max(counts, default=0) >= MANY
     again = tuple(e for e in again if growing or "CompileTime" not in e.quote)
     long = _compiled_often(seen)
     again = tuple(e for e in again if e.fact.seconds is None or e in long)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
@@ -20,7 +20,12 @@ _WAIT = re.compile(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|s
     id="SYN004",
     cause=Cause.SYNC_MULTIPLE_THREADS_OR_FORK,
     needs=(ForkOrThread,),
-    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.USER_NATIVE_CRASH,
+    ),
 )
 def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     """A process was forked after its library had started, or used from several threads at once.
@@ -63,6 +68,15 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
             evidence=tuple(refused),
             fixes=fixes,
         )
+    elif warned and (crashed := _crashed(seen)):
+        yield Found(
+            title=f"{warned[0].fact.what}, and a process crashed later",
+            because="the library warned that a fork may corrupt its memory, and a process then crashed in native code",
+            evidence=(*warned, *crashed[:1]),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM,
+            fixes=fixes,
+        )
     elif warned and (interrupted := _interrupted(seen)):
         yield Found(
             title=f"{warned[0].fact.what}, and the run hung until it was interrupted",
@@ -99,3 +113,10 @@ def _interrupted(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
         for e in seen.all(ExceptionRaised)
         if e.fact.type.endswith("KeyboardInterrupt") and any(_WAIT.match(f.function) for f in e.fact.frames)
     )
+
+
+def _crashed(seen: EvidenceSet) -> tuple[Evidence[FatalSignal], ...]:
+    """Crashes of a process whose memory a fork may have spoilt."""
+    if not any(e.fact.what == "fork after MPI started" for e in seen.all(ForkOrThread)):
+        return ()
+    return tuple(e for e in seen.all(FatalSignal) if e.fact.signal in ("SIGSEGV", "SIGBUS", "SIGABRT"))

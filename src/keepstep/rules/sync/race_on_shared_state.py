@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.data import CorruptData, DownloadSeen
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.finding import Confidence, Fix, Found
@@ -21,11 +22,12 @@ _REMOVES = re.compile(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace
 @rule(
     id="SYN006",
     cause=Cause.SYNC_RACE_ON_SHARED_STATE,
-    needs=(SharedStateRace, ExceptionRaised),
+    needs=(SharedStateRace, ExceptionRaised, CorruptData),
     explains=(
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.CHECKPOINT_CORRUPT_OR_MISSING,
+        Cause.DATA_CORRUPT_OR_TRUNCATED,
     ),
 )
 def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
@@ -50,8 +52,9 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     A single process also fails so when the folder is left over from an earlier run.
     """
     told = [e for e in seen.all(SharedStateRace) if not seen.survived(e)]
-    raised = [e for e in seen.all(ExceptionRaised) if _race(e) and not e.fact.logged and not seen.survived(e)]
+    raised = [e for e in seen.all(ExceptionRaised) if _race(seen, e) and not e.fact.logged and not seen.survived(e)]
     if not told and not raised:
+        yield from _downloads(seen)
         return
     evidence: tuple[Evidence[SharedStateRace] | Evidence[ExceptionRaised], ...] = (*told, *raised)
     what = told[0].fact.what if told else shorten(raised[0].fact.message or raised[0].fact.type, 60)
@@ -70,16 +73,49 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _race(evidence: Evidence[ExceptionRaised]) -> bool:
+def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
     fact = evidence.fact
     kind = fact.type.rpartition(".")[2]
     functions = [f.function for f in fact.frames]
     if kind == "FileExistsError":
         return "File exists" in fact.message and (
-            not functions or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
+            not functions
+            or len(seen.ranks) > 1
+            or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
         )
     if kind == "FileNotFoundError":
         return any(_REMOVES.match(f) for f in functions[:3] + functions[-3:])
     if kind in ("OSError", "PermissionError"):
         return bool(re.search(r"Directory not empty|Text file busy|Stale file handle", fact.message))
     return False
+
+
+def _downloads(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks that fetched one file to one place, and one of them found it damaged or gone."""
+    by_path: dict[str, list[Evidence[DownloadSeen]]] = {}
+    for each in seen.all(DownloadSeen):
+        by_path.setdefault(each.fact.path, []).append(each)
+    twice = [group for group in by_path.values() if len(group) > 1]
+    broken = [
+        *(e for e in seen.all(CorruptData) if not seen.survived(e)),
+        *(
+            e
+            for e in seen.all(ExceptionRaised)
+            if e.fact.type.endswith("FileNotFoundError") and any(path in e.fact.message for path in by_path)
+        ),
+    ]
+    if not twice or not broken:
+        return
+    yield Found(
+        title=f"ranks downloaded the same file at once: {shorten(twice[0][0].fact.path, 50)}",
+        because="more than one process fetched it to the same place, and one then found it damaged or gone",
+        evidence=(*twice[0][:3], broken[0]),
+        ranks=tuple(n for n in (broken[0].who,) if n is not None),
+        confidence=Confidence.SUPPORTED,
+        fixes=(
+            Fix(
+                do="download on one rank and let the others wait",
+                command="if rank == 0: fetch()\ntorch.distributed.barrier()",
+            ),
+        ),
+    )

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import ModelsDiffer, ReplicasDiffer
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
@@ -17,7 +18,7 @@ from keepstep.rules.sync._waiting import who
 @rule(
     id="SYN005",
     cause=Cause.SYNC_REPLICA_DESYNC,
-    needs=(ModelsDiffer, ReplicasDiffer),
+    needs=(ModelsDiffer, ReplicasDiffer, ExceptionRaised),
     explains=(
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.SYNC_COLLECTIVE_MISMATCH,
@@ -65,6 +66,13 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
             ranks=ranks if len(ranks) <= 2 else (),
             fixes=fixes,
         )
+    elif unequal := _found_unequal(seen):
+        yield Found(
+            title=f"hosts disagree on a value that must be equal: {shorten(unequal[0].fact.message, 50)}",
+            because="JAX compared the value between the hosts and they do not agree",
+            evidence=unequal,
+            fixes=fixes,
+        )
     elif values:
         detail = next((e.fact.detail for e in values if e.fact.detail), "values")
         ranks = tuple(dict.fromkeys(r for e in values if (r := who(e)) is not None))
@@ -75,3 +83,16 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
             ranks=ranks if len(ranks) <= 2 else (),
             fixes=fixes,
         )
+
+
+def _found_unequal(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
+    """``jax.experimental.multihost_utils.assert_equal``; a barrier's name is a matter of its own."""
+    return tuple(
+        e
+        for e in seen.all(ExceptionRaised)
+        if e.fact.type.endswith("AssertionError")
+        and not e.fact.logged
+        and "sync_global_devices" not in e.fact.message
+        and any(f.function == "assert_equal" and (f.file or "").endswith("multihost_utils.py") for f in e.fact.frames)
+        and not seen.survived(e)
+    )
