@@ -23,7 +23,7 @@ WORDINGS = [
     ("Process rank: -1, device: cuda:0, n_gpu: 1, distributed training: False, 16-bits training: True", WorldSeen, {"size": 1}),
     ("Discovered MPI settings of world_rank=0, local_rank=0, world_size=1, master_addr=10.0.0.1", WorldSeen, {"size": 1}),
     ("Rank of current process: 0. World size: 1", WorldSeen, {"size": 1}),
-    ("Number of devices: 1", WorldSeen, {"size": 1}),
+    ("Number of replicas in sync: 1", WorldSeen, {"size": 1}),
     ("$ mpirun -np 2 -bind-to none python3 train.py", ProcessesStarted, {"count": 2, "by": "mpirun"}),
     ("horovodrun -np 4 -H localhost:4 python test.py", ProcessesStarted, {"count": 4, "by": "horovodrun"}),
     ("srun -N 2 -n 2 python train.py", ProcessesStarted, {"count": 2, "by": "srun"}),
@@ -45,7 +45,8 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 NEAR = [
     "lr = args.lr * hvd.size()",
     "mpirun -np 1 python train.py",
-    "Number of devices: 16",
+    "Number of devices: 1",
+    "worker 0 of 1",
     "rank 0/128 [00:00<?, ?it/s]",
     'TF_CONFIG={"cluster": {"worker": ["a:1", "b:1"], "ps": ["c:1"]}, "task": {"type": "worker", "index": 0}}',
     "Process rank: 0, device: cuda:0, n_gpu: 1, distributed training: True",

@@ -73,8 +73,8 @@ SIGNATURES = (
         DuplicateMember,
         anchors=("tried to connect while it is already connected", "Duplicate task registration with"),
     ),
-    signature(r"(?P<detail>[Uu]nexpected task (?:registered|request) with task(?:_name)?=\S{0,80})", ClusterSpecInvalid,
-              anchors=("nexpected task registered with", "nexpected task request with")),
+    signature(r"(?P<detail>[Uu]nexpected task registered with task(?:_name)?=\S{0,80})", ClusterSpecInvalid,
+              anchors=("nexpected task registered with",)),
     signature(
         r"(?P<where>Connect\(\)) timed out after \S{1,20} with \d+ attempts",
         RendezvousTimeout,

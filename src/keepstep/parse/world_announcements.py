@@ -51,9 +51,9 @@ SIGNATURES = (
     ),
     signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world, anchors=("process_count",)),
     signature(
-        r"\b(?:[Pp]rocess|[Rr]ank|[Ww]orker|[Hh]ost)(?: index| id)?:? (?P<index>0) ?(?:of|/|out of) ?(?P<size>\d{1,4})(?![\d/:.%])",
+        r"\b(?:[Pp]rocess|[Rr]ank)(?: index| id)?:? (?P<index>0) ?(?:of|/|out of) ?(?P<size>\d{1,4})(?![\d/:.%])",
         _world,
-        anchors=tuple(f"{who} 0{of}" for who in ("rocess", "ank", "orker", "ost", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of ")),
+        anchors=tuple(f"{who} 0{of}" for who in ("rocess", "ank", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of ")),
     ),
     signature(
         r"\brank ?[=:]? ?(?P<index>\d{1,5}),? (?:world[ _])?size ?[=:]? ?(?P<size>\d{1,5})\b",
@@ -72,8 +72,7 @@ SIGNATURES = (
     signature(r"Discovered MPI settings of world_rank=(?P<index>\d+), local_rank=\d+, world_size=(?P<size>\d+)", _world),
     signature(r"Rank of current process: (?P<index>\d+)\. World size: (?P<size>\d+)", _world),
     signature(r"Process (?P<index>\d+), total (?P<size>\d+)\b", _world, anchors=(", total 1", ", total 2", ", total 4", ", total 8")),
-    signature(r"\bNumber of (?:devices|replicas|workers|replicas in sync): 1$", _one,
-              anchors=("Number of devices: 1", "Number of replicas: 1", "Number of workers: 1", "Number of replicas in sync: 1")),
+    signature(r"\bNumber of replicas(?: in sync)?: 1$", _one, anchors=("Number of replicas: 1", "Number of replicas in sync: 1")),
     signature(r"\bnum_replicas_in_sync(?:\)|'|\")? ?[=:,]? ?1$", _one, anchors=("num_replicas_in_sync",)),
     signature(r"\bdist(?:ributed)?(?:\.get)?_world_size(?:\(\))?['\"]? ?[=:] ?(?P<size>1)$", _world, anchors=("world_size",)),
     # What the launcher was asked for

@@ -49,7 +49,8 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
     rank (its NaN reaches all ranks with the next all-reduce), a division by zero or a log of zero, or faulty hardware.
 
     ## How we know
-    The framework or the program checks the values and says so. The first rank to show one is named.
+    The framework or the program checks the values and says so. The first rank to show one is named. A loss that
+    is many times what it was, to the end of a log in which nothing failed, is told as a warning.
 
     ## What to do
     Look at the batch and step of that rank; lower the learning rate, clip gradients, try bfloat16.

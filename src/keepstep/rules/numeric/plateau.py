@@ -52,7 +52,8 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
     step on every rank, gradients that are not reduced), or the metric is not of the present step.
 
     ## How we know
-    The last thirty readings of a rank's loss do not differ at all, and the loss is not zero.
+    The last thirty readings of a rank's loss do not differ at all (eight, where they are printed to many digits);
+    or the loss never left the value that guessing gives, the logarithm of the number of classes, over whole epochs.
 
     ## What to do
     Print the learning rate and a gradient norm; check that parameters change between steps.

@@ -40,7 +40,7 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     number, sequences of differing length), or the function is made anew inside the loop.
 
     ## How we know
-    The framework counts its own traces and complains.
+    The framework counts its own traces and complains, or one function's long compilation is logged several times.
 
     ## What to do
     Pass tensors, fix or bucket shapes, make the function once.
