@@ -116,6 +116,12 @@ SIGNATURES = (
         why="its temporary folder is not there",
         anchors=("_temp_",),
     ),
+    signature(
+        r"(?P<path>[^\s;'\"]{1,300}(?:\.data-\d{5}-of-\d{5}|\.index|ckpt-\d+(?:\.meta)?|/saved_model\.pb(?:txt)?))[;:] "
+        r"(?:No such file or directory|(?P<why>Stale file handle|Permission denied|Input/output error))",
+        lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it is not there"),
+        anchors=("; No such file or directory", "; Stale file handle", "; Permission denied", "; Input/output error"),
+    ),
     signature(r"Could not find checkpoint or SavedModel at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     signature(r"Couldn't match files for checkpoint (?P<path>\S+)", CheckpointUnreadable, why="files are missing"),
     # unreadable: Keras and HDF5

@@ -81,7 +81,7 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         return None
     if there and f"/job:{job[1]}/" in there:
         task = re.search(r"/task:(\d+)", wanted)
-        if task is None or f"/task:{task[1]}/" in there:
+        if task is None or re.search(rf"/job:{job[1]}(?:/replica:\d+)?/task:{task[1]}/", there):
             return None
     return ClusterSpecInvalid(detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}")
 
@@ -154,11 +154,16 @@ SIGNATURES = (
         PeerLost,
         how="a session with other tasks broke",
     ),
+    signature(
+        r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke",
+        anchors=("A session is not created yet",),
+    ),
     signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
     signature(
         r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}Variables not initialized",
         PeerAwaited,
         peer="the chief, which sets the variables",
+        connected=True,
         anchors=("Ready_for_local_init_op:",),
     ),
     # A peer that came back as another process
@@ -192,6 +197,11 @@ SIGNATURES = (
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
     # A peer that never was there
     signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
+    signature(
+        rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
+        ConnectFailed,
+        why=Why.FAILED,
+    ),
     # A peer that went away
     signature(
         rf"Additional GRPC error information from remote target (?P<peer>{_TASK})[^\n]{{0,300}}?:"

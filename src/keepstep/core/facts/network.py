@@ -47,6 +47,8 @@ class PeerAwaited(Fact):
 
     peer: str | None = None
     peer_rank: int | None = None
+    connected: bool = False
+    """The cluster answers; what is awaited is work that this peer has to do first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The peer only starts late; then training begins after the messages.
     """
-    waits = [e for e in seen.all(PeerAwaited) if not seen.survived(e) and not trained_before(seen, e)]
+    waits = [e for e in seen.all(PeerAwaited) if not (e.fact.connected or seen.survived(e) or trained_before(seen, e))]
     peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
     if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) for e in waits)):
         return

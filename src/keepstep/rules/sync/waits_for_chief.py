@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN059: workers waited for a task that had to do its part first, and it never did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import PeerAwaited
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+
+OFTEN = 2
+"""A healthy start also waits once: the chief needs a moment."""
+
+
+@rule(
+    id="SYN059",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(PeerAwaited,),
+    confidence=Confidence.HYPOTHESIS,
+    standing=Standing.SYMPTOM,
+)
+def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
+    """Workers waited for a task that had to do its part first, and it never did.
+
+    ## What it looks like
+    `Waiting for model to be ready. Ready_for_local_init_op: Variables not initialized: ...`, every thirty
+    seconds, and no step.
+
+    ## Why it happens
+    Only the chief sets the variables. It was not started, ended early, opened a session of its own instead of
+    one with the cluster, or built a graph with other variable names.
+
+    ## How we know
+    The cluster answers (a session was made), the same wait repeats, and training never begins.
+
+    ## What to do
+    Look at the chief's log first; let all workers build the same graph and open their session with the
+    server's target.
+
+    ## When this is wrong
+    The chief only starts late or restores a large checkpoint; then training begins after the messages.
+    """
+    waits = [e for e in seen.all(PeerAwaited) if e.fact.connected and not seen.survived(e)]
+    if len(waits) < OFTEN and not any(seen.is_last_word(e, OFTEN) for e in waits):
+        return
+    who = waits[0].fact.peer or "a task"
+    yield Found(
+        title=f"the workers waited for {who}, and it never did",
+        because="the cluster answers, yet what this task has to do first was not done",
+        evidence=tuple(waits[:6]),
+        ranks=tuple(dict.fromkeys(e.fact.peer_rank for e in waits if e.fact.peer_rank is not None)),
+        fixes=(
+            Fix(do="look at the log of the chief (worker 0): whether it runs, and with `server.target` as its master"),
+            Fix(do="build the same graph, with the same names, on all workers"),
+        ),
+    )
