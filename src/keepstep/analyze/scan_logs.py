@@ -117,11 +117,12 @@ def _split(index: int, left: Left) -> list[_Part]:
     if left.path is None or left.size < 2 * PART:
         return whole
     cuts = [0]
+    part = max(PART, left.size // (os.cpu_count() or 1) + 1)
     try:
         with left.path.open("rb") as stream:
             if stream.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7"):
                 return whole
-            for place in range(PART, left.size - PART // 2, PART):
+            for place in range(part, left.size - part // 2, part):
                 stream.seek(place)
                 stream.readline(16 << 20)
                 if stream.tell() < left.size:

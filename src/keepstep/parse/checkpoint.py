@@ -349,6 +349,21 @@ SIGNATURES = (
         CheckpointMismatch,
         anchors=(" in checkpoint ",),
     ),
+    signature(
+        r"ScopeParamNotFoundError: (?P<detail>Could not find parameter named [^\n]{0,80})",
+        CheckpointMismatch,
+        anchors=("ScopeParamNotFoundError",),
+    ),
+    signature(
+        r"(?P<detail>Missing keys? in checkpoint|(?:Parameter|Variable|Key) \S{1,80} not found in checkpoint)(?![^\n]{0,30}(?:skip|ignor|init))",
+        CheckpointMismatch,
+        anchors=("Missing key in checkpoint", "Missing keys in checkpoint", " not found in checkpoint"),
+    ),
+    signature(
+        r"Error: DATA_LOSS: Error (?:reading|decoding|opening) (?P<path>\S{1,160})",
+        CheckpointUnreadable,
+        anchors=("DATA_LOSS: Error",),
+    ),
     signature(r"(?P<detail>Unmapped tensor keys exist: [^\n]{0,100})", CheckpointMismatch),
     signature(
         r"(?P<detail>Failed to restore optimizer state, path \S{1,120} is not present[^\n]{0,60})", CheckpointMismatch

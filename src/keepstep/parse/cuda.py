@@ -93,9 +93,15 @@ _MISMATCH = (
         what="an extension was built without CUDA",
     ),
     signature(
-        r"CUDA error: (?:device kernel image is invalid|PTX JIT compiler library not found)",
+        r"(?:CUDA error|Status): (?:device kernel image is invalid|PTX JIT compiler library not found)",
         CudaMismatch,
         what="the build's kernels do not fit this driver or GPU",
+    ),
+    signature(
+        r"Error: (?:DNN library is not found|cudaGet\w+ symbol not found)",
+        CudaMismatch,
+        what="a library of CUDA that this build needs is missing or of another version",
+        anchors=("DNN library is not found", " symbol not found."),
     ),
     signature(
         r"the provided PTX was compiled with an unsupported toolchain",
@@ -323,6 +329,23 @@ _MISMATCH = (
         what="the GPU is older than the code needs",
     ),
     signature(
+        r"jaxlib is version [\d.]+, but this version of jax requires version|jaxlib version [\d.]+ is (?:older|newer) than",
+        CudaMismatch,
+        what="jax and jaxlib do not fit each other",
+        anchors=("but this version of jax requires", "jaxlib version "),
+    ),
+    signature(
+        r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)",
+        CudaMismatch,
+        anchors=("Couldn't get ptxas", "Couldn't get nvlink", "Couldn't invoke ptxas"),
+    ),
+    signature(
+        r"Error: [^\n]{0,60}Unable to find config for cuDNN|Error: [^\n]{0,60}Unable to find NCCL library",
+        CudaMismatch,
+        what="XLA found no working cuDNN or NCCL",
+        anchors=("Unable to find config for cuDNN", "Unable to find NCCL library"),
+    ),
+    signature(
         r"jaxlib version [\d.]+ (?:is newer than and )?(?:is )?(?:in)?compatible with jax",
         CudaMismatch,
         what="jax and jaxlib do not fit each other",
@@ -371,7 +394,7 @@ _FAULT = (
         what="a peer GPU's memory could not be reached over NVLink",
     ),
     signature(
-        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|(?:cuda|hip)Error)[^\n]{0,80}an? (?P<what>illegal memory access was"
+        r"(?:(?:CUDA|HIP|GPU) [Ee]rror|(?:[Cc]uda|CUDA|HIP) failure|(?:cuda|hip)Error|cuda\w{4,40} failed)[^\n]{0,80}an? (?P<what>illegal memory access was"
         r" encountered)",
         DeviceFault,
         hardware=False,

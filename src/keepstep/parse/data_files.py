@@ -216,6 +216,11 @@ _TABLE = (
         anchors=("_temp/part-", "tempstate"),
     ),
     signature(
+        r"(?:FailedPreconditionError: (?P<path>[^\s;]{1,300}); |OSError: \[Errno 39\] )(?P<what>Directory not empty)",
+        SharedStateRace,
+        anchors=("; Directory not empty", "[Errno 39] Directory not"),
+    ),
+    signature(
         r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",
         SharedStateRace,
         anchors=("AlreadyExistsError: ",),

@@ -71,6 +71,16 @@ SIGNATURES = (
     ),
     signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
     signature(
+        r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^\n]{0,30}) failed\. Status: out of memory",
+        DeviceMemoryExhausted,
+        anchors=("failed. Status: out of memory",),
+    ),
+    signature(
+        r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor)",
+        DeviceMemoryExhausted,
+        anchors=("failed to allocate memory", "SameWorkerRecvDone unable to allocate"),
+    ),
+    signature(
         r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
         r" ?[KMGT]?i?B)",
         _bfc,
@@ -117,6 +127,13 @@ SIGNATURES = (
     signature(
         r"Failed to get convolution algorithm\. This is probably because cuDNN failed to initialize",
         lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:|Failed to call "
+        r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+        anchors=("launch failed", "cuDNN launch failure", "Failed to call ThenRnn", "Failed to call DoRnn",
+                 "No algorithm worked!", "GPU sync failed"),
     ),
     signature(
         r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",

@@ -30,6 +30,27 @@ SIGNATURES = (
     signature(r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing),
     signature(r"Error building extension '(?P<extension>[\w.\-]+)'", lambda match: CudaMismatch(what=f"the extension {match['extension']!r} could not be built")),
     signature(r"(?P<what>Error compiling objects for extension)", CudaMismatch),
+    # Horovod's own build, and what CMake misses in it
+    signature(
+        r"(?:ERROR: )?(?:Failed building wheel|Could not build wheels) for (?P<name>horovod)",
+        LibraryMissing,
+        anchors=("Failed building wheel for horovod", "Could not build wheels for horovod"),
+    ),
+    signature(
+        r"Could NOT find (?P<name>NCCL|MPI_CXX|MPI|CUDAToolkit|CUDA|NVTX) \(missing: |NCCL 2\.0 library or its later version was "
+        r"not found|CUDA library was not found|MPI is not found in \$PATH",
+        LibraryMissing,
+        anchors=(
+            "Could NOT find NCCL",
+            "Could NOT find MPI",
+            "Could NOT find CUDA",
+            "Could NOT find NVTX",
+            "library or its later version was not found",
+            "CUDA library was not found",
+            "MPI is not found in $PATH",
+        ),
+        fatal=False,
+    ),
     signature(r"(?P<name>apex)\.\w[\w.]* requires (?:cuda|CUDA) extensions", LibraryMissing),
     signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing, anchors=("lease install apex from",)),
     signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),

@@ -69,6 +69,8 @@ SIGNATURES = (
     signature(r"Failed to connect to remote host: (?:OS Error|[A-Z])", _connect),
     signature(r"\"description\":\"Connect Failed\"", _connect, anchors=("Connect Failed",)),
     signature(r"Master init: Unavailable: OS Error", _connect),
+    signature(r"UnavailableError'?>?[:,] +Connect Failed", _connect, anchors=("Connect Failed",)),
+    signature(r"UnavailableError'?>?[:,] +(?P<how>Transport closed|GOAWAY received|Call dropped by load balancing policy)", _lost),
     signature(r"(?:UnavailableError'?>?[:,]|Unavailable:) (?P<how>OS Error)", _lost),
     signature(r"(?:UnavailableError|Unavailable)[^\n]{0,80}\"description\":\"(?P<how>EOF)\"", _lost),
     signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),

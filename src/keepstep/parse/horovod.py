@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import CorruptData, UnevenShards
-from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination
+from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
     AddressMisled,
     ConnectFailed,
     InterfaceMissing,
+    PeerLost,
     PortTaken,
     RendezvousTimeout,
     Why,
@@ -177,7 +178,7 @@ SIGNATURES = (
         RendezvousTimeout,
     ),
     signature(
-        r"Timed out waiting for [\w\- ]{4,80}\. Please check that you have enough resources",
+        r"Timed out waiting for [^\n]{4,120}?\. Please check that you have enough resources",
         Contention,
         what="the cluster had no room for all processes",
     ),
@@ -201,8 +202,18 @@ SIGNATURES = (
     ),
     signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
     signature(
-        r"Error: (?:[^\n]{0,20})Unable to find a port to bind to", PortTaken, anchors=("find a port to bind to",)
+        r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to",
+        PortTaken,
+        anchors=("find a port to bind to",),
     ),
+    signature(
+        r"Security error: digest did not match the message",
+        VersionConflict,
+        component="Horovod's secret key or its message format",
+    ),
+    signature(r"unable to connect to the Gloo rendezvous server", ConnectFailed, why=Why.FAILED),
+    signature(r"MPI_\w+ (?P<how>failed, see MPI output for details)", GroupShutDown, anchors=("failed, see MPI output for details",)),
+    signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown, anchors=("HTTP request failed.",)),
     # The build
     signature(
         r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
@@ -238,7 +249,67 @@ SIGNATURES = (
             "backward_passes_per_step > 1",
         ),
     ),
+    signature(
+        r"horovodrun does not find an installed MPI|Open MPI/Spectrum MPI/MPICH not found in output of mpirun|"
+        r"Unknown MPI implementation given in output of mpirun|mpicxx -show failed \(see error below\), is MPI in \$PATH|Illegal "
+        r"host hash provided\. Are you using Open MPI",
+        lambda match: LibraryMissing(name="MPI, in a version that Horovod knows"),
+        anchors=(
+            "does not find an installed MPI",
+            "MPICH not found in output of mpirun",
+            "Unknown MPI implementation given",
+            "mpicxx -show failed",
+            "Illegal host hash provided",
+        ),
+    ),
+    signature(
+        r"None of TensorFlow, (?:Keras, )?PyTorch,? (?:or|and) MXNet plugins were built",
+        LibraryMissing,
+        name="a framework plugin of Horovod",
+        anchors=("MXNet plugins were built",),
+    ),
+    signature(
+        r"(?P<what>No (?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Adasum) operation enabled)",
+        UnsupportedCombination,
+        anchors=(" operation enabled",),
+    ),
+    signature(
+        r"(?P<what>In-place broadcasts are only supported with TensorFlow [\d.]+ or later|Skipping synchronization is not "
+        r"supported when using Adasum optimizer|SyncBatchNormalization does not support fused=True|Only Sum and Average ops are "
+        r"supported with tf\.IndexedSlices|(?:DDL|Intel MPI and MPICH) do(?:es)? not support (?:more than one GPU|multiple "
+        r"interfaces)[^\n]{0,40}|Different slots in -hosts parameter are not supported[^\n]{0,40}|Unsupported (?:CPU operation|"
+        r"controller) type, only MPI[^\n]{0,40}|cannot broadcast torch\.optim\.LBFGS state|`apply_gradients\(\)` was called "
+        r"without a call to `(?:get_gradients|_aggregate_gradients)[^\n]{0,40})",
+        UnsupportedCombination,
+        anchors=(
+            "In-place broadcasts are only supported",
+            "Skipping synchronization is not",
+            "does not support fused=True",
+            "supported with tf.IndexedSlices",
+            "not support more than one GPU",
+            "do not support multiple interfaces",
+            "Different slots in -hosts",
+            "Unsupported CPU operation type",
+            "Unsupported controller type",
+            "cannot broadcast torch.optim.LBFGS",
+            "was called without a call to `",
+        ),
+    ),
     # Hosts and slots
+    signature(
+        r"(?P<detail>Cannot run in fault tolerance mode with fewer than \d+ hosts|One of --host-discovery-script, --hosts, or "
+        r"--hostnames must be provided|All ranks don't have same device type|Core ID value is invalid in HOROVOD_\w+)",
+        ClusterSpecInvalid,
+        anchors=(
+            "Cannot run in fault tolerance mode",
+            "One of --host-discovery-script",
+            "All ranks don't have same device type",
+            "Core ID value is invalid in",
+        ),
+    ),
+    signature(
+        r"(?P<how>No hosts from previous set remaining), unable to broadcast state", PeerLost, anchors=("No hosts from previous set",)
+    ),
     signature(
         r"Requested more processes \((?P<expected>\d+)\) than there are available slots \((?P<seen>\d+)\)|Not enough slots on "
         r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested",

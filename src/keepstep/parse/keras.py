@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.data import EndOfData, ShapeMismatch, UnevenShards
+from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.parse.signature import signature
@@ -14,6 +14,11 @@ SIGNATURES = (
         EndOfData,
         what="ran out of data",
         anchors=("ran out of data",),
+    ),
+    signature(
+        r"Number of samples \d+ is less than samples required for specified batch_size",
+        EndOfData,
+        what="fewer samples than batch size and steps need",
     ),
     signature(
         r"(?:Unexpected result of `(?:train|test|predict)_function` \(Empty Logs\)|Empty training data)",
@@ -76,6 +81,26 @@ SIGNATURES = (
         r"(?P<right>\([^)]*\))",
         ShapeMismatch,
         anchors=("rror when checking ",),
+    ),
+    signature(
+        r"Shape mismatch: The shape of labels \(received (?P<left>\([^)]*\))\) should equal the shape of logits except for the last "
+        r"dimension \(received (?P<right>\([^)]*\))",
+        ShapeMismatch,
+        op="labels and logits",
+    ),
+    signature(
+        r"`generator` yielded an element of shape (?P<left>\([^)]*\)) where an element of shape (?P<right>\([^)]*\)|<?unknown>?) was",
+        ShapeMismatch,
+        op="elements of the generator",
+    ),
+    signature(
+        r"`generator` yielded an element that could not be converted to the expected type\. The expected type was (?P<left>\w+)",
+        DtypeMismatch,
+    ),
+    signature(
+        r"`generator` yielded an element that did not match the expected structure",
+        ShapeMismatch,
+        op="elements of the generator",
     ),
     signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy

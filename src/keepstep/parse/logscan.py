@@ -29,6 +29,8 @@ PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
 LONGEST_LINE = 64 << 10
+MOST_LINES_OF_A_BLOCK = 1500
+"""Of all writers: many ranks may fail at once, line by line."""
 LARGE = 32 << 20
 MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
@@ -313,11 +315,13 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         adjacent = True
         read = 0
+        passed = 0
         position = self._position
-        while position + 1 < len(self._buffer) and read < PIECE:
+        while position + 1 < len(self._buffer) and read < PIECE and passed < MOST_LINES_OF_A_BLOCK:
             start, stop = _bounds(self._buffer, position + 1, ends=False)
             writer, text = self._scan._line(self._buffer, start, stop)
             read += stop - start + 1
+            passed += 1
             position = stop
             if writer.key == self._writer.key:
                 adjacent = True

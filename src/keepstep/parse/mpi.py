@@ -231,6 +231,19 @@ SIGNATURES = (
     signature(
         r"mca_btl_tcp_frag_(?:recv|send)[^\n]{0,40}(?:readv|writev) failed: (?P<how>[A-Z][a-z ]{5,40})", PeerLost
     ),
+    signature(
+        r"mca_oob_tcp_msg_(?:recv|send)[^\n]{0,60}(?:readv|writev|write|read) failed: (?P<how>[A-Z][a-z ]{5,40})",
+        PeerLost,
+        anchors=("mca_oob_tcp_msg_",),
+    ),
+    signature(
+        r"mpi(?:run|exec) has detected an attempt to run as root",
+        ClusterSpecInvalid,
+        detail="mpirun was started as root without --allow-run-as-root",
+        anchors=("has detected an attempt to run as root",),
+    ),
+    signature(r"PML add procs failed|--> Returned \"Unreachable\" \(-12\)", ConnectFailed, why=Why.FAILED,
+              anchors=("PML add procs failed", "Returned \"Unreachable\"")),
     signature(r"An MPI communication peer process has unexpectedly disconnected", PeerLost, how="it disconnected"),
     signature(
         r"MPI_INIT has failed because at least one MPI process is unreachable|At least one pair of MPI processes are "

@@ -153,6 +153,16 @@ BLOCKS = (
     ),
 )
 
+_CODES = (
+    "unhandled cuda error",
+    "unhandled system error",
+    "internal error",
+    "invalid argument",
+    "invalid usage",
+    "remote error",
+)
+"""The numbers of ncclResult_t, from 1."""
+
 SIGNATURES = (
     # interfaces
     signature(
@@ -383,5 +393,16 @@ SIGNATURES = (
         r"invalid argument)",
         CommunicationFailed,
         anchors=("NCCL error in", "NCCL Error "),
+    ),
+    # Horovod and XLA name the call, and the reason without a code
+    signature(
+        r"(?:\bnccl[A-Z]\w{3,40}(?:\([^\n]{0,200}?\))? failed: |NCCL async error: )(?P<code>invalid usage|internal error|invalid argument)",
+        CommunicationFailed,
+        anchors=("failed: invalid usage", "failed: internal error", "failed: invalid argument", "NCCL async error: "),
+    ),
+    signature(
+        r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
+        lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
+        anchors=("== ncclSuccess",),
     ),
 )

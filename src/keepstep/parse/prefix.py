@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ _STRONG = (
     # kubectl logs --prefix: [pod/trainer-worker-1/pytorch]
     re.compile(r"\[pod/(?P<name>[\w.\-]+)/(?P<container>[\w.\-]+)\] ?"),
 )
+
+_ANY_STRONG = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
 
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
 _SPOKEN = re.compile(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
@@ -116,12 +119,11 @@ class Prefixes:
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
         best: re.Match[str] | None = None
-        marked = _MARK.search(line) is not None
-        if marked:
-            for pattern in _STRONG:
-                for match in pattern.finditer(line):
-                    if match.start() <= limit and (best is None or match.start() >= best.start()):
-                        best = match
+        starts = [m.start() for m in _ANY_STRONG.finditer(line)] if _MARK.search(line) else []
+        for start in reversed(starts):
+            if start <= limit:
+                best = next((m for pattern in _STRONG if (m := pattern.match(line, start))), None)
+                break
         if best is None and self._weak is not None:
             best = self._weak.match(line)
         if best is None:
@@ -130,21 +132,19 @@ class Prefixes:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line else None
             return (Writer(rank=int(inside["rank"])) if inside else NOBODY), line
         end = best.end()
-        following = _next_strong(line, end) if marked else None
-        return _writer(best), line[end:following]
+        following = next((start for start in starts if start >= end), None)
+        return _writer_of(best), line[end:following]
 
 
-def _next_strong(line: str, after: int) -> int | None:
-    starts = [m.start() for pattern in _STRONG[:4] for m in pattern.finditer(line, after)]
-    return min(starts) if starts else None
-
-
-def _writer(match: re.Match[str]) -> Writer:
+def _writer_of(match: re.Match[str]) -> Writer:
     groups = match.groupdict()
-    rank = groups.get("rank")
-    name = (groups.get("name") or "").strip() or None
-    node = groups.get("node")
-    pid = groups.get("pid")
+    return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"))
+
+
+@lru_cache(maxsize=8192)
+def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None) -> Writer:
+    """The writer of a prefix, remembered: there are few of them and millions of lines."""
+    name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     index = int(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"

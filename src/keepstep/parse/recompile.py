@@ -35,6 +35,11 @@ SIGNATURES = (
         Recompiling,
         anchors=("Finished XLA compilation of ",),
     ),
+    signature(
+        r"Compiling (?:jit\()?(?P<function>[\w.<>]+)\)?(?: \(\d+\))? (?P<reason>(?:for )?(?:with global shapes and types|args) ?[(\[])",
+        Recompiling,
+        anchors=("with global shapes and types", "for args (", "for args ["),
+    ),
     signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling, anchors=("Metric: CompileTime",)),
     signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling, anchors=("Compilation Analysis:",)),
 )

@@ -8,7 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.environment import InternalFault, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
     AddressMap,
     ConnectFailed,
@@ -16,6 +16,7 @@ from keepstep.core.facts.network import (
     PeerAwaited,
     PeerLost,
     RendezvousTimeout,
+    SessionOpened,
     Why,
 )
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
@@ -142,7 +143,7 @@ SIGNATURES = (
         anchors=("is neither a type of a primitive operation",),
     ),
     signature(
-        r"var and (?P<op>grad|accum\w*|m|v|ms|mom|momentum|linear) do not have the same shape ?(?P<left>\[[\d,]*\]) "
+        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) "
         r"?(?P<right>\[[\d,]*\])",
         ShapeMismatch,
         anchors=("do not have the same shape",),
@@ -158,6 +159,7 @@ SIGNATURES = (
         r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke",
         anchors=("A session is not created yet",),
     ),
+    signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened, anchors=("Start master session ",)),
     signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
     signature(
         r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}Variables not initialized",
@@ -182,6 +184,8 @@ SIGNATURES = (
     ),
     signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted,
               anchors=(") just restarted", ") has just restarted")),
+    signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted, anchors=("Graph handle is not found: ",)),
+    signature(r"Error: Master session was garbage collected", MemberRestarted),
     signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted, anchors=("Session handle is not found: ",)),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
@@ -278,6 +282,11 @@ SIGNATURES = (
         r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
         GroupShutDown,
         anchors=("AbortedError",),
+    ),
+    signature(
+        r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})",
+        InternalFault,
+        anchors=("Resource __per_step_",),
     ),
     # File systems and stores
     signature(

@@ -99,7 +99,7 @@ SIGNATURES = (
         anchors=("EventType",),
     ),
     signature(
-        r"[Rr]eceived (?:a |the )?(?:termination|preemption) notice",
+        r"[Rr]eceived (?:a |the )?(?:termination|preemption) (?:notice|signal)(?! handler)",
         Preempted,
         by="the cloud",
         reason="notice of preemption",
@@ -110,6 +110,12 @@ SIGNATURES = (
         by="the cloud",
         reason="notice of preemption",
         anchors=("ermination notice ", "reemption notice "),
+    ),
+    signature(
+        r"PreemptionCheckpointHandler: Starting saving a checkpoint|Clearing preemption error to save checkpoint",
+        Preempted,
+        by="the platform",
+        reason="notice of preemption",
     ),
     signature(r"SIGTERM caught at", TerminationRequested, signal="SIGTERM"),
     signature(

@@ -93,7 +93,7 @@ SIGNATURES = (
     ),
     signature(
         r"Trying to access resource (?P<what>\S{1,120}) (?:\(defined[^\n]{0,200}\) )?located in device \S*(?:CPU|GPU):\d+ from device "
-        r"\S*TPU:\d+",
+        r"(?:\S*TPU:\d+|/job:\S+)",
         OutsideScope,
         anchors=("Trying to access resource ",),
     ),
@@ -212,7 +212,69 @@ SIGNATURES = (
         UnsupportedCombination,
         anchors=("Strategy", "istribution strategy"),
     ),
+    signature(
+        r"Must not nest tf\.distribute\.Strategy scopes|Mismatching ReplicaContext|next\(iterator\) should be called from outside of "
+        r"replica_fn|You cannot run distribute coordinator in a `worker_fn`",
+        OutsideScope,
+        what="a call",
+    ),
+    signature(
+        r"`[\w.]{4,80}` must be called in a (?:cross-)?replica context",
+        OutsideScope,
+        what="a call",
+        anchors=("must be called in a replica context", "must be called in a cross-replica context"),
+    ),
+    signature(
+        r"(?P<what>Strategy cannot be deep ?copied in eager mode|Must only deepcopy DistributionStrategy|InputReplicationMode\.\w+ is only "
+        r"supported in|(?:DistributedVariable|PerReplica|ShardedVariable) doesn't support \w+|Flattening a PerReplica to components "
+        r"is not supported|Cannot update non-float variables with tf\.VariableAggregation\.MEAN|creating distributed tf\.Variable with "
+        r"aggregation=MEAN and a non-floating dtype|ON_READ`? (?:variables )?doesn't support|You may be using variable created under "
+        r"distribute strategy in TF 1\.x control flows|gather does not support IndexedSlices|Only `tf\.distribute\.experimental\."
+        r"ParameterServerStrategy` is supported to work with|Creating variables in `dataset_fn` is not allowed|Converting ShardedVariable "
+        r"to tensor|ShardedVariable: using Tensor|Iterating over an `AsyncDistributedIterator` is not supported|trying to create a "
+        r"variable without specifying `initial_value`|used as an input to scheduled function is not yet supported|Unable to get "
+        r"batched dataset from the input dataset|`verbose=1` is not allowed with `ParameterServerStrategy`|`DistributionStrategy` does not "
+        r"support inputs of type|You must specify a (?:TF-)?Keras Optimizer V2 when using|Supervisors are incompatible with eager "
+        r"execution)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"Tried to create variable (?P<left>\S{1,120}) with mismatching name on device (?P<right>\S{1,60})",
+        CollectiveMismatch,
+        what="names of variables",
+    ),
     # TF_CONFIG and the cluster specification
+    signature(
+        r"Error: (?P<detail>(?:Must specify an explicit `(?:job_name|task_index)`|Unexpected task_type(?: to start a server)?: |Unexpected "
+        r"coordinator mode: |Local device should have only 'localhost' in the job field|Remote device string must have task specified|"
+        r"Could not convert `server_or_cluster_def` to a|`cluster_spec' should be dict|`cluster` must be a dictionary mapping|The tasks "
+        r"for job \S{1,60} must be a list|Task address \S{1,80} must be bytes|Invalid hostlist format|Invalid tasks-per-node list format|"
+        r"GPU `device_index` on a worker should be consecutive|cluster_resolver and devices cannot be set at the same time|If chief exists "
+        r"in the cluster, there must be at most one chief|coordinator name should not be 'worker' or 'ps'|Must provide at least one "
+        r"remote_host|`make_master_device_default` is set to True but cannot find master|Should have at least one worker for input "
+        r"iterator)[^\n]{0,80})",
+        ClusterSpecInvalid,
+        anchors=(
+            "Must specify an explicit `", "Unexpected task_type", "Unexpected coordinator mode", "Local device should have only",
+            "Remote device string must have", "Could not convert `server_or_cluster_def`", "`cluster_spec' should be dict",
+            "`cluster` must be a dictionary mapping", "Error: The tasks for job", "Error: Task address", "Invalid hostlist format",
+            "Invalid tasks-per-node list", "GPU `device_index` on a worker", "cluster_resolver and devices cannot",
+            "If chief exists in the cluster", "coordinator name should not be", "Must provide at least one remote_host",
+            "`make_master_device_default` is set", "Should have at least one worker for input",
+        ),
+    ),
+    signature(r"Duplicate keys detected when merging two ClusterSpecs(?P<detail>[^\n]{0,80})", ClusterSpecInvalid),
+    signature(
+        r"Error: Requested (?P<expected>\d+) tasks but only (?P<seen>\d+) were assigned",
+        WorldSizeConflict,
+        what="tasks of Slurm",
+        anchors=("tasks but only ",),
+    ),
+    signature(
+        r"Error: (?P<what>Requested more GPUs per node than available|Shape does not match the number of devices)",
+        WorldSizeConflict,
+        anchors=("Requested more GPUs per node than", "Shape does not match the number of devices"),
+    ),
     signature(
         r"\"?(?P<detail>(?:\"cluster\"|\"task\"|\"task_type\"|`?task_index`?) is not found in (?:the `task` "
         r"part "
@@ -297,6 +359,11 @@ SIGNATURES = (
         r"[Gg]lobal batch size must be divisible by the number of[^\n]{0,40}",
         BatchNotDivisible,
         anchors=("lobal batch size must be divisible",),
+    ),
+    signature(
+        r"The batch size \((?P<batch>\d+)\) could not be sharded evenly across the sync replicas \((?P<parts>\d+)\)",
+        BatchNotDivisible,
+        anchors=("could not be sharded evenly",),
     ),
     signature(r"The batch size that you passed[^\n]{0,120}(?:divisible|divide)", BatchNotDivisible),
     signature(

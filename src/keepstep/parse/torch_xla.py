@@ -89,9 +89,15 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>foreach=True is not supported with XLA)", UnsupportedCombination),
     signature(
-        r"(?P<what>module 'torch_xla\.[\w.]+' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
+        r"(?P<what>launch function does not support SPMD|XLA currently does not support use_reentrant==False|"
+        r"IP discovery not supported for device|with list of tensors input, pin_layout=True is not yet supported|"
+        r"For xm\.all_gather_bucketized, pin_layout=True is not yet supported)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>module 'torch_xla(?:\.[\w.]+)?' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
         lambda match: VersionConflict(component="torch_xla"),
-        anchors=("module 'torch_xla.", "from 'torch_xla"),
+        anchors=("module 'torch_xla", "from 'torch_xla"),
     ),
     signature(
         r"Number of replicas \((?P<seen>\d+)\)[^\n]{0,60}(?:must match|does not match)[^\n]{0,40}\((?P<expected>\d+)\)",

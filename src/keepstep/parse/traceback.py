@@ -26,7 +26,7 @@ _LONE = rf"^(?:E\s{{3,}})?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
 _STARTS_OTHER = re.compile(
     r"Traceback \(most recent call last\)|^\s*\[?\d{4}-\d\d-\d\d|^\[?[IWEF]\d{3,4} \d\d:|^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b"
-    r"|^={10,}|^-{10,}"
+    r"|^={10,}|^-{10,}|^\[(?:INFO|WARNING|ERROR|DEBUG)\]|NCCL INFO|^\s*\d+/\d+ \[|\d+%\|"
 )
 
 

@@ -22,6 +22,12 @@ def _timed_out(match: re.Match[str]) -> CollectiveTimeout:
 
 
 SIGNATURES = (
+    signature(
+        r"Executable expected (?:parameter|shape)[^\n]{0,120}(?:of size (?P<left>\d+) )?but got (?:a )?buffer with incompatible "
+        r"(?:size|shape) (?P<right>\S{1,60})",
+        ShapeMismatch,
+        anchors=("Executable expected ",),
+    ),
     # limits
     signature(r"(?P<what>Computation requires more parameters \(\d+\) than supported \(limit \d+\))", ProgramTooLarge),
     signature(r"(?P<what>Ran out of memory in memory space [vs]mem[^\n]{0,160})", ProgramTooLarge),
@@ -154,7 +160,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Asked to propagate a dynamic dimension from hlo)", UnsupportedCombination),
     signature(
-        r"(?P<what>Input \d+ to node `?[^\n]{1,120}must be a compile-time constant)",
+        r"(?P<what>(?:Input \d+ to (?:node )?|Compilation fail\w+: )`?[^\n]{1,160}must be a compile-time constant)",
         UnsupportedCombination,
         anchors=("must be a compile-time constant",),
     ),
@@ -167,6 +173,12 @@ SIGNATURES = (
         r"(?P<what>No registered '\w{1,60}' OpKernel for '?TPU'? devices[^\n]{0,80})",
         UnsupportedCombination,
         anchors=("OpKernel for TPU", "OpKernel for 'TPU'"),
+    ),
+    signature(
+        r"(?P<what>XLA compilation requires a fixed tensor list size|Pallas TPU lowering requires that|"
+        r"The Pallas TPU lowering currently (?:requires|supports)|"
+        r"XLA can't (?:deduce|infer) compile time constant|TensorArray must have (?:constant|static) (?:element )?(?:size|shape))",
+        UnsupportedCombination,
     ),
     signature(
         r"(?P<what>Function invoked by the following node is not compilable[^\n]{0,120})", UnsupportedCombination
@@ -215,14 +227,14 @@ SIGNATURES = (
         anchors=("ingerprint mismatch",),
     ),
     signature(
-        r"(?P<what>RET_CHECK failure \((?:external/)?(?:org_tensorflow/tensorflow/compiler/)?xla/[^\n]{0,120})",
+        r"(?P<what>RET_CHECK failure \((?:[\w./\-]{1,60}/)?xla/(?![^\n]{0,200}allocation_size_words)[^\n]{0,120})",
         InternalFault,
         anchors=("RET_CHECK failure (",),
     ),
     signature(
         r"(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN): (?![^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
         r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load"
-        r"|too much|too many|Address already|[Cc]onnect|Socket|topology|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
+        r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
         InternalFault,
         anchors=(
             "XlaRuntimeError: INTERNAL",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.data import DataMissing
 from keepstep.core.facts.environment import VersionSeen
 from keepstep.core.facts.network import (
     AddressMap,
@@ -48,6 +49,7 @@ _SAY_NOTHING_OF_A_CAUSE = (
     CollectiveProgress,
     FatalSignal,
     NativeAbort,
+    DataMissing,
 )
 
 _SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
@@ -134,7 +136,7 @@ _SPAWNED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following e
 
 _OF_A_FRAMEWORK = re.compile(
     r"^(?:horovod|orbax|jaxlib?|flax|tensorstore|tensorflow|torch_xla|torch\.distributed|torch\.multiprocessing|deepspeed"
-    r"|megatron|ray|grpc|mpi4py|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai|fairscale|composer)\."
+    r"|megatron|ray|grpc|mpi4py|mxnet|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai|fairscale|composer)\."
 )
 _FRAMEWORK_KINDS = {
     "XlaRuntimeError",

@@ -52,6 +52,11 @@ class PeerAwaited(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened(Fact):
+    """A process opened a session with its cluster; one that does so again and again does not find it ready."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousTimeout(Fact):
     """The members did not all arrive in time. ``joined`` of ``expected``, where said."""
 

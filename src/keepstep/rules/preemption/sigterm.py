@@ -23,6 +23,7 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, Rank
 from keepstep.core.facts.training import Phase, PhaseSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
+from keepstep.rules.exceptions import is_wrapper
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
@@ -163,6 +164,7 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     if any(
         earlier(e)
         and not e.fact.logged
+        and not is_wrapper(e.fact)
         and "SignalException" not in e.fact.type
         and e.fact.type != "KeyboardInterrupt"
         for e in seen.all(ExceptionRaised)

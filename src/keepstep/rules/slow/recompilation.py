@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,6 +12,7 @@ from keepstep.core.facts.training import Recompiling
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 
+_STEP = re.compile(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3
 """Retracing is normal for the first few shapes; complaints this many are a storm."""
 MANY = 50
@@ -56,6 +58,8 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     again = tuple(e for e in again if growing or "CompileTime" not in e.quote)
     long = _compiled_often(seen)
     again = tuple(e for e in again if e.fact.seconds is None or e in long)
+    often = _announced_often(seen)
+    again = tuple(e for e in again if not _announced(e) or e in often)
     refused = [e for e in again if "LimitHit" in e.quote or "LimitExceeded" in e.quote]
     training = [e for e in again if "train" in (e.fact.function or "").lower() and not seen.survived(e)]
     told = len(again) >= STORM or growing or bool(training) or any("dynamo hit" in e.quote for e in again)
@@ -73,6 +77,18 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="see why torch compiles again", command="export TORCH_LOGS=recompiles"),
         ),
     )
+
+
+def _announced(evidence: Evidence[Recompiling]) -> bool:
+    """JAX's line before it compiles: of itself it says nothing, each function has a first time."""
+    return bool(evidence.fact.reason) and "Compiling " in evidence.quote
+
+
+def _announced_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
+    """Compilations of a training step that were begun several times; small functions are, in every run."""
+    steps = [e for e in seen.all(Recompiling) if _announced(e) and _STEP.search(e.fact.function or "")]
+    names = [(e.origin.source, e.origin.stream, e.fact.function) for e in steps]
+    return [e for e, name in zip(steps, names, strict=True) if names.count(name) >= STORM]
 
 
 def _compiled_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:

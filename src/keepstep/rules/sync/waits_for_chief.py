@@ -6,19 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.network import PeerAwaited
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerAwaited, SessionOpened
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 
 OFTEN = 2
 """A healthy start also waits once: the chief needs a moment."""
+SESSIONS = 3
+"""A worker opens one session, and another after a fault."""
 
 
 @rule(
     id="SYN059",
     cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    needs=(PeerAwaited,),
+    needs=(PeerAwaited, SessionOpened),
     confidence=Confidence.HYPOTHESIS,
     standing=Standing.SYMPTOM,
 )
@@ -27,7 +30,7 @@ def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
 
     ## What it looks like
     `Waiting for model to be ready. Ready_for_local_init_op: Variables not initialized: ...`, every thirty
-    seconds, and no step.
+    seconds, and no step; or `Start master session` again and again, and nothing else.
 
     ## Why it happens
     Only the chief sets the variables. It was not started, ended early, opened a session of its own instead of
@@ -44,13 +47,17 @@ def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
     The chief only starts late or restores a large checkpoint; then training begins after the messages.
     """
     waits = [e for e in seen.all(PeerAwaited) if e.fact.connected and not seen.survived(e)]
+    evidence: tuple[Evidence[Fact], ...] = tuple(waits)
     if len(waits) < OFTEN and not any(seen.is_last_word(e, OFTEN) for e in waits):
-        return
-    who = waits[0].fact.peer or "a task"
+        opened = tuple(e for e in seen.all(SessionOpened) if not seen.survived(e))
+        if len(opened) < SESSIONS or not seen.is_last_word(opened[-1], OFTEN) or len({e.origin.source for e in opened}) > 1:
+            return
+        evidence = opened
+    who = (waits[0].fact.peer if waits else None) or "the chief, which makes the session ready"
     yield Found(
         title=f"the workers waited for {who}, and it never did",
         because="the cluster answers, yet what this task has to do first was not done",
-        evidence=tuple(waits[:6]),
+        evidence=evidence[:6],
         ranks=tuple(dict.fromkeys(e.fact.peer_rank for e in waits if e.fact.peer_rank is not None)),
         fixes=(
             Fix(do="look at the log of the chief (worker 0): whether it runs, and with `server.target` as its master"),
