@@ -10,6 +10,7 @@ from keepstep.core.facts.data import EndOfData, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted, DiskFull
 from keepstep.core.facts.sync import OutsideScope
 from keepstep.core.facts.training import MessageTooLarge, ProgramTooLarge
@@ -50,13 +51,22 @@ def facts(text: str) -> list[object]:
         ("Quota limit 'TPUV2sPerProjectPerZoneForConsumerAPI' has been exceeded. Limit: 0", NotScheduled),
         ("eval_metrics The transfer size is larger than the protobuf limit. Please consider", MessageTooLarge),
         ("in order to run TensorDataset: Unable to parse tensor proto", MessageTooLarge),
-        ("Unable to find the relevant tensor remote_handle: Op ID: 12, Output num: 0", MemberRestarted),
+        ("InvalidArgumentError: Unable to find the relevant tensor remote_handle: Op ID: 12, Output num: 0", MemberRestarted),
         ("Not found: Resource worker/_AnonymousVar10/N10tensorflow3VarE does not exist.", MemberRestarted),
         (
             "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later version",
             VersionConflict,
         ),
         ("INTERNAL: Unsupported Mosaic version: 3", VersionConflict),
+        ("UnimplementedError: unknown service tensorflow.WorkerService", VersionConflict),
+        ("grpc_tpu_driver.cc:1070] Failed to open the gRPC driver: 4: Deadline Exceeded:", TpuInitFailed),
+        ("ERROR: Not connected to a TPU runtime; please see the previous cell", TpuInitFailed),
+        (
+            "xrt_computation_client.cc:1403 : Check failed: parsed_device.id <= topology_proto->num_tpu_devices_per_task() (5 vs. 4)",
+            TpuInitFailed,
+        ),
+        ("could not find registered transfer manager for platform Host -- check target linkage", UnsupportedCombination),
+        ("ERROR: (gcloud.alpha.compute.tpus.tpu-vm.ssh) [/usr/bin/ssh] exited with return code [143].", ProcessExited),
         ("bounds_check.cc:427) allocation_size_words <= std::numeric_limits<int32>::max()", ProgramTooLarge),
         ("RESOURCE_EXHAUSTED: TPU backend error: ResourceExhausted.", DeviceMemoryExhausted),
         ("InternalError: Could not write to the internal temporary file.", DiskFull),

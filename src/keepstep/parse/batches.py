@@ -341,6 +341,12 @@ SIGNATURES = (
         op="tensor list",
     ),
     signature(
+        r"All dimensions except \d+ must match\. +Input \d+ has shape (?P<left>\[[^\]\n]*\]) and doesn't match input \d+ with shape "
+        r"(?P<right>\[[^\]\n]*\])",
+        ShapeMismatch,
+        op="concat",
+    ),
+    signature(
         r"Shapes of all inputs must match: values\[\d+\]\.shape = (?P<left>\[[^\]]*\]) != values\[\d+\]\.shape = "
         r"(?P<right>\[[^\]]*\])",
         ShapeMismatch,

@@ -559,7 +559,8 @@ _FORK = (
         anchors=(": initialization error",),
     ),
     signature(
-        r"Cannot re-initialize CUDA in forked subprocess", ForkOrThread, what="CUDA used in a forked process"
+        r"Cannot re-initialize (?P<device>\w{2,12}) in (?:a )?forked subprocess",
+        lambda match: ForkOrThread(what=f"{match['device']} used in a forked process"),
     ),
     signature(
         r"os\.fork\(\) was called\. os\.fork\(\) is incompatible with multithreaded code",

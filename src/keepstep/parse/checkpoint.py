@@ -122,6 +122,15 @@ SIGNATURES = (
         lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it is not there"),
         anchors=("; No such file or directory", "; Stale file handle", "; Permission denied", "; Input/output error"),
     ),
+    signature(
+        r"Error: (?:SavedModel file does not exist at: |Could not find trained model in model_dir: )(?P<path>\S{1,300})",
+        CheckpointUnreadable,
+        why="it is not there",
+        anchors=("SavedModel file does not exist at", "Could not find trained model in model_dir"),
+    ),
+    signature(
+        r"(?P<detail>Expected to restore a tensor of type \w+, got a tensor of type \w+ instead)", CheckpointMismatch
+    ),
     signature(r"Could not find checkpoint or SavedModel at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     signature(r"Couldn't match files for checkpoint (?P<path>\S+)", CheckpointUnreadable, why="files are missing"),
     # unreadable: Keras and HDF5
@@ -144,10 +153,11 @@ SIGNATURES = (
     signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     # unreadable: JAX
     signature(
-        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver",
+        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver|"
+        r"NOT_FOUND: Error (?:opening|reading|writing) [^\n]{1,200} in OCDBT database",
         CheckpointUnreadable,
         why="tensorstore cannot open it",
-        anchors=("Error opening", "Error reading"),
+        anchors=("Error opening", "Error reading", "NOT_FOUND: Error writing"),
     ),
     signature(
         r"(?P<why>No structure could be identified for the checkpoint)(?: at (?P<path>\S+))?", CheckpointUnreadable
@@ -348,6 +358,15 @@ SIGNATURES = (
         r"(?P<detail>Shape of `?[^\s`]{1,160}`? in checkpoint [(\[][^)\]\n]{0,60}[)\]] does not match expected[^\n]{0,60})",
         CheckpointMismatch,
         anchors=(" in checkpoint ",),
+    ),
+    signature(
+        r"(?P<why>Unpack failed: incomplete input|msgpack\.exceptions\.(?:ExtraData|OutOfData|FormatError|StackError))",
+        CheckpointUnreadable,
+        anchors=("Unpack failed: incomplete", "msgpack.exceptions."),
+    ),
+    signature(
+        r"(?P<detail>sharding passed to deserialization should be specified)",
+        CheckpointMismatch,
     ),
     signature(
         r"ScopeParamNotFoundError: (?P<detail>Could not find parameter named [^\n]{0,80})",

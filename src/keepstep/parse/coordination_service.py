@@ -190,6 +190,13 @@ SIGNATURES = (
     ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(
+        r"(?P<how>Coordination service has stopped)\. (?:RecordHeartbeat|ReportError|\w{3,30})\(\) from task",
+        PeerLost,
+        peer="the coordination leader",
+        peer_rank=0,
+        anchors=("Coordination service has stopped",),
+    ),
+    signature(
         r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",
         GroupShutDown,
         anchors=("Shutdown barrier",),

@@ -335,6 +335,11 @@ _MISMATCH = (
         anchors=("but this version of jax requires", "jaxlib version "),
     ),
     signature(
+        r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)",
+        CudaMismatch,
+        anchors=("library was not found",),
+    ),
+    signature(
         r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)",
         CudaMismatch,
         anchors=("Couldn't get ptxas", "Couldn't get nvlink", "Couldn't invoke ptxas"),

@@ -76,9 +76,10 @@ SIGNATURES = (
         anchors=("failed. Status: out of memory",),
     ),
     signature(
-        r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor)",
+        r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor|Failed to allocate "
+        r"request for [\d.]+[KMGT]?i?B)",
         DeviceMemoryExhausted,
-        anchors=("failed to allocate memory", "SameWorkerRecvDone unable to allocate"),
+        anchors=("failed to allocate memory", "SameWorkerRecvDone unable to allocate", "Failed to allocate request for"),
     ),
     signature(
         r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"

@@ -94,7 +94,7 @@ SIGNATURES = (
         what="size of a message",
     ),
     signature(
-        r"Unable to find (?:address|interface) for:? (?P<name>[\w.:\-]+)",
+        r"Unable to find (?:address|interface) for:? \[?(?P<name>[\w.:\-]+)",
         InterfaceMissing,
         anchors=("Unable to find address for", "Unable to find interface for"),
     ),

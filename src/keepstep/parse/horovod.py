@@ -155,6 +155,12 @@ SIGNATURES = (
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
+    signature(r"(?P<how>Reset count \d+ has exceeded limit) \d+", GroupShutDown, anchors=("has exceeded limit",)),
+    signature(
+        r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
+        PeerLost,
+        anchors=("Connection closed by peer", "Connection reset by peer"),
+    ),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
     signature(
         r"No matching interfaces? found|Could not find (?:any )?NICs?|no common (?:network )?interfaces? "

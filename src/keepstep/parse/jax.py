@@ -270,7 +270,7 @@ SIGNATURES = (
         CollectiveMismatch,
         anchors=("across processes", "across hosts"),
     ),
-    signature(r"(?P<what>(?:[Ff]etch(?:ing)?|convert) (?:the )?(?:value|array|it)[^\n]{0,40}? `jax\.Array` that spans non-addressable)", UnsupportedCombination),
+    signature(r"(?P<what>[Ff]etching value for `jax\.Array` that spans non-addressable)", UnsupportedCombination),
     signature(r"(?P<what>Multiprocess computations aren't implemented on the \w+ backend)", UnsupportedCombination),
     signature(
         r"(?P<what>Cross-(?:host|process) collectives? (?:is|are) not (?:supported|implemented)[^\n]{0,80})",

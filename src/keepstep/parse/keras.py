@@ -102,6 +102,11 @@ SIGNATURES = (
         ShapeMismatch,
         op="elements of the generator",
     ),
+    signature(
+        r"Error: Shape must be (?:at (?:least|most) )?(?P<left>rank \d+) but is (?P<right>rank \d+)(?: for '(?P<op>[^'\n]{1,120})')?",
+        ShapeMismatch,
+        anchors=("Error: Shape must be ",),
+    ),
     signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy
     signature(

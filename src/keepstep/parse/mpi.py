@@ -285,6 +285,25 @@ SIGNATURES = (
         anchors=("orted: ", "prted: ", "pmi_proxy: "),
     ),
     signature(
+        r"(?:bash|sh|zsh|env)[:’'‘\"]? ?(?:line \d+: )?[‘'’\"]?(?P<name>horovodrun|mpirun|mpiexec)[‘'’\"]?:? ?(?:command not found|not found"
+        r"|No such file or directory)",
+        LibraryMissing,
+        anchors=("horovodrun: ", "mpirun: ", "mpiexec: ", "horovodrun’: ", "mpirun’: ", "horovodrun': ", "mpirun': "),
+    ),
+    signature(
+        r"MCA parameter \"plm_rsh_agent\" was set to a path that could not be found",
+        LibraryMissing,
+        name="ssh",
+        anchors=("plm_rsh_agent",),
+    ),
+    signature(
+        r"mpi(?:run|exec) was unable to (?:launch the specified application as it could not (?:access|find an executable)|find the "
+        r"specified executable file)",
+        LibraryMissing,
+        name="the program that mpirun was to start",
+        anchors=("mpirun was unable to ", "mpiexec was unable to "),
+    ),
+    signature(
         r"OPAL ERROR: [\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
         VersionConflict,
         component="the PMIx of mpirun and of the program",

@@ -66,6 +66,12 @@ SIGNATURES = (
     ),
     # protobuf
     signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
+    signature(
+        r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf",
+        SymbolMissing,
+        library="protobuf",
+        anchors=("from 'google.protobuf",),
+    ),
     signature(r"Descriptors cannot (?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
         r"This program was compiled against version (?P<here>[\d.]+) of the Protocol Buffer runtime library",

@@ -173,7 +173,8 @@ SIGNATURES = (
         what="mlx driver: completion with error",
     ),
     signature(
-        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded",
+        r"RETRY EXCEEDED ERROR|IBV_WC_RETRY_EXC_ERR|transport retry counter exceeded|ib_mlx5_log\.c:\d+ +Transport retry count "
+        r"exceeded",
         RdmaTrouble,
         what="transport retries exceeded (the peer does not answer)",
     ),

@@ -230,6 +230,11 @@ SIGNATURES = (
     signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
     signature(r"PSUnavailableError", ParameterServerLost),
     # Collectives
+    signature(
+        r"Collective ops is aborted by: (?P<how>Connection reset by peer|Broken pipe|Connection timed out|No route to host|EOF\b)",
+        PeerLost,
+        anchors=("Collective ops is aborted by: ",),
+    ),
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
     signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
     signature(

@@ -74,7 +74,8 @@ SIGNATURES = (
         anchors=("Invalid PNG", "Invalid JPEG", "Invalid GIF", "Invalid BMP", "Invalid WebP"),
     ),
     signature(
-        r"(?P<what>Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as "
+        r"(?P<what>Trying to decode \w{3,4} format using a wrong op|StringToNumberOp could not correctly convert string|"
+        r"Unknown image file format|Expected image \(JPEG, PNG, or GIF\)|Unable to decode bytes as "
         r"JPEG)",
         CorruptData,
     ),
@@ -149,6 +150,11 @@ SIGNATURES = (
         anchors=("invalid configuration argument",),
     ),
     signature(r"(?P<what>slice index \d+ of dimension 0 out of bounds)", EmptyBatch),
+    signature(
+        r"(?P<what>Tried to read from index \d+ but array size is: 0|Check failed: work_element_count > 0 \(0 vs\. 0\))",
+        EmptyBatch,
+        anchors=("but array size is: 0", "work_element_count > 0 (0"),
+    ),
     signature(
         r"input shape ?\(?\[0, ?\d[^\n]{0,60}",
         EmptyBatch,

@@ -263,6 +263,20 @@ SIGNATURES = (
             "`make_master_device_default` is set", "Should have at least one worker for input",
         ),
     ),
+    signature(
+        r"To call `multi_gpu_model` with `gpus=(?P<expected>\d+)`, we expect the following devices to be available",
+        WorldSizeConflict,
+        what="GPUs of this machine",
+    ),
+    signature(
+        r"(?P<what>module '(?:tensorflow\.python|tensorflow_core|keras\.(?:src|engine|utils|api|backend))[\w.]*' has no attribute '\w{1,60}'|"
+        r"cannot import name '\w{1,60}' from '(?:tensorflow\.python|tensorflow_core|keras\.(?:src|engine|utils|api|backend))[\w.]*'|"
+        r"'\w*(?:Model|Sequential|Functional)' object has no attribute '_(?:in_multi_worker_mode|distribution_strategy|is_graph_network|"
+        r"compile_metrics|get_distribution_strategy)')",
+        UnsupportedCombination,
+        anchors=("module 'tensorflow", "module 'keras", "from 'tensorflow", "from 'keras", "has no attribute '_in_multi_worker",
+                 "has no attribute '_distribution", "has no attribute '_is_graph", "has no attribute '_compile_metrics"),
+    ),
     signature(r"Duplicate keys detected when merging two ClusterSpecs(?P<detail>[^\n]{0,80})", ClusterSpecInvalid),
     signature(
         r"Error: Requested (?P<expected>\d+) tasks but only (?P<seen>\d+) were assigned",

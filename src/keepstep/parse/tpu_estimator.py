@@ -8,6 +8,7 @@ from keepstep.core.facts.data import EndOfData, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted, DiskFull
 from keepstep.core.facts.sync import OutsideScope
 from keepstep.core.facts.training import MessageTooLarge, ProgramTooLarge
@@ -68,6 +69,12 @@ SIGNATURES = (
         UnsupportedCombination,
         anchors=("Error: Operation of type ",),
     ),
+    signature(
+        r"(?P<what>could not find registered (?:transfer manager|computation placer) for platform \w{1,30}|"
+        r"No compiler registered for platform:? \w{1,30})",
+        UnsupportedCombination,
+        anchors=("could not find registered ", "No compiler registered for platform"),
+    ),
     signature(r"(?P<what>TPU is already initialized for embeddings\.)", UnsupportedCombination),
     signature(r"(?P<what>Serving on TPU is not yet supported)", UnsupportedCombination),
     signature(r"(?P<what>Dynamic input shapes are not supported with infeed queues)", UnsupportedCombination),
@@ -112,6 +119,8 @@ SIGNATURES = (
         TpuInitFailed,
         anchors=("elect TPU", "elected TPU", "elect a TPU", "elected a TPU"),
     ),
+    signature(r"(?P<what>Not connected to a TPU runtime)", TpuInitFailed),
+    signature(r"(?P<what>Failed to open the gRPC driver[^\n]{0,80})", TpuInitFailed),
     signature(
         r"KeyError: [\"'](?P<name>XRT_TPU_CONFIG|XRT_WORKERS|XRT_DEVICE_MAP|XRT_SHARD_WORLD_SIZE|TPU_PROCESS_ADDRESSES|"
         r"TPU_WORKER_ID|CLOUD_TPU_TASK_ID|TPU_WORKER_HOSTNAMES)[\"']",
@@ -134,6 +143,11 @@ SIGNATURES = (
         anchors=("No matching devices found for '",),
     ),
     signature(
+        r"xrt_computation_client\.cc:\d+ : Check failed: (?P<what>(?:parsed_device\.id <=? topology_proto|session\.Run\()[^\n]{0,200})",
+        TpuInitFailed,
+        anchors=("xrt_computation_client.cc:",),
+    ),
+    signature(
         r"HttpError \d+ when requesting https://tpu\.googleapis\.com\S{0,200}(?P<what>[^\n]{0,160})",
         TpuInitFailed,
     ),
@@ -142,10 +156,13 @@ SIGNATURES = (
         TpuInitFailed,
         anchors=("run on your system since the accelerator is not available",),
     ),
+    signature(
+        r"\[/usr/bin/ssh\] exited with return code \[(?P<code>[1-9]\d{0,2})\]", ProcessExited, reporter="gcloud"
+    ),
     # What is sent between a client and the TPU's host
     signature(r"The transfer size is larger than the protobuf limit", MessageTooLarge, what="the tensors of a host call"),
     signature(r"Unable to parse tensor proto", MessageTooLarge, what="tensor"),
-    signature(r"Unable to find the relevant tensor remote_handle", MemberRestarted),
+    signature(r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle", MemberRestarted, anchors=("Unable to find the relevant tensor remote_handle",)),
     signature(
         r"Resource (?P<member>(?:tpu_)?worker)/_AnonymousVar\d+/\S{1,60} does not exist",
         MemberRestarted,
@@ -155,6 +172,9 @@ SIGNATURES = (
         r"Unexpected PJRT_\w{1,60} size: expected \d+, got \d+\. The plugin is likely built with",
         VersionConflict,
         component="the PJRT plugin",
+    ),
+    signature(
+        r"unknown service tensorflow\.[\w.]{1,60}Service\b", VersionConflict, component="TensorFlow's server"
     ),
     signature(r"Unsupported Mosaic version: (?P<there>\d+)", VersionConflict, component="Mosaic"),
     signature(

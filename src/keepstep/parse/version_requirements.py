@@ -32,7 +32,7 @@ SIGNATURES = (
         anchors=("Error: Using ",),
     ),
     signature(
-        r"Error: (?P<what>[\w\- ]{1,40} (?:version )?(?:must be|needs to be) (?:at least |>= ?)[\d.]{1,12}[^\n]{0,60})",
+        r"Error: (?P<what>[\w\- ]{1,40} (?:version (?:must be|needs to be) (?:at least |>= ?)\d|(?:must be|needs to be) (?:at least |>= ?)\d{1,3}\.\d)[\d.]{0,10}[^\n]{0,60})",
         UnsupportedCombination,
         anchors=("must be at least ", "must be >=", "needs to be at least ", "needs to be >="),
     ),

@@ -23,6 +23,16 @@ def _timed_out(match: re.Match[str]) -> CollectiveTimeout:
 
 SIGNATURES = (
     signature(
+        r"Argument does not match host shape or layout of computation parameter \d+: want (?P<left>\S{1,60}), got (?P<right>\S{1,60})",
+        ShapeMismatch,
+        anchors=("Argument does not match host shape",),
+    ),
+    signature(
+        r"Error: [A-Z_]{3,30}: (?P<what>No registered implementation for (?:untyped )?custom call to \S{1,80}(?: for platform \w+)?)",
+        UnsupportedCombination,
+        anchors=("No registered implementation for",),
+    ),
+    signature(
         r"Executable expected (?:parameter|shape)[^\n]{0,120}(?:of size (?P<left>\d+) )?but got (?:a )?buffer with incompatible "
         r"(?:size|shape) (?P<right>\S{1,60})",
         ShapeMismatch,
@@ -177,7 +187,7 @@ SIGNATURES = (
     signature(
         r"(?P<what>XLA compilation requires a fixed tensor list size|Pallas TPU lowering requires that|"
         r"The Pallas TPU lowering currently (?:requires|supports)|"
-        r"XLA can't (?:deduce|infer) compile time constant|TensorArray must have (?:constant|static) (?:element )?(?:size|shape))",
+        r"XLA can't deduce compile time constant)",
         UnsupportedCombination,
     ),
     signature(
@@ -234,7 +244,7 @@ SIGNATURES = (
     signature(
         r"(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN): (?![^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
         r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load"
-        r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
+        r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|Coordination service|[Hh]eartbeat|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
         InternalFault,
         anchors=(
             "XlaRuntimeError: INTERNAL",

@@ -11,7 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, RendezvousTimeout
-from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
@@ -78,13 +78,15 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     refused = any(e.fact.address for e in told) and any(
         _LOOPBACK.match(e.fact.peer or "") for e in seen.all(ConnectFailed) if not seen.survived(e)
     )
+    # a later rank that calls its own host for rank 0, of which nothing is seen here
+    alone = refused and 0 not in ranks_of(seen.items) and any(n > 0 for n in ranks_of(told))
     if sure or (told and trouble and (distant or refused or _several_hosts(seen))):
         yield Found(
             title="a loopback address was given out for other hosts to reach",
             because="the host's own name or address resolves to the loopback",
             evidence=sure or told,
-            confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
-            standing=None if sure else Standing.SYMPTOM,
+            confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED if alone else Confidence.HYPOTHESIS,
+            standing=None if sure else Standing.EXCEPTION if alone else Standing.SYMPTOM,
             fixes=_FIXES,
         )
         return

@@ -9,6 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerAwaited
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
@@ -49,7 +50,7 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     """
     waits = [e for e in seen.all(PeerAwaited) if not (e.fact.connected or seen.survived(e) or trained_before(seen, e))]
     peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
-    if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) for e in waits)):
+    if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) or interrupted(seen, e) for e in waits)):
         return
     yield Found(
         title=f"{listing(peers[:3])} never answered, and the others wait for it",
@@ -74,3 +75,10 @@ def trained_before(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
     line = wait.origin.line or 0
     known: tuple[Evidence[Fact], ...] = (*seen.all(StepSeen), *seen.all(PhaseSeen))
     return any(e.origin.source == wait.origin.source and (e.origin.line or 0) < line for e in known)
+
+
+def interrupted(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
+    """Whether the only thing that ended the wait was somebody at the keyboard."""
+    line = wait.origin.line or 0
+    after = [e for e in seen.all(ExceptionRaised) if e.origin.source == wait.origin.source and (e.origin.line or 0) > line]
+    return bool(after) and all(e.fact.type == "KeyboardInterrupt" for e in after)

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.network.never_answered import trained_before
+from keepstep.rules.network.never_answered import interrupted, trained_before
 
 
 @rule(
@@ -41,7 +41,7 @@ def waits_after_training(seen: EvidenceSet) -> Iterator[Found]:
     The awaited peer has died without a word in this log.
     """
     waits = [e for e in seen.all(PeerAwaited) if not seen.survived(e) and trained_before(seen, e)]
-    if not any(seen.is_last_word(e) for e in waits):
+    if not any(seen.is_last_word(e) or interrupted(seen, e) for e in waits):
         return
     yield Found(
         title="ranks waited for each other at different places after training had begun",

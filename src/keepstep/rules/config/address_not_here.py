@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG009: a process was to listen on an address that its host does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.network import BindFailed
+from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.rule import rule
+
+
+@rule(
+    id="CFG009",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(BindFailed,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.EXCEPTION,
+    explains=(
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_PORT_IN_USE,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.UNKNOWN_NOT_ESTABLISHED,
+    ),
+)
+def address_not_here(seen: EvidenceSet) -> Iterator[Found]:
+    """A process was to listen on an address that belongs to another host.
+
+    ## What it looks like
+    `Cannot assign requested address`, errno 99, where a server starts: TensorFlow's gRPC server, the store of
+    rank 0, Gloo.
+
+    ## Why it happens
+    The task index or rank does not fit the host it was started on, the address is a public one that the
+    cloud translates, or a name resolves differently inside of a container.
+
+    ## How we know
+    The kernel refuses only addresses that none of the host's interfaces carries.
+
+    ## What to do
+    Start each task on the host that the cluster lists for it, and list addresses that the hosts carry.
+
+    ## When this is wrong
+    A host without IPv6 says so of `::1` and `[::]`, and the program goes on with IPv4.
+    """
+    failed = tuple(
+        e
+        for e in seen.all(BindFailed)
+        if not seen.survived(e) and not (e.fact.address or "").startswith("[") and "[::" not in e.quote
+    )
+    if not failed or not (seen.broken or seen.is_last_word(failed[-1], 5)):
+        return
+    where = next((e.fact.address for e in failed if e.fact.address), None)
+    yield Found(
+        title=f"a process was to listen on {where or 'an address'} that its host does not have",
+        because="none of the host's interfaces carries that address, so another host or name was meant",
+        evidence=failed,
+        ranks=ranks_of(failed),
+        fixes=(
+            Fix(do="see which addresses this host carries", command="hostname -I; getent hosts $(hostname)"),
+            Fix(do="start each task on the host listed for it, or list addresses that the hosts carry"),
+        ),
+    )
