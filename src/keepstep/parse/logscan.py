@@ -40,6 +40,8 @@ WRAPPED = PIECE
 """Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
 WHOLE = 128 << 10
 TAIL = 32 << 10
+TAIL_OF_ONE = 4 << 10
+"""How much of the end of a large log is read for progress: more where many ranks write into it."""
 QUOTE = 400
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -269,11 +271,12 @@ class LogScan:
 
     def _tail(self, buffer: bytes, line: int, whole: bool) -> Iterator[Sighting]:
         """Progress and last words: of a small log all of it, of a large one its end."""
-        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - TAIL)
+        reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
+        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
         if begin:
             begin = buffer.find(b"\n", begin) + 1
         number = line + buffer.count(b"\n", 0, begin)
-        last: dict[str, Sighting] = {}
+        last: dict[str, tuple[int, Writer, str]] = {}
         position = begin
         while position < len(buffer):
             stop = buffer.find(b"\n", position)
@@ -294,11 +297,12 @@ class LogScan:
                     reading = read_memory(text)
                     if reading is not None:
                         yield Sighting(reading, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-                    words = text.strip()[:QUOTE]
-                    last[writer.key] = Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
+                    last[writer.key] = (shown, writer, text)
             position = stop + 1
             number += 1
-        yield from last.values()
+        for shown, writer, text in last.values():
+            words = text.strip()[:QUOTE]
+            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
 
 
 class _Lines:
@@ -386,7 +390,7 @@ def _sample(buffer: bytes) -> list[str]:
     size = 32 << 10
     middle = len(buffer) // 2
     parts = (buffer[:size], buffer[middle : middle + size], buffer[-size:]) if len(buffer) > 3 * size else (buffer,)
-    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n")[:300]]
+    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n", 80)[:80]]
 
 
 def _find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:

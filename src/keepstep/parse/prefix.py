@@ -94,6 +94,8 @@ class Prefixes:
                     continue
                 self._weak = pattern
                 break
+        self.in_use = self._weak is not None or any(_MARK.search(line) for line in lines)
+        """Whether lines of this file tell who wrote them."""
 
     def _unstamped(self, line: str) -> str:
         match = _STAMP.match(line) if self._stamped else None
