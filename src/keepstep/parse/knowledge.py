@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import keepstep.parse as package
+from keepstep.core.facts.base import Fact
 from keepstep.parse.anchors import Anchor, Finder, finder
 from keepstep.parse.block import Block
 from keepstep.parse.signature import Signature
+
+MOST_SHAPES = 20_000
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,23 @@ class Knowledge:
     blocks: tuple[tuple[Block, ...], ...]
     progress: tuple[Signature, ...]
     size: int
+    shapes: dict[str, Signature | None] = field(default_factory=dict)
+    """Which of ``progress`` reads lines of a shape (digits aside), if any: millions of lines have few shapes."""
+
+    def read_progress(self, text: str) -> Fact | None:
+        """What a line near the end of a log tells of progress, or as last words."""
+        shape = _DIGITS.sub("0", text)
+        if shape in self.shapes:
+            each = self.shapes[shape]
+            return each.read(text) if each is not None else None
+        fact = None
+        for each in self.progress:
+            fact = each.read(text)
+            if fact is not None:
+                break
+        if len(self.shapes) < MOST_SHAPES:
+            self.shapes[shape] = each if fact is not None else None
+        return fact
 
 
 def build(signatures: Iterable[Signature], blocks: Iterable[Block], progress: Iterable[Signature] = ()) -> Knowledge:

@@ -289,11 +289,9 @@ class LogScan:
                     writer = self._heading_at(position)
                 if text.strip():
                     shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
-                    for each in self._know.progress:
-                        fact = each.read(text)
-                        if fact is not None:
-                            yield Sighting(fact, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-                            break
+                    fact = self._know.read_progress(text)
+                    if fact is not None:
+                        yield Sighting(fact, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
                     reading = read_memory(text)
                     if reading is not None:
                         yield Sighting(reading, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
