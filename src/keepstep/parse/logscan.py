@@ -20,8 +20,9 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.log_lines import clean, find_headings, sample
 from keepstep.parse.memory_readings import read_memory
-from keepstep.parse.prefix import NOBODY, Prefixes, Writer, heading, spawned, tells_of_spawned
+from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned, tells_of_spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.wrapping import Unwrapped
 
@@ -44,7 +45,6 @@ TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write into it."""
 QUOTE = 400
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _LOGGER = re.compile(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
     r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
@@ -60,18 +60,6 @@ class Sighting:
     writer: Writer
     at: float | None
     quote: str
-
-
-def clean(raw: bytes) -> str:
-    """A line as text: colours and box drawing gone, junk replaced."""
-    text = raw.decode("utf-8", "replace")
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    if "\x00" in text:
-        text = text.replace("\x00", "")
-    if text[:1] == "│":
-        text = text.strip("│").rstrip()
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +133,8 @@ class LogScan:
         if last and len(piece) <= WRAPPED:
             self._unwrapped = Unwrapped(piece)
             piece = self._unwrapped.text
-            self._headings = list(_find_headings(piece))
-        self._prefixes = Prefixes(_sample(piece))
+            self._headings = list(find_headings(piece))
+        self._prefixes = Prefixes(sample(piece))
         return piece
 
     def _newlines(self, buffer: bytes, start: int, stop: int) -> int:
@@ -381,21 +369,3 @@ def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             yield previous, False
         previous = chunk
     yield previous or b"", True
-
-
-def _sample(buffer: bytes) -> list[str]:
-    """Some lines from the beginning, middle and end."""
-    size = 32 << 10
-    middle = len(buffer) // 2
-    parts = (buffer[:size], buffer[middle : middle + size], buffer[-size:]) if len(buffer) > 3 * size else (buffer,)
-    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n", 80)[:80]]
-
-
-def _find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:
-    position = 0
-    for raw in buffer.split(b"\n"):
-        if len(raw) < 200:
-            writer = heading(clean(raw))
-            if writer is not None:
-                yield position, writer
-        position += len(raw) + 1

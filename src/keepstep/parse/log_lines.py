@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raw lines of a log as text, and what a look at some of them tells. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.parse.prefix import Writer, heading
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def clean(raw: bytes) -> str:
+    """A line as text: colours and box drawing gone, junk replaced."""
+    text = raw.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    if text[:1] == "│":
+        text = text.strip("│").rstrip()
+    return text
+
+
+def sample(buffer: bytes) -> list[str]:
+    """Some lines from the beginning, middle and end."""
+    size = 32 << 10
+    middle = len(buffer) // 2
+    parts = (buffer[:size], buffer[middle : middle + size], buffer[-size:]) if len(buffer) > 3 * size else (buffer,)
+    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n", 80)[:80]]
+
+
+def find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:
+    position = 0
+    for raw in buffer.split(b"\n"):
+        if len(raw) < 200:
+            writer = heading(clean(raw))
+            if writer is not None:
+                yield position, writer
+        position += len(raw) + 1
