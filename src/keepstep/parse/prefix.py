@@ -73,8 +73,13 @@ _NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=
 # container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
-_MARK = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/)|[\d\]]<std|\bpid=")
-"""Something like this is in every strong prefix."""
+_BRACKET = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/)|\]<std")
+
+
+def _is_marked(line: str) -> bool:
+    """Whether a line may hold a strong prefix: asked of every line, so it must be cheap."""
+    return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
+
 
 WEAK_SHARE = 0.6
 
@@ -94,7 +99,7 @@ class Prefixes:
                     continue
                 self._weak = pattern
                 break
-        self.in_use = self._weak is not None or any(_MARK.search(line) for line in lines)
+        self.in_use = self._weak is not None or any(map(_is_marked, lines))
         """Whether lines of this file tell who wrote them."""
 
     def _unstamped(self, line: str) -> str:
@@ -121,7 +126,7 @@ class Prefixes:
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
         best: re.Match[str] | None = None
-        starts = [m.start() for m in _ANY_STRONG.finditer(line)] if _MARK.search(line) else []
+        starts = [m.start() for m in _ANY_STRONG.finditer(line)] if _is_marked(line) else []
         for start in reversed(starts):
             if start <= limit:
                 best = next((m for pattern in _STRONG if (m := pattern.match(line, start))), None)
