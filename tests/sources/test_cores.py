@@ -7,16 +7,21 @@ import os
 import platform
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from keepstep.analyze.why import explain_paths
+from keepstep.core.cause import Cause
 from keepstep.core.evidence import CoverageState
 from keepstep.core.facts.process import CoreDump, FatalSignal, StackDump
+from keepstep.core.finding import Confidence
 from keepstep.core.stacks import innermost_user
-from keepstep.sources import stacks
+from keepstep.parse import elf_core
+from keepstep.sources import gdb, stacks
 from keepstep.sources.cores import is_core, read_core
 
 CRASH = """\
@@ -34,11 +39,28 @@ train_step()
 """
 
 
+IN_ZLIB = """\
+import ctypes, ctypes.util
+
+zlib = ctypes.CDLL(ctypes.util.find_library("z") or "libz.so.1")
+zlib.crc32(ctypes.c_ulong(0), ctypes.c_void_p(16), ctypes.c_uint(100))
+"""
+
+
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The core of a small Python program that was struck by SIGSEGV as rank 3."""
-    folder = tmp_path_factory.mktemp("crash")
-    (folder / "train.py").write_text(CRASH)
+    return crash(tmp_path_factory.mktemp("crash"), CRASH)
+
+
+@pytest.fixture(scope="module")
+def handled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with faulthandler, whose report lies beside the core."""
+    return crash(tmp_path_factory.mktemp("handled"), CRASH, "-X", "faulthandler")
+
+
+def crash(folder: Path, program: str, *options: str) -> Path:
+    (folder / "train.py").write_text(program)
     pattern = Path("/proc/sys/kernel/core_pattern")
     if not pattern.exists() or "/" in pattern.read_text() or pattern.read_text().startswith("|"):
         pytest.skip("this host does not write cores into the working folder")
@@ -46,9 +68,10 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def unlimited() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-    environment = {**os.environ, "RANK": "3", "WORLD_SIZE": "4"}
-    command = [sys.executable, "train.py"]
-    subprocess.run(command, cwd=folder, env=environment, preexec_fn=unlimited, check=False, capture_output=True)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONFAULTHANDLER"} | {"RANK": "3", "WORLD_SIZE": "4"}
+    command = [sys.executable, *options, "train.py"]
+    with (folder / "rank3.log").open("wb") as log:
+        subprocess.run(command, cwd=folder, env=environment, preexec_fn=unlimited, check=False, stdout=log, stderr=log)
     cores = [path for path in folder.iterdir() if path.name.startswith("core")]
     if not cores:
         pytest.skip("no core was written")
@@ -82,13 +105,104 @@ def test_without_pystack_and_gdb_the_notes_are_still_told(core: Path, monkeypatc
     assert "pystack is not installed" in coverage.why and "gdb is not installed" in coverage.why
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
-def test_without_pystack_gdb_gives_the_native_frames(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+
+
+@needs_gdb
+@pytest.mark.parametrize("which", ["core", "handled"])
+def test_without_pystack_gdb_gives_the_native_frames(
+    which: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core: Path = request.getfixturevalue(which)
     monkeypatch.setattr(stacks, "have_pystack", lambda: False)
     evidence, (coverage,) = read_core(core, core.name, None)
     struck = next(e.fact for e in evidence if isinstance(e.fact, StackDump))
-    assert len(struck.frames) > 3
-    assert "without Python lines" in coverage.why
+    functions = [f.function for f in struck.frames]
+    assert "raise" not in " ".join(functions[:2]), "what faulthandler did is not where it crashed"
+    assert any("_ctypes" in (f.library or "") or f.function == "ffi_call" for f in struck.frames)
+    assert "_PyEval_EvalFrameDefault" in functions
+    assert coverage.what == f"Python lines of core {core.name}" and "without Python lines" in coverage.why
+
+
+@needs_gdb
+def test_gdb_reads_only_those_libraries_in_which_a_frame_lies(tmp_path: Path) -> None:
+    path = crash(tmp_path, IN_ZLIB)
+    with path.open("rb") as file:
+        notes = elf_core.read(file.read())
+    assert notes.executable is not None
+    found = gdb.core_frames(path, Path(notes.executable), notes)
+    assert found is not None and found.main is not None
+    frames = found.main.frames
+    assert frames[0].library is not None and frames[0].library.startswith("libz")
+    assert any(f.function == "_PyEval_EvalFrameDefault" for f in frames)
+
+
+@needs_gdb
+def test_native_frames_of_gdb_and_faulthandlers_python_line_establish_whose_crash_it_was(
+    handled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    root = explain_paths([handled.parent]).report.root
+    assert root is not None
+    assert (root.cause, root.ranks, root.confidence) == (Cause.USER_NATIVE_CRASH, (3,), Confidence.ESTABLISHED)
+    assert "a ctypes call at train.py:7 in train_step" in root.title
+    assert "rank3.log" in root.because and handled.name in root.because
+
+
+@needs_gdb
+def test_native_frames_of_gdb_alone_tell_of_a_call_through_ctypes(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "have_pystack", lambda: False)
+    root = explain_paths([core]).report.root
+    assert root is not None
+    assert (root.cause, root.ranks, root.confidence) == (Cause.USER_NATIVE_CRASH, (3,), Confidence.HYPOTHESIS)
+    assert "a call through ctypes" in root.title
+
+
+@pytest.mark.skipif(not stacks.have_pystack(), reason="pystack is not installed")
+def test_a_note_that_patchelf_moved_does_not_make_a_core_unreadable(core: Path, tmp_path: Path) -> None:
+    """A library's note seems to lie where another library's build id is: libdw then refuses the whole core."""
+    data = bytearray(core.read_bytes())
+    libraries = []
+    for kind, offset, address, size in headers(data, 0):
+        if kind == 1 and size >= 4096 and data[offset : offset + 4] == b"\x7fELF":
+            notes = [at for at, inner in enumerate(headers(data, offset)) if inner[0] == 4]
+            of_build = [n for n in notes if b"\3\0\0\0GNU\0" in note(data, offset, n)]
+            if of_build:
+                libraries.append((address, offset, notes[0], of_build[0]))
+    (here, first, moved, _), (there, second, _, wanted) = libraries[1], libraries[-2]
+    table, other = first + 64 + 56 * moved, second + 64 + 56 * wanted
+    data[table : table + 56] = data[other : other + 56]
+    (begin,) = struct.unpack_from("<Q", data, other + 8)
+    struct.pack_into("<Q", data, table + 8, there - here + begin)
+    path = tmp_path / "core.moved"
+    path.write_bytes(data)
+    by_itself = subprocess.run(
+        [sys.executable, "-m", "pystack", "core", str(path), sys.executable], capture_output=True, check=False
+    )
+    if by_itself.returncode == 0:
+        pytest.skip("this libdw reads it by itself")
+    evidence, (coverage,) = read_core(path, path.name, None)
+    assert coverage.state is CoverageState.CHECKED, coverage.why
+    struck = next(e.fact for e in evidence if isinstance(e.fact, StackDump) and e.fact.current)
+    line = innermost_user(struck.frames)
+    assert line is not None and (line.function, line.line) == ("train_step", 7)
+    assert path.read_bytes() == data
+
+
+def headers(data: bytearray, start: int) -> list[tuple[int, int, int, int]]:
+    """Type, offset, address and size in the file of each program header of a 64-bit ELF image."""
+    (first,) = struct.unpack_from("<Q", data, start + 32)
+    (count,) = struct.unpack_from("<H", data, start + 56)
+    found = []
+    for at in range(start + first, start + first + 56 * count, 56):
+        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
+        found.append((kind, offset, address, size))
+    return found
+
+
+def note(data: bytearray, start: int, number: int) -> bytes:
+    _, offset, _, size = headers(data, start)[number]
+    return bytes(data[start + offset : start + offset + size]) if offset + size <= 4096 else b""
 
 
 def test_a_cut_core_gives_what_is_left(core: Path, tmp_path: Path) -> None:

@@ -19,22 +19,29 @@ _FRAME = re.compile(
 )
 _STARTS = re.compile(r"^\s*#\d+\s+")
 _FIRST = re.compile(r"^\s*#0\s")
+_HANDLED = re.compile(r"^\s*#\d+\s+<signal handler called>")
 _NOISE = re.compile(
     r"^(?:\[|warning:|Missing separate|\(gdb\)|\s|$|Thread \d+ \(|Download|Using host libthread_db|Reading symbols)"
 )
 
 
 def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambda address: None) -> tuple[Frame, ...]:
-    """The frames of the longest backtrace, innermost first. ``library_at`` knows the library of an address."""
+    """The frames of the longest backtrace, innermost first, without those of a handler of the signal.
+
+    ``library_at`` knows the library of an address.
+    """
     best: list[Frame] = []
     found: list[Frame] = []
+    struck: list[Frame] = []
     other = 0
     for _, line in zip(range(MOST_LINES), lines, strict=False):
         if _STARTS.match(line):
             if _FIRST.match(line):
                 found = []
             frame = _frame(line, library_at)
-            if frame is not None and len(found) < MOST_FRAMES:
+            if _HANDLED.match(line):  # what stands above only handled the signal; this is the thread that was struck
+                found = struck = []
+            elif frame is not None and len(found) < MOST_FRAMES:
                 found.append(frame)
             if len(found) > len(best):
                 best = found
@@ -42,7 +49,32 @@ def frames(lines: Iterable[str], library_at: Callable[[int], str | None] = lambd
             other += 1
             if len(best) > 1 or other > 12:
                 break
-    return tuple(best)
+    return tuple(struck or best)
+
+
+def believed(
+    lines: Iterable[str], is_read: Callable[[str], bool], library_at: Callable[[int], str | None]
+) -> tuple[list[str], str | None]:
+    """The frames that can be believed of a backtrace for which not all libraries were read, and the next one to read.
+
+    gdb steps out of a function by its library's tables; without them what follows is guessed.
+    """
+    kept: list[str] = []
+    for line in lines:
+        if _FIRST.match(line):
+            kept.clear()
+        if not _STARTS.match(line):
+            continue
+        kept.append(line)
+        match = _FRAME.match(line[:2000])
+        if match is None:
+            continue
+        if match["library"]:
+            if not is_read(match["library"]):
+                return kept, match["library"]
+        elif match["function"] == "??" and not (match["address"] and library_at(int(match["address"], 16))):
+            break
+    return kept, None
 
 
 def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
@@ -50,7 +82,7 @@ def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
     if match is None:
         return None
     address = int(match["address"], 16) if match["address"] else None
-    library = match["library"] or (library_at(address) if address is not None else None)
+    library = (library_at(address) if address is not None else None) or match["library"]
     if library:
         return Frame(function=match["function"], file=library, library=library.rpartition("/")[2])
     number = int(match["line"]) if match["line"] else None

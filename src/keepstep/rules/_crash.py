@@ -16,6 +16,7 @@ from keepstep.core.facts.environment import VersionSeen
 from keepstep.core.facts.network import AddressMap, InterfaceUsed, PeerLost, RdmaTrouble
 from keepstep.core.facts.process import (
     CoreDump,
+    ErrorSaid,
     ExceptionRaised,
     FatalSignal,
     Frame,
@@ -27,6 +28,7 @@ from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Standing
 from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
+from keepstep.rules._extensions import calls_natively, own_extensions
 
 FALLOUT = (
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -47,6 +49,7 @@ _PLAIN = (
     CoreDump,
     ProcessExited,
     ExceptionRaised,
+    ErrorSaid,
     StreamEnded,
     StepSeen,
     PhaseSeen,
@@ -55,8 +58,11 @@ _PLAIN = (
     InterfaceUsed,
     AddressMap,
     CollectiveProgress,
+    ErrorSaid,
 )
 """Facts beside an abort that do not explain it."""
+MOST_NAMED = 2
+"""With more unknown extensions than these, to name any would be to guess."""
 
 # An abort that only tells of another rank, of the device or of memory: other rules speak of those.
 _CONSEQUENCE = re.compile(
@@ -75,16 +81,9 @@ _CTYPES = re.compile(r"(?:^|/)(?:ctypes/(?:__init__|util)|cffi/\w+)\.py$")
 _CALLS_OUT = re.compile(
     r"^(?:ffi_call|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|cdata_call|b_callable\w*)"
 )
+_EVALUATES = re.compile(r"^_?PyEval_EvalFrame")
+_THREAD_BEGINS = re.compile(r"^(?:start_thread|__?clone3?|execute_native_thread_routine)")
 _LOADING = re.compile(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
-_KNOWN_EXTENSIONS = re.compile(
-    r"^(?:_?(?:torch|tensorflow|jaxlib|jax|numpy|scipy|pandas|sklearn|google|h5py|PIL|cv2|pyarrow|yaml|psutil|lxml|matplotlib|mkl\w*|numexpr"
-    r"|numba|llvmlite|grpc\w*|cython\w*|Cython|regex|ujson|orjson|zstandard|lz4|cffi|_cffi_backend|cryptography|greenlet|gevent|ray|msgpack"
-    r"|setproctitle|charset_normalizer|tokenizers|sentencepiece|safetensors|xxhash|aiohttp|frozenlist|multidict|yarl|propcache|markupsafe"
-    r"|kiwisolver|contourpy|wrapt|mpi4py|horovod|apex|deepspeed|cupy\w*|pyximport|tornado|zmq|simplejson|bottleneck|tables|av|decord|shapely"
-    r"|statsmodels|pydantic_core|rpds|protobuf|thinc|spacy|cymem|murmurhash|preshed|blis|srsly|faiss|nvidia|pynvml|uvloop|httptools"
-    r"|websockets|_brotli|brotli|sqlalchemy|psycopg2|bitarray|editdistance|pyroaring|fastparquet|cytoolz|pyproj|rasterio|fiona|osgeo"
-    r"|skimage|imagecodecs|tifffile|soundfile|_soundfile|librosa|triton|xgboost|lightgbm|catboost|networkx|igraph|hiredis|kenlm|ahocorasick)\b)"
-)
 
 
 @dataclass
@@ -99,6 +98,17 @@ class Crash:
     library: str | None = None
     what: str | None = None
     where: str | None = None
+    told_by: tuple[str, ...] = ()
+    """Where the frames are from; two, where native frames (of a core) and Python lines (of a log) were put together."""
+
+    def add(self, frames: tuple[Frame, ...], source: str) -> None:
+        """Another report of the same crash."""
+        known = self.frames
+        self.frames, joined = _joined(known, frames)
+        if joined:
+            self.told_by = tuple(dict.fromkeys((*self.told_by, source)))
+        elif self.frames is not known:
+            self.told_by = (source,)
 
     @property
     def name(self) -> str:
@@ -155,7 +165,7 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
             continue
         crash = crash_of(abort, None)
         crash.what, crash.where = crash.what or abort.fact.what, crash.where or abort.fact.where
-        crash.frames = crash.frames or abort.fact.frames
+        crash.add(crash.frames or abort.fact.frames, abort.origin.source)
     for struck in seen.all(FatalSignal):
         fact = struck.fact
         if fact.signal not in _STRUCK or (
@@ -164,7 +174,7 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
             continue
         crash = crash_of(struck, fact.pid)
         crash.signal = fact.signal if crash.signal in (None, "SIGABRT") else crash.signal
-        crash.frames = max(crash.frames, fact.frames, key=_tells)
+        crash.add(fact.frames, struck.origin.source)
         crash.extensions = crash.extensions or fact.extensions
         crash.library = crash.library or fact.library
     for ended in seen.all(ProcessExited):
@@ -246,7 +256,9 @@ def called_from(crash: Crash, at: str) -> str:
 def innermost(crash: Crash, at: str) -> str:
     frame = crash.native_frame
     known = frame is not None and place(frame) not in at and frame.function not in ("???", "??", "")
-    return f"; the innermost native frame is {place(frame)}" if known and frame is not None else ""
+    said = f"; the innermost native frame is {place(frame)}" if known and frame is not None else ""
+    joined = f"; native and Python frames are of {' and '.join(crash.told_by)}" if len(crash.told_by) > 1 else ""
+    return said + joined
 
 
 def _by_native(crash: Crash) -> Blame | None:
@@ -271,7 +283,10 @@ def _by_native(crash: Crash) -> Blame | None:
                 f"{place(frame)}" if inside in place(frame) else f"{place(frame)} of {inside}",
                 Confidence.SUPPORTED,
             )
-    return _by_ctypes(crash, Confidence.ESTABLISHED) if through_ctypes else None
+    if not through_ctypes:
+        return None
+    unknown = Blame(Whose.USER, "a call through ctypes or cffi", Confidence.HYPOTHESIS)
+    return _by_ctypes(crash, Confidence.ESTABLISHED) or unknown
 
 
 def _by_ctypes(crash: Crash, confidence: Confidence) -> Blame | None:
@@ -297,12 +312,15 @@ def _by_python(crash: Crash) -> Blame | None:
     if owner in (Whose.FRAMEWORK, Whose.LIBRARY):
         inside = package_of(telling)
         return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED)
-    own = [name for name in crash.extensions if not _KNOWN_EXTENSIONS.match(name)]
-    if own:
-        return Blame(
-            Whose.USER, f"native code at {place(telling)} (extension {own[0]} is loaded)", Confidence.HYPOTHESIS
-        )
-    return Blame(Whose.FRAMEWORK, f"native code at {place(telling)}", Confidence.HYPOTHESIS)
+    own = own_extensions(crash.extensions)
+    if 1 <= len(own) <= MOST_NAMED:
+        loaded = f"perhaps of {' or '.join(own)}"
+        return Blame(Whose.USER, f"native code at {place(telling)}, {loaded}", Confidence.HYPOTHESIS)
+    by_library = _by_library(crash)
+    if by_library is not None and by_library.confidence is not Confidence.HYPOTHESIS:
+        return by_library
+    own_call = owner is Whose.USER and telling is python[0] and not calls_natively(crash.extensions)
+    return Blame(Whose.USER if own_call else Whose.FRAMEWORK, f"native code at {place(telling)}", Confidence.HYPOTHESIS)
 
 
 def _by_words(crash: Crash) -> Blame | None:
@@ -322,6 +340,21 @@ def _by_library(crash: Crash) -> Blame | None:
         return Blame(Whose.USER, crash.library, Confidence.SUPPORTED)
     sure = owner is Whose.FRAMEWORK
     return Blame(Whose.FRAMEWORK, crash.library, Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
+
+
+def _joined(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], bool]:
+    """The stack that says more; native frames of one and Python lines of the other are put together."""
+    best, rest = (one, other) if _tells(one) >= _tells(other) else (other, one)
+    if not best or not rest or any(f.is_native for f in best) or not all(f.is_native for f in rest):
+        return best, False
+    evaluates = next((n for n, f in enumerate(rest) if _EVALUATES.match(f.function)), None)
+    if evaluates is not None:
+        return rest[:evaluates] + best, True
+    # The native frames do not reach Python: another thread than the Python lines are of, or they were cut.
+    if any(_THREAD_BEGINS.match(f.function) for f in rest):
+        return rest, False
+    telling = any(whose(f) not in (Whose.SYSTEM, Whose.PYTHON) and not is_handler(f) for f in rest)
+    return (rest + best, True) if telling else (best, False)
 
 
 def _tells(frames: tuple[Frame, ...]) -> tuple[bool, bool, int]:

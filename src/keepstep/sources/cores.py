@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import mmap
 import platform
-import shutil
-import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import CoreDump, FatalSignal, Frame, StackDump
+from keepstep.core.facts.process import CoreDump, FatalSignal, Frame
 from keepstep.core.identity import Rank
 from keepstep.core.stacks import Whose, base_name, is_handler, whose
-from keepstep.parse import elf_core, gdb_text, prefix
+from keepstep.parse import elf_core, prefix
 from keepstep.parse.elf_core import Core, NotACore
 from keepstep.parse.rank_env import member
-from keepstep.sources import stacks
+from keepstep.sources import gdb, stacks
 from keepstep.sources.stacks import Stacks
 
 LIMIT_S = 60.0
-GDB_LIMIT_S = 30.0
 MOST_THREADS = 40
 CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP")
 
@@ -80,9 +76,9 @@ def _notes(path: Path) -> Core:
 def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
     """The stacks, and one line that says what was had and what is missing."""
 
-    def line(state: CoverageState, why: str = "") -> list[Coverage]:
+    def line(state: CoverageState, why: str = "", part: str = "") -> list[Coverage]:
         cut = "it is cut off (a size limit or a full disk)" if core.truncated else ""
-        return [Coverage(what=what, state=state, why="; ".join(part for part in (cut, why) if part))]
+        return [Coverage(what=part + what, state=state, why="; ".join(each for each in (cut, why) if each))]
 
     if core.machine != _this_machine():
         why = f"it is of a {core.machine} machine, this one is {_this_machine()}: notes read, no stacks"
@@ -96,35 +92,12 @@ def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
         missing = _missing(core)
         why = f"{missing} of its libraries are not on this machine" if missing else ""
         return found, line(CoverageState.CHECKED, why)
-    native = _by_gdb(path, executable, core)
+    native = gdb.core_frames(path, executable, core)
     if native is not None and native.threads:
-        return native, line(
-            CoverageState.UNAVAILABLE, f"{found.why_not}; native frames are by gdb, without Python lines"
-        )
+        why = f"{found.why_not}; native frames are by gdb, without Python lines"
+        return native, line(CoverageState.UNAVAILABLE, why, "Python lines of ")
     also = "" if native is not None else "; gdb is not installed either"
     return Stacks(), line(CoverageState.UNAVAILABLE, f"{found.why_not}{also}: notes read, no stacks")
-
-
-def _by_gdb(path: Path, executable: Path, core: Core) -> Stacks | None:
-    """The struck thread's native frames; None where gdb is not here."""
-    gdb = shutil.which("gdb")
-    if gdb is None:
-        return None
-    # A core is hostile input: no init files, no scripts of the program's libraries, no downloads.
-    safe = ["-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-iex", "set width 0"]
-    command = [gdb, *safe, "-ex", "bt 80", str(executable), str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=GDB_LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-    except (subprocess.TimeoutExpired, OSError):
-        return Stacks(why_not="gdb did not finish")
-    frames = gdb_text.frames(done.stdout[: 4 << 20].decode("utf-8", "replace").splitlines(), core.file_at)
-    if not frames:
-        return Stacks(why_not="gdb found no frames")
-    innermost = _place(core)
-    if innermost and not frames[0].library:
-        frames = (replace(frames[0], file=innermost[0].file, library=innermost[0].library), *frames[1:])
-    thread = StackDump(frames=frames, thread=str(core.thread), pid=core.pid, current=True)
-    return Stacks(threads=(thread,), native=True)
 
 
 def _rank(core: Core) -> Rank | None:
