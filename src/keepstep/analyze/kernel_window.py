@@ -12,12 +12,12 @@ import re
 import time
 from collections.abc import Sequence
 
+from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, Evidence, EvidenceSet, Origin
 from keepstep.core.facts import platform
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal
 from keepstep.core.facts.resource import OomKilled
-from keepstep.parse.knowledge import builtin
 from keepstep.parse.logscan import LogScan
 from keepstep.sources.kernel_log import read_kernel_log
 
@@ -39,7 +39,7 @@ def kernel_evidence(evidence: Sequence[Evidence[Fact]]) -> tuple[list[Evidence[F
     broken = EvidenceSet(items=tuple(evidence)).broken
     found: list[Evidence[Fact]] = []
     for at, text in lines:
-        for sighting in LogScan(builtin()).scan([text.encode()]):
+        for sighting in LogScan(known()).scan([text.encode()]):
             if _belongs(sighting.fact, text, pids, broken):
                 origin = Origin(source="kernel log", line=None)
                 found.append(Evidence(fact=sighting.fact, origin=origin, at=at, quote=sighting.quote))

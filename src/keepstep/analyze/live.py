@@ -13,14 +13,17 @@ from dataclasses import dataclass, field, replace
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectionStuck
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
+from keepstep.core.stacks import Whose, whose
 from keepstep.core.waits import Kind, waits_in
-from keepstep.sources import processes, stacks
+from keepstep.sources import processes, sockets, stacks
 from keepstep.sources.processes import Reading, Training
 from keepstep.sources.stacks import Stacks
 
 MOST_HELPERS = 16
+MOST_CONNECTIONS = 4
 MOVES_DATA = 4 << 20
 """Bytes read or written while watched: a rank that loads or saves is at work."""
 PAUSES_S = (0.4, 1.2, 2.6)
@@ -34,7 +37,9 @@ class _Watched:
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     helpers: dict[int, Stacks] = field(default_factory=dict)
-    """Child processes that prepare its input, where it waits for that."""
+    """Child processes that it may wait for: loaders, pools."""
+    unanswered: list[ConnectionStuck] = field(default_factory=list)
+    """Its connections that get no answer, where it does not move."""
 
     @property
     def still(self) -> bool | None:
@@ -111,6 +116,8 @@ def _look(watched: list[_Watched]) -> None:
 
 def _look_closely(watched: list[_Watched]) -> None:
     """Native stacks, of those that can be stopped: a process in D or T is only read."""
+    for each in watched:
+        each.unanswered = sockets.stuck(each.training.pid)[:MOST_CONNECTIONS]
     able = [each for each in watched if not each.frozen]
     seen = stacks.look_at_all([each.training.pid for each in able], native=True)
     for each in able:
@@ -121,15 +128,22 @@ def _look_closely(watched: list[_Watched]) -> None:
     for each in watched:
         main = each.stacks.main
         wait = waits_in(main.frames) if main is not None else None
-        if wait is not None and wait.kind is Kind.INPUT:
+        if wait is not None and wait.kind in (Kind.INPUT, Kind.LOCK, Kind.CHILDREN):
             children = processes.children(each.training.pid)[:MOST_HELPERS]
             each.helpers = stacks.look_at_all(children, native=False, stop=False)
+            for pid in [pid for pid, helper in each.helpers.items() if _in_own_code(helper.main)]:
+                each.helpers[pid] = stacks.look(pid, native=True)
     for each in able:
         if each.still and _hides_threads(each.stacks.main):
             closer = stacks.look(each.training.pid, native=True, every=True)
             if closer.native:
                 each.stacks = closer
             break
+
+
+def _in_own_code(main: StackDump | None) -> bool:
+    """Whether the innermost Python line is the user's: what it waits for there only a native stack tells."""
+    return main is not None and bool(main.frames) and whose(main.frames[0]) is Whose.USER
 
 
 def _hides_threads(main: StackDump | None) -> bool:
@@ -178,6 +192,8 @@ def _evidence(each: _Watched) -> list[Evidence[Fact]]:
     origin = Origin(source=source)
     items: list[Evidence[Fact]] = [Evidence(fact=seen, origin=origin, rank=rank, at=last.at, quote=_words(seen))]
     items.extend(stacks.as_evidence(each.stacks, source, rank, at=last.at))
+    for stuck in each.unanswered:
+        items.append(Evidence(fact=stuck, origin=origin, rank=rank, at=last.at, quote=_connection_words(stuck)))
     for pid, helper in each.helpers.items():
         told = Stacks(threads=tuple(replace(t, current=False) for t in helper.threads if t.current))
         items.extend(stacks.as_evidence(told, f"pid {pid} (child of {training.pid})", rank, at=last.at))
@@ -199,3 +215,9 @@ def _words(seen: ProcessSeen) -> str:
     used = f", {seen.cpu_s:.2f} s of CPU in {seen.watched_s:.1f} s" if seen.cpu_s is not None and seen.watched_s else ""
     where = f", in the kernel's {seen.waits_in}" if seen.waits_in else ""
     return f"{seen.command} (pid {seen.pid}) is {state}{where}{used}"
+
+
+def _connection_words(stuck: ConnectionStuck) -> str:
+    if stuck.connecting:
+        return f"connecting to {stuck.peer}: no answer, tried {stuck.tries + 1} times"
+    return f"connection to {stuck.peer}: {stuck.unsent} bytes not acknowledged, sent {stuck.tries} times again"

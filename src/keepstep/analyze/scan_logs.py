@@ -11,8 +11,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from keepstep.analyze.attribution import Scanned
+from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, CoverageState
-from keepstep.parse.knowledge import Knowledge, builtin
+from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.line_count import LARGE, count_fast
 from keepstep.parse.logscan import LogScan, Sighting
 from keepstep.sources.files import Chunks, Left
 
@@ -47,13 +49,15 @@ _knowledge: Knowledge | None = None
 def scan_logs(files: list[Left], knowledge: Knowledge | None = None, tell: Tell = lambda n: None) -> tuple[list[Scanned], list[Coverage]]:
     """Every log's sightings, in the order of the files, and what went wrong in reading."""
     global _knowledge
-    _knowledge = knowledge or builtin()
+    _knowledge = knowledge or known()
     parts = [part for index, left in enumerate(files) for part in _split(index, left)]
-    done = sorted(_run(parts, tell), key=lambda d: (d.index, d.begin))
+    done: list[list[_Done]] = [[] for _ in files]
+    for each in _run(parts, tell):
+        done[each.index].append(each)
     results: list[Scanned] = []
     coverage: list[Coverage] = []
-    for index, left in enumerate(files):
-        mine = [d for d in done if d.index == index]
+    for left, mine in zip(files, done, strict=True):
+        mine.sort(key=lambda d: d.begin)
         results.append(Scanned(left.name, tuple(_joined(mine))))
         for problem in {d.problem for d in mine if d.problem}:
             coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=problem))
@@ -70,6 +74,8 @@ def _joined(parts: list[_Done]) -> Iterator[Sighting]:
 
 def _run(parts: list[_Part], tell: Tell) -> Iterator[_Done]:
     total = sum((p.end or p.left.size) - p.begin for p in parts)
+    if total > LARGE:
+        count_fast()
     cores = os.cpu_count() or 1
     if total < WORTH_A_PROCESS or cores < 2 or len(parts) < 2:
         for part in parts:
@@ -105,7 +111,7 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 
 def _scan(part: _Part) -> _Done:
     when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
-    scan = LogScan(_knowledge or builtin(), year=when.tm_year, day=(when.tm_mon, when.tm_mday))
+    scan = LogScan(_knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday))
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
     return _Done(part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import keepstep.rules
 from keepstep.analyze.attribution import attribute, in_time_order
 from keepstep.analyze.kernel_window import kernel_evidence
 from keepstep.analyze.scan_logs import scan_logs
@@ -16,12 +15,13 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSe
 from keepstep.core.facts.base import Fact
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
-from keepstep.core.rule import Rule, rules_in
+from keepstep.core.rule import Rule
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
 from keepstep.parse.anchors import accelerated
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.prefix import identify
+from keepstep.rules import builtin_rules
 from keepstep.sources.files import Found, Kind, Left, find_files
 
 Progress = Callable[[int, int], None]
@@ -84,11 +84,6 @@ def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Expla
 
     seen = look_at_live(pids)
     return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
-
-
-def builtin_rules() -> tuple[Rule, ...]:
-    """The rules that come with keepstep."""
-    return rules_in(keepstep.rules)
 
 
 def _read_logs(logs: list[Left], gathered: _Gathered, knowledge: Knowledge | None, progress: Progress) -> None:

@@ -7,6 +7,7 @@ of Python's ``re``: the same answers, slower.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -30,9 +31,17 @@ class Finder(Protocol):
     def find(self, buffer: bytes) -> list[tuple[int, int]]: ...
 
 
-def finder(anchors: Sequence[Anchor]) -> Finder:
+class Keeper(Protocol):
+    """Keeps what took long to make, by name and key, from one start to the next."""
+
+    def get(self, name: str, key: str) -> bytes | None: ...
+
+    def put(self, name: str, key: str, body: bytes) -> None: ...
+
+
+def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> Finder:
     """The fastest finder that this machine has."""
-    return _Hyperscan(anchors) if hyperscan is not None else _Regex(anchors)
+    return _Hyperscan(anchors, kept) if hyperscan is not None else _Regex(anchors)
 
 
 def accelerated() -> bool:
@@ -41,16 +50,8 @@ def accelerated() -> bool:
 
 
 class _Hyperscan:
-    def __init__(self, anchors: Sequence[Anchor]) -> None:
-        self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        flags = [hyperscan.HS_FLAG_CASELESS if fold else 0 for _, fold in anchors]
-        self._database.compile(
-            expressions=[literal.encode() for literal, _ in anchors],
-            ids=list(range(len(anchors))),
-            elements=len(anchors),
-            flags=flags,
-            literal=True,
-        )
+    def __init__(self, anchors: Sequence[Anchor], kept: Keeper | None = None) -> None:
+        self._database = _kept_database("literals", anchors, kept) if kept else _compiled(anchors)
         self._scratch: Any = hyperscan.Scratch(self._database)
 
     def find(self, buffer: bytes) -> list[tuple[int, int]]:
@@ -63,6 +64,33 @@ class _Hyperscan:
         self._database.scan(buffer, match_event_handler=on_match, scratch=self._scratch)
         hits.sort(key=lambda hit: hit[1])
         return hits
+
+
+def _compiled(anchors: Sequence[Anchor]) -> Any:
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[literal.encode() for literal, _ in anchors],
+        ids=list(range(len(anchors))),
+        elements=len(anchors),
+        flags=[hyperscan.HS_FLAG_CASELESS if fold else 0 for _, fold in anchors],
+        literal=True,
+    )
+    return database
+
+
+def _kept_database(name: str, anchors: Sequence[Anchor], kept: Keeper) -> Any:
+    """The database of an earlier start, if it was made of the same literals, by the same library, on such a processor."""
+    here = _compiled([("any literal", False)]).info().decode()
+    key = hashlib.sha256(f"{hyperscan.__version__} {here} {list(anchors)}".encode()).hexdigest()
+    body = kept.get(name, key)
+    if body is not None:
+        try:
+            return hyperscan.loadb(body, hyperscan.HS_MODE_BLOCK)
+        except hyperscan.HyperscanError:
+            pass
+    database = _compiled(anchors)
+    kept.put(name, key, hyperscan.dumpb(database))
+    return database
 
 
 class _Regex:

@@ -21,6 +21,8 @@ _TIME = re.compile(r"(?<![\d:.])(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]
 
 HEAD = 160
 """Clocks stand at the beginning of a line; a date further in is data."""
+COLONS = 2
+"""Each of them has hours, minutes and seconds."""
 
 
 class Clock:
@@ -33,6 +35,8 @@ class Clock:
     def read(self, line: str) -> float | None:
         """Seconds since the epoch, or None where the line carries no time."""
         head = line[:HEAD]
+        if head.count(":") < COLONS:
+            return None
         match = _FULL.search(head)
         if match:
             self._year, self._day = int(match["y"]), (int(match["mo"]), int(match["d"]))

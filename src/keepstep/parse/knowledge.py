@@ -8,12 +8,12 @@ import pkgutil
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 
 import keepstep.parse as package
 from keepstep.core.facts.base import Fact
-from keepstep.parse.anchors import Anchor, Finder, finder
+from keepstep.parse.anchors import Anchor, Finder, Keeper, finder
 from keepstep.parse.block import Block
+from keepstep.parse.prefix import SPAWN_WORDS
 from keepstep.parse.signature import Signature
 
 MOST_SHAPES = 20_000
@@ -29,6 +29,8 @@ class Knowledge:
     """By anchor index: what to try on a line with that anchor."""
     blocks: tuple[tuple[Block, ...], ...]
     progress: tuple[Signature, ...]
+    of_spawned: frozenset[int]
+    """Anchors of words with which a parent prints a child's exception."""
     size: int
     shapes: dict[str, Signature | None] = field(default_factory=dict)
     """Which of ``progress`` reads lines of a shape (digits aside), if any: millions of lines have few shapes."""
@@ -49,7 +51,12 @@ class Knowledge:
         return fact
 
 
-def build(signatures: Iterable[Signature], blocks: Iterable[Block], progress: Iterable[Signature] = ()) -> Knowledge:
+def build(
+    signatures: Iterable[Signature],
+    blocks: Iterable[Block],
+    progress: Iterable[Signature] = (),
+    kept: Keeper | None = None,
+) -> Knowledge:
     """Index the tables."""
     by_anchor: dict[Anchor, tuple[list[Signature], list[Block]]] = {}
     total = 0
@@ -61,31 +68,22 @@ def build(signatures: Iterable[Signature], blocks: Iterable[Block], progress: It
         total += 1
         for anchor in _anchors_of(one.begin):
             by_anchor.setdefault(anchor, ([], []))[1].append(one)
+    spawn_anchors = [(word, False) for word in SPAWN_WORDS]
+    for anchor in spawn_anchors:
+        by_anchor.setdefault(anchor, ([], []))
     anchors = list(by_anchor)
     return Knowledge(
-        finder=finder(anchors),
+        finder=finder(anchors, kept),
         signatures=tuple(tuple(by_anchor[a][0]) for a in anchors),
         blocks=tuple(tuple(by_anchor[a][1]) for a in anchors),
         progress=tuple(progress),
+        of_spawned=frozenset(map(anchors.index, spawn_anchors)),
         size=total,
     )
 
 
 def _anchors_of(each: Signature) -> list[Anchor]:
     return [(literal, each.folds_case) for literal in each.anchors]
-
-
-@cache
-def builtin() -> Knowledge:
-    """The knowledge that comes with keepstep."""
-    signatures, blocks, progress = tables()
-    return build(signatures, blocks, progress)
-
-
-def with_own(own_signatures: Iterable[Signature], own_blocks: Iterable[Block]) -> Knowledge:
-    """The knowledge that comes with keepstep, and the user's own."""
-    signatures, blocks, progress = tables()
-    return build((*signatures, *own_signatures), (*blocks, *own_blocks), progress)
 
 
 def tables() -> tuple[tuple[Signature, ...], tuple[Block, ...], tuple[Signature, ...]]:

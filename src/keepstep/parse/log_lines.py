@@ -10,12 +10,17 @@ from keepstep.parse.prefix import Writer, heading
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
+# the escape itself was lost or spelled out on the way: [36mtext[0m, #033[34mtext#033[0m
+_SPELLED = re.compile(r"(?:#033|\\x1b|\\033|\^\[)?\[(?:0|[0-9]{1,2}(?:;[0-9]{1,3})*)m")
+
 
 def clean(raw: bytes) -> str:
     """A line as text: colours and box drawing gone, junk replaced."""
     text = raw.decode("utf-8", "replace")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if "[0m" in text or "#033[" in text:
+        text = _SPELLED.sub("", text)
     if "\x00" in text:
         text = text.replace("\x00", "")
     if text[:1] == "│":

@@ -7,22 +7,21 @@ pass finds anchors in whole chunks; only lines that hold one are decoded and rea
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.last_errors import LAST_LINES, read_errors
+from keepstep.parse.line_count import newlines
 from keepstep.parse.log_lines import clean, find_headings, sample
 from keepstep.parse.memory_readings import read_memory
-from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned, tells_of_spawned
+from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.wrapping import Unwrapped
 
@@ -30,9 +29,9 @@ PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
 LONGEST_LINE = 64 << 10
+HALF_A_LINE = LONGEST_LINE // 2
 MOST_LINES_OF_A_BLOCK = 1500
 """Of all writers: many ranks may fail at once, line by line."""
-LARGE = 32 << 20
 MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
 MOST_PER_ANCHOR = 3_000
@@ -44,6 +43,9 @@ TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write into it."""
 QUOTE = 400
+LONGEST_PREFIX = 200
+"""Of what a log viewer puts before each line."""
+_TIMED = re.compile(r"\d\d:\d\d:\d\d")
 
 _LOGGER = re.compile(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
@@ -70,6 +72,8 @@ class _Piece:
     begin: int
     line: int
     hits: list[tuple[int, int]]
+    tells_of_spawned: bool
+    """Whether a parent may print the exception of a child here: then each line is asked whether it is such."""
 
 
 class LogScan:
@@ -102,9 +106,9 @@ class LogScan:
         assert here is not None
         yield from self._hits(here, before, None)
         around = before.data + here.data if before else here.data
-        line = before.line if before else here.line
-        self.lines = line - 1 + around.count(b"\n") + (1 if around and not around.endswith(b"\n") else 0)
-        yield from self._tail(around, line, whole=here.begin == 0)
+        ended = here.line - 1 + newlines(here.data, 0, len(here.data))
+        self.lines = ended + (1 if around and not around.endswith(b"\n") else 0)
+        yield from self._tail(around, ended, whole=here.begin == 0)
 
     def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
         if above is None:
@@ -112,7 +116,7 @@ class LogScan:
             begin, line, seam = 0, 1, b""
         else:
             begin = above.begin + len(above.data)
-            line = above.line + self._newlines(above.data, 0, len(above.data))
+            line = above.line + newlines(above.data, 0, len(above.data))
             seam = above.data[-LONGEST_ANCHOR:] + data[:LONGEST_ANCHOR]
         self.bytes += len(data)
         find = self._know.finder.find
@@ -120,8 +124,9 @@ class LogScan:
         if seam:
             edge = min(LONGEST_ANCHOR, begin)
             across = [(anchor, end - edge) for anchor, end in find(seam) if end > edge]
-            hits = sorted({*hits, *across}, key=lambda hit: hit[1])
-        return _Piece(data, begin, line, hits)
+            if across:
+                hits = sorted({*hits, *across}, key=lambda hit: hit[1])
+        return _Piece(data, begin, line, hits, any(anchor in self._know.of_spawned for anchor, _ in hits))
 
     def _forget_floods(self) -> None:
         """The last part of a log is read anew, however often its words came before."""
@@ -137,24 +142,19 @@ class LogScan:
         self._prefixes = Prefixes(sample(piece))
         return piece
 
-    def _newlines(self, buffer: bytes, start: int, stop: int) -> int:
-        if self.bytes > LARGE and stop - start > 4096 and (numpy := _numpy()) is not None:
-            return int(numpy.count_nonzero(numpy.frombuffer(buffer, numpy.uint8, stop - start, start) == 10))
-        return buffer.count(b"\n", start, stop)
-
     def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:
         wanted = [hit for hit in here.hits if self._is_wanted(hit[0])]
         if not wanted:
             return
         first = before or here
         buffer = b"".join(piece.data for piece in (before, here, ahead) if piece is not None)
-        self._spawns = tells_of_spawned(buffer)
+        self._spawns = any(piece.tells_of_spawned for piece in (before, here, ahead) if piece is not None)
         shift = here.begin - first.begin
-        counted_to, number = 0, first.line
+        counted_to, number = shift, here.line
         for anchor, end in wanted:
             start, stop = _bounds(buffer, end + shift)
             if start > counted_to:
-                number += self._newlines(buffer, counted_to, start)
+                number += newlines(buffer, counted_to, start)
                 counted_to = start
             writer, text = self._line(buffer, start, stop, end + shift)
             joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
@@ -211,7 +211,7 @@ class LogScan:
             self._seen[key] += 1
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
-            following = _Lines(self, buffer, stop, writer)
+            following = _Lines(self, buffer, stop, writer, text[: match.start()])
             logged = bool(_LOGGER.search(self._before(buffer, start, text, match.start())))
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
@@ -257,14 +257,14 @@ class LogScan:
             tries += 1
         return at
 
-    def _tail(self, buffer: bytes, line: int, whole: bool) -> Iterator[Sighting]:
-        """Progress and last words: of a small log all of it, of a large one its end."""
+    def _tail(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
+        """Progress and last words: of a small log all of it, of a large one its end. ``ended``: lines, in the whole log."""
         reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
         begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
         if begin:
             begin = buffer.find(b"\n", begin) + 1
-        number = line + buffer.count(b"\n", 0, begin)
-        last: dict[str, tuple[int, Writer, str]] = {}
+        number = ended + 1 - newlines(buffer, begin, len(buffer))
+        ends: dict[str, deque[tuple[int, Writer, str]]] = {}
         position = begin
         while position < len(buffer):
             stop = buffer.find(b"\n", position)
@@ -283,18 +283,30 @@ class LogScan:
                     reading = read_memory(text)
                     if reading is not None:
                         yield Sighting(reading, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-                    last[writer.key] = (shown, writer, text)
+                    ends.setdefault(writer.key, deque(maxlen=LAST_LINES)).append((shown, writer, text))
             position = stop + 1
             number += 1
-        for shown, writer, text in last.values():
+        for end in ends.values():
+            for index, said in read_errors([text for _, _, text in end]):
+                shown, writer, text = end[index]
+                yield Sighting(said, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
+            shown, writer, text = end[-1]
             words = text.strip()[:QUOTE]
             yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
 
 
 class _Lines:
-    """The lines of one writer after a place, skipping what others wrote between them."""
+    """The lines of one writer after a place, skipping what others wrote between them.
 
-    def __init__(self, scan: LogScan, buffer: bytes, position: int, writer: Writer) -> None:
+    ``before``: what stood before the block in its first line. Where the lines below carry the same (a log viewer's
+    column, a quotation mark), or the same but for numbers, it is taken off them.
+    """
+
+    def __init__(self, scan: LogScan, buffer: bytes, position: int, writer: Writer, before: str = "") -> None:
+        self._before = before if before.strip() and len(before) <= LONGEST_PREFIX else ""
+        self._alike = _alike(self._before)
+        self._is_name = bool(self._before) and buffer.find(before.encode(), position, position + HALF_A_LINE) >= 0
+        """It stands there again as it is: then what differs in its numbers is of another writer."""
         self._scan = scan
         self._buffer = buffer
         self._writer = writer
@@ -308,7 +320,10 @@ class _Lines:
         passed = 0
         position = self._position
         while position + 1 < len(self._buffer) and read < PIECE and passed < MOST_LINES_OF_A_BLOCK:
-            start, stop = _bounds(self._buffer, position + 1, ends=False)
+            if self._buffer[position] in b"\r\n":
+                start, stop = position + 1, _end_of_line(self._buffer, position + 1)
+            else:
+                start, stop = _bounds(self._buffer, position + 1, ends=False)
             writer, text = self._scan._line(self._buffer, start, stop)
             read += stop - start + 1
             passed += 1
@@ -318,31 +333,41 @@ class _Lines:
             elif writer.key or not adjacent:
                 adjacent = False
                 continue
+            bare = self._bare(text) if self._before else text
+            if bare is None:
+                continue
             self.consumed = start
-            yield text
+            yield bare
         self.consumed = position
+
+    def _bare(self, text: str) -> str | None:
+        """The line without what its first line had before it; None for a line that another one wrote so."""
+        if text.startswith(self._before) or text.rstrip() == self._before.rstrip():
+            return text[len(self._before) :]
+        like = self._alike.match(text)
+        if like is None:
+            return text
+        return None if self._is_name and not _TIMED.search(self._before) else text[like.end() :]
+
+
+def _alike(before: str) -> re.Pattern[str]:
+    """The same words with any numbers in them."""
+    return re.compile(re.sub(r"\d+", r"\\d+", re.escape(before.rstrip())) + f" {{0,{len(before) - len(before.rstrip())}}}")
 
 
 def _bounds(buffer: bytes, place: int, ends: bool = True) -> tuple[int, int]:
     """The line around a place, as (start, stop); ``ends``: the place is the end of a hit."""
     inside = place - 1 if ends else place
-    start = max(buffer.rfind(b"\n", 0, inside), buffer.rfind(b"\r", max(0, inside - LONGEST_LINE), inside)) + 1
+    above = buffer.rfind(b"\n", 0, inside) + 1
+    start = max(above, buffer.rfind(b"\r", max(above, inside - LONGEST_LINE), inside) + 1)
+    return max(start, inside - HALF_A_LINE), _end_of_line(buffer, inside)
+
+
+def _end_of_line(buffer: bytes, inside: int) -> int:
     stop = buffer.find(b"\n", inside)
     stop = len(buffer) if stop < 0 else stop
     turn = buffer.find(b"\r", inside, stop)
-    if turn >= 0:
-        stop = turn
-    half = LONGEST_LINE // 2
-    return max(start, inside - half), min(stop, inside + half)
-
-
-@cache
-def _numpy() -> Any:
-    """numpy where it is installed: it counts lines four times as fast. Only large logs ask for it."""
-    try:
-        return importlib.import_module("numpy")
-    except ImportError:
-        return None
+    return min(stop if turn < 0 else turn, inside + HALF_A_LINE)
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

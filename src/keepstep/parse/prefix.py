@@ -30,6 +30,8 @@ NOBODY = Writer()
 _STRONG = (
     # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]: — Determined: [rank=1] ||
     re.compile(r"\[(?:rank[ :_=-]? ?|(?:default|trainer|worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
+    # JAX programs: [process 3] [host 2] [proc=1]
+    re.compile(r"\[(?:[Pp]rocess|proc|[Hh]ost)[ _=:]? ?(?P<rank>\d{1,3})\]:? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
     re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
     # SageMaker: [1,mpirank:7,algo-1]<stderr>:
@@ -55,14 +57,14 @@ _INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]")
 
 _WEAK = (
     # srun --label, parallel --tag, xla_dist: "3: text"
-    re.compile(r"^ {0,4}(?P<rank>\d{1,5}): ?"),
+    re.compile(r"^ {0,4}(?P<rank>\d{1,5}):(?!\d\d:\d\d) ?"),
     re.compile(r"^\[(?P<rank>\d{1,5})\]:? "),
     # xla_dist: "2021-04-23 18:14:43 10.164.0.29 [3] text"
     re.compile(r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "),
     # docker compose: "worker-1  | text"
     re.compile(r"^(?P<name>[\w.\-]+?) +\| ?"),
     # stern: "pod-name container text"
-    re.compile(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?=\S)"),
+    re.compile(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?= *\S)"),
     # pdsh, clush, ansible-like: "node-3: text"
     re.compile(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*):(?: |$)"),
 )
@@ -73,7 +75,10 @@ _NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=
 # container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
-_BRACKET = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/)|\]<std")
+# logs quoted in mails and issues
+_QUOTED = re.compile(r"^> ?")
+
+_BRACKET = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost)|\]<std")
 
 
 def _is_marked(line: str) -> bool:
@@ -82,6 +87,24 @@ def _is_marked(line: str) -> bool:
 
 
 WEAK_SHARE = 0.6
+FEWEST = 3
+"""Lines from which a habit can be learned."""
+
+
+def _matches(pattern: re.Pattern[str], lines: list[str], share: float) -> list[re.Match[str]]:
+    """The matches where at least that share of the lines (and there are some) match, else none: most logs are given up soon."""
+    hits: list[re.Match[str]] = []
+    misses = 0
+    most_misses = len(lines) - share * len(lines)
+    for line in lines if len(lines) >= FEWEST else ():
+        match = pattern.match(line)
+        if match:
+            hits.append(match)
+        else:
+            misses += 1
+            if misses > most_misses:
+                return []
+    return hits
 
 
 class Prefixes:
@@ -89,12 +112,12 @@ class Prefixes:
 
     def __init__(self, sample: Iterable[str]) -> None:
         lines = [line for line in sample if line.strip()]
-        self._stamped = len(lines) >= 3 and sum(bool(_STAMP.match(line)) for line in lines) >= 0.9 * len(lines)
+        self._stamp = next((pattern for pattern in (_STAMP, _QUOTED) if _matches(pattern, lines, 0.9)), None)
         lines = [self._unstamped(line) for line in lines]
         self._weak: re.Pattern[str] | None = None
         for pattern in _WEAK:
-            hits = [m for line in lines if (m := pattern.match(line))]
-            if len(lines) >= 3 and len(hits) >= WEAK_SHARE * len(lines):
+            hits = _matches(pattern, lines, WEAK_SHARE)
+            if hits:
                 if pattern is _WEAK[-1] and len({m["node"] for m in hits}) == 1 and len(hits) < len(lines):
                     continue
                 self._weak = pattern
@@ -103,7 +126,7 @@ class Prefixes:
         """Whether lines of this file tell who wrote them."""
 
     def _unstamped(self, line: str) -> str:
-        match = _STAMP.match(line) if self._stamped else None
+        match = self._stamp.match(line) if self._stamp is not None else None
         return line[match.end() :] if match else line
 
     def split(self, line: str, upto: int | None = None) -> tuple[Writer, str]:
@@ -125,22 +148,25 @@ class Prefixes:
 
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
-        best: re.Match[str] | None = None
-        starts = [m.start() for m in _ANY_STRONG.finditer(line)] if _is_marked(line) else []
-        for start in reversed(starts):
-            if start <= limit:
-                best = next((m for pattern in _STRONG if (m := pattern.match(line, start))), None)
-                break
-        if best is None and self._weak is not None:
-            best = self._weak.match(line)
+        found = list(_ANY_STRONG.finditer(line)) if _is_marked(line) else []
+        following: int | None = None
+        for strong in reversed(found):
+            if strong.start() <= limit:
+                return _strong_writer(strong[0]), line[strong.end() : following]
+            following = strong.start()
+        best = self._weak.match(line) if self._weak is not None else None
         if best is None:
             best = _SPOKEN.match(line) or _CLOUD.match(line)
         if best is None:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line else None
             return (Writer(rank=int(inside["rank"])) if inside else NOBODY), line
-        end = best.end()
-        following = next((start for start in starts if start >= end), None)
-        return _writer_of(best), line[end:following]
+        following = next((m.start() for m in found if m.start() >= best.end()), None)
+        return _writer_of(best), line[best.end() : following]
+
+
+@lru_cache(maxsize=8192)
+def _strong_writer(prefix: str) -> Writer:
+    return _writer_of(next(m for pattern in _STRONG if (m := pattern.match(prefix))))
 
 
 def _writer_of(match: re.Match[str]) -> Writer:
@@ -208,19 +234,15 @@ _SPAWNED = (
     re.compile(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
 )
 SPAWNED_REACH = 32 << 10
-_SPAWN_WORDS = (b"-- Process ", b"Exception in device=")
-
-
-def tells_of_spawned(buffer: bytes) -> bool:
-    """Whether any parent prints the exception of a child in a text: asked once, before each line is asked."""
-    return any(word in buffer for word in _SPAWN_WORDS)
+SPAWN_WORDS = ("-- Process ", "Exception in device=")
+"""Where none of them is near, no line need be asked."""
 
 
 def spawned(buffer: bytes, place: int) -> Writer | None:
     """The process whose exception a parent prints at a place, from the words above it."""
     low = max(0, place - SPAWNED_REACH)
-    for literal, pattern in zip(_SPAWN_WORDS, _SPAWNED, strict=True):
-        start = buffer.rfind(literal, low, place + 64)
+    for literal, pattern in zip(SPAWN_WORDS, _SPAWNED, strict=True):
+        start = buffer.rfind(literal.encode(), low, place + 64)
         match = pattern.match(buffer, start) if start >= 0 else None
         if match:
             rank = int(match[1])

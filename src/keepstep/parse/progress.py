@@ -20,7 +20,7 @@ _NOT_TRAINING = re.compile(
     r"|Upload\w*|Reading|Building|Converting|shards|B/s|tokenizer)\b[^|]{0,80}\d+ ?%?\|"
 )
 _FAILURE = re.compile(
-    r"slurmstepd|\bCANCELLED\b|\b\w*(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
+    r"slurmstepd|\bCANCELLED\b|(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
 )
 _ALONG = re.compile(
     r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b|\bfwd\b|\bforward\b"
@@ -39,13 +39,13 @@ _TIMES = (
 
 def _step(match: re.Match[str]) -> StepSeen | None:
     text = match.string
-    if _FAILURE.search(text) or _NOT_TRAINING.search(text):
+    if _FAILURE.search(text) or ("|" in text and _NOT_TRAINING.search(text)):
         return None
     return _seen(match)
 
 
 def _step_with_company(match: re.Match[str]) -> StepSeen | None:
-    return _step(match) if _ALONG.search(match.string) else None
+    return _step(match) if "loss" in match.string or _ALONG.search(match.string) else None
 
 
 def _seen(match: re.Match[str]) -> StepSeen:
@@ -107,12 +107,12 @@ LONGEST = 1_000
 """Characters of a line in which its times are looked for."""
 _BAR = re.compile(r"(?<![\d.])(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|us|s)/(?:step|sample)\b")
 _THINGS = r"(?:images?|imgs?|samples|examples|tokens|sentences|sequences|frames|steps)"
-_RATES = (
-    re.compile(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b"),
-    re.compile(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b"),
-    re.compile(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s"),
-    re.compile(r"\bwps=(?P<rate>\d+(?:\.\d+)?)"),
-    re.compile(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)"),
+_RATES = (  # what must be there, and how the rate stands by it
+    ("/s/gpu", re.compile(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b")),
+    ("", re.compile(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b")),
+    ("", re.compile(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s")),
+    ("wps=", re.compile(r"\bwps=(?P<rate>\d+(?:\.\d+)?)")),
+    ("global_step/sec: ", re.compile(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)")),
 )
 
 
@@ -145,7 +145,7 @@ def _timing(text: str) -> dict[str, float | None]:
     if whole is not None and whole >= SHORT_S and "talk" in parts:
         exchanging = min(1.0, parts["talk"] / whole)
     told = "/s" in text or "_per_s" in text or "wps=" in text
-    rate = next((found for each in _RATES if (found := each.search(text))), None) if told else None
+    rate = next((found for word, each in _RATES if word in text and (found := each.search(text))), None) if told else None
     return {
         "waiting": waiting,
         "seconds": seconds,

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What took long to work out, kept in the user's cache folder for the next start. Safe to lose at any time.
+
+A file is believed only if it belongs to the user, nobody else may write it, and its seal
+fits the key that is asked for and every byte after it. Where nothing can be kept, nothing is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+LARGEST = 64 << 20
+
+
+class Kept:
+    """A folder of named results, the latest of each name."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, name: str, key: str) -> bytes | None:
+        """What was kept under the name, if for just this key."""
+        if self._folder is None:
+            return None
+        try:
+            with (self._folder / name).open("rb") as stream:
+                info = os.fstat(stream.fileno())
+                if not _is_ours(info) or info.st_size > LARGEST:
+                    return None
+                data = stream.read(LARGEST)
+        except OSError:
+            return None
+        seal, _, body = data.partition(b"\n")
+        return body if seal == _seal(name, key, body) else None
+
+    def put(self, name: str, key: str, body: bytes) -> None:
+        """Keep it, whole or not at all: others may be reading and writing the same name."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
+            try:
+                with open(handle, "wb") as stream:
+                    stream.write(_seal(name, key, body) + b"\n" + body)
+                os.replace(temporary, self._folder / name)
+            except OSError:
+                os.unlink(temporary)
+        except OSError:
+            return
+
+
+def user_folder() -> Path | None:
+    """The user's cache folder, where there is one."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    if base:
+        return Path(base) / "keepstep"
+    try:
+        return Path.home() / ".cache" / "keepstep"
+    except RuntimeError:
+        return None
+
+
+def _is_ours(info: os.stat_result) -> bool:
+    if os.name != "posix":
+        return True
+    return info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _seal(name: str, key: str, body: bytes) -> bytes:
+    return hashlib.sha256(f"{name}\n{key}\n".encode() + body).hexdigest().encode()
