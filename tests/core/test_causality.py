@@ -7,7 +7,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost, PortTaken
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing
 from keepstep.core.identity import Rank
@@ -89,6 +89,13 @@ def test_a_root_without_a_rank_gets_the_process_that_failed_just_below():
     later = seen_at(ExceptionRaised(type="RuntimeError", message=""), 30, 0)
     ordered = in_causal_order(EvidenceSet(items=(*anonymous.evidence, below, later)), [anonymous])
     assert ordered[0].ranks == (1,)
+
+
+def test_a_root_without_a_rank_gets_the_task_that_its_message_names_below():
+    anonymous = finding(TAKEN.cause, seen_at(PortTaken(), 1), Standing.MECHANISM)
+    near, far = seen_at(TaskNamed(rank=4), 3), seen_at(TaskNamed(rank=5), 30)
+    assert in_causal_order(EvidenceSet(items=(*anonymous.evidence, near, far)), [anonymous])[0].ranks == (4,)
+    assert in_causal_order(EvidenceSet(items=(*anonymous.evidence, far)), [anonymous])[0].ranks == ()
 
 
 def test_a_wait_that_blames_nobody_does_not_blame_the_one_who_printed_its_exception():

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, EmptyBatch, ShapeMismatch
 from keepstep.parse import batches
 from keepstep.parse import batches as table
 from keepstep.parse.signature import Signature
@@ -26,6 +26,14 @@ def read(line: str) -> list[Fact]:
         (
             "RuntimeError: stack expects each tensor to be equal size, but got [3, 2] at entry 0 and [1, 2] at entry 5",
             ShapeMismatch(left="[3, 2]", right="[1, 2]", op="stack"),
+        ),
+        (
+            "Shape of tensor args_0 [32,32] is not compatible with expected shape [48,32].",
+            EmptyBatch(what="a tensor of a fixed shape"),
+        ),
+        (
+            "Shape of tensor args_0 [48,24] is not compatible with expected shape [48,32].",
+            ShapeMismatch(left="[48,24]", right="[48,32]", op="ensure_shape"),
         ),
         ("Incompatible shapes: [32,10] vs. [32,5]", ShapeMismatch(left="[32,10]", right="[32,5]")),
         (
@@ -62,6 +70,12 @@ def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
 
 
 FURTHER = [
+    (
+        "RuntimeError: Input tensor at index 1 has invalid shape [32, 32], but expected [32, 33]",
+        ShapeMismatch,
+        {"left": "[32, 32]", "right": "[32, 33]"},
+    ),
+    ("RuntimeError: gather got an input of invalid size: got 1x1, but expected 3x1", ShapeMismatch, {"left": "1x1"}),
     (
         "pyarrow.lib.ArrowInvalid: Column 1 named labels expected length 1000 but got length 999",
         ShapeMismatch,

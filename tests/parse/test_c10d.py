@@ -42,6 +42,10 @@ SAID = [
         ConnectFailed(why=Why.REFUSED, peer="b", final=False),
     ),
     ("RuntimeError: No route to host", ConnectFailed(why=Why.UNREACHABLE)),
+    (
+        "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers to enter the function together",
+        CollectiveMismatch(what="calls of all_gather_list"),
+    ),
     ("RuntimeError: Stop_waiting response is expected", PeerLost(how="store connection closed")),
     ("RuntimeError: CUDA error: initialization error", ForkOrThread(what="CUDA used in a forked process")),
     (

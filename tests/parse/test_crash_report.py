@@ -11,7 +11,7 @@ from keepstep.parse.logscan import LogScan
 
 def facts(text: str) -> list[object]:
     scan = LogScan(build(SIGNATURES, BLOCKS, LAST_WORDS))
-    return [s.fact for s in scan.scan([text.encode()]) if type(s.fact).__name__ != "StreamEnded"]
+    return [s.fact for s in scan.scan([text.encode()]) if type(s.fact).__name__ not in ("StreamEnded", "ErrorSaid")]
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,11 @@ def test_aborts_tell_what_and_where(text: str, what: str, where: str | None) -> 
 )
 def test_lines_of_healthy_runs_are_no_crash(line: str) -> None:
     assert facts(line + "\n") == []
+
+
+def test_the_frame_of_a_report_of_the_jvm_is_read_without_its_head() -> None:
+    report = "# Problematic frame:\n# C  [_pywrap_tensorflow_internal.so+0x8d2d59e]  tensorflow::data::Reader::Make(int)\n"
+
+    found = [fact for fact in facts(report) if isinstance(fact, NativeAbort)]
+
+    assert [fact.where for fact in found] == ["_pywrap_tensorflow_internal.so"]

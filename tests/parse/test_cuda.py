@@ -10,9 +10,12 @@ from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
+from keepstep.core.facts.training import NonFinite
 from keepstep.parse import cuda as table
 
 WORDINGS = [
+    ("  (0) UNIMPLEMENTED:  DNN library is not found.", CudaMismatch, {"fatal": True}),
+    ("E cuda_driver.cc:328] failed call to cuInit: UNKNOWN ERROR (303)", CudaMismatch, {"fatal": False}),
     ("node24: Test CUDA failure common.cu:892 'invalid device ordinal'", DeviceShared, {}),
     ("ValueError: local_rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1", DeviceShared, {"rank": 4}),
     ("RuntimeError: HIP error: invalid device function", CudaMismatch, {"fatal": True}),
@@ -60,8 +63,13 @@ WORDINGS = [
     ),
     (
         "Loss.cu:94: k: block: [0,0,0], thread: [0,0,0] Assertion `input_val >= zero && input_val <= one` failed.",
-        DeviceFault,
-        {"hardware": False},
+        NonFinite,
+        {"what": "probabilities"},
+    ),
+    (
+        "THCTensorIndex.cu:378: k: block: [9,0,0], thread: [64,0,0] Assertion `indexAtDim < data.baseSizes[dim]` failed.",
+        LabelOutOfRange,
+        {"certain": False},
     ),
     (
         "NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",

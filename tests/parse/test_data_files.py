@@ -29,6 +29,12 @@ def read(line: str) -> list[Fact]:
             CorruptData(what="image file is truncated"),
         ),
         ("zipfile.BadZipFile: File is not a zip file", CorruptData(what="BadZipFile")),
+        ("tarfile.ReadError: invalid compressed data", CorruptData(what="tarfile.ReadError")),
+        ("OSError: Invalid data stream", CorruptData(what="OSError: Invalid data stream")),
+        (
+            'RuntimeError: invalid hash value (expected "f37072fd", got "9c2a")',
+            CorruptData(what="invalid hash value (expected"),
+        ),
     ],
 )
 def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:

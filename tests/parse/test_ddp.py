@@ -14,6 +14,9 @@ def read(text):
 
 
 SAID = [
+    ("AssertionError: A bucket failed to be sent, probably unused parameters.Either remove the unused", UnusedParameters()),
+    ("TypeError: _queue_reduction(): incompatible function arguments. The following argument types", UnusedParameters()),
+    ("RuntimeError: ('In epilogue, next_bucket (0) != num_buckets (1).  ', 'This probably", UnusedParameters()),
     (
         "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error",
         UnusedParameters(),

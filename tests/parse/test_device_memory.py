@@ -56,6 +56,12 @@ WORDINGS = [
         HostAllocationFailed,
         {"requested": "123456 bytes"},
     ),
+    (
+        "RuntimeError: :0: cudaFuncSetAttribute(kernel_entry, cudaFuncAttributeMaxDynamicSharedMemorySize, 4): out of memory",
+        DeviceMemoryExhausted,
+        {},
+    ),
+    ("HorovodInternalError: GPU Error:out of memory", DeviceMemoryExhausted, {}),
 ]
 
 

@@ -21,6 +21,8 @@ WORDINGS = [
         {},
     ),
     ("RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 1280 vs 1174", DiskFull, {}),
+    ("RuntimeError: File out/checkpoints/checkpoint_0.pt cannot be opened.", DiskFull, {"path": "out/checkpoints/checkpoint_0.pt"}),
+    ("RuntimeError: write(): fd 29 failed with Input/output error", DiskFull, {}),
 ]
 
 
@@ -35,6 +37,8 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
         "OSError: [Errno 28] No space left on device: '/dev/shm/x'",
         "NCCL WARN Call to posix_fallocate failed : No space left on device",
         "Disk usage: 71 % of 2 TB",
+        "RuntimeError: write(): fd 29 failed with Broken pipe",
+        "warning: File labels.txt cannot be opened",
     ],
 )
 def test_a_near_miss_says_nothing(text, read):

@@ -6,9 +6,12 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse import extension_builds as table
 
 WORDINGS = [
+    ('  File "/opt/venv/lib/python3.12/site-packages/torch/utils/file_baton.py", line 50 in wait', SharedStateRace, {}),
+    ("    wait (torch/utils/file_baton.py:43)", SharedStateRace, {}),
     (
         "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
         CudaMismatch,

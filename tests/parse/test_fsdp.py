@@ -9,6 +9,7 @@ from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.parse import fsdp
 from keepstep.parse.fsdp import SIGNATURES
 
 
@@ -58,3 +59,8 @@ def test_a_changed_order_that_is_only_warned_of_gives_nothing():
         )
         == []
     )
+
+
+def test_a_state_that_fsdp_does_not_allow_is_a_combination_it_does_not_support(read, holds):
+    text = "expected to be in states [<TrainingState.BACKWARD_POST: 4>] but current state is TrainingState.IDLE"
+    assert holds(read(fsdp, text), UnsupportedCombination)

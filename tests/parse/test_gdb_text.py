@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.process import FatalSignal
-from keepstep.parse.gdb_text import BLOCKS, frames
+from keepstep.parse.gdb_text import BLOCKS, believed, frames
 from keepstep.parse.knowledge import build
 from keepstep.parse.logscan import LogScan
 
@@ -33,3 +33,31 @@ def test_addresses_find_their_library_when_the_maps_are_known() -> None:
 
 def test_text_without_frames_gives_none() -> None:
     assert frames(["Reading symbols from python...", "nothing here"]) == ()
+
+
+HANDLED = """\
+#0  0x00007f01 in __pthread_kill_implementation (threadid=...) at ./nptl/pthread_kill.c:44
+#1  0x00007f02 in ?? () from /opt/tools/libReporter.so
+#2  <signal handler called>
+#3  0x00007f04 in mix (n=...) from /job/libops.so
+#4  0x00007f05 in ?? () from /venv/libtensorflow_cc.so.2
+#5  0x00007f06 in ?? ()
+#6  0x00007f07 in ?? () from /lib/libc.so.6
+"""
+
+
+def test_what_handled_the_signal_is_not_where_it_struck() -> None:
+    assert frames(HANDLED.splitlines())[0].function == "mix"
+
+
+def test_what_follows_a_library_that_was_not_read_is_not_believed() -> None:
+    small = ("/opt/tools/libReporter.so", "/job/libops.so", "/lib/libc.so.6")
+    kept, missing = believed(HANDLED.splitlines(), lambda name: name in small, lambda address: None)
+    assert (len(kept), missing) == (5, "/venv/libtensorflow_cc.so.2")
+
+
+def test_what_follows_a_frame_in_no_file_is_not_believed() -> None:
+    kept, missing = believed(HANDLED.splitlines(), lambda name: True, lambda address: None)
+    assert (len(kept), missing) == (6, None)
+    kept, missing = believed(HANDLED.splitlines(), lambda name: True, lambda address: "/usr/bin/python3")
+    assert (len(kept), missing) == (7, None)

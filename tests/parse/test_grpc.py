@@ -24,6 +24,10 @@ def read(line: str) -> list[Fact]:
             ConnectFailed(why=Why.REFUSED, peer="10.0.0.2:2222"),
         ),
         (
+            "E0625 11:21:16.511111376    3825 tcp_client_posix.c:191]     failed to connect to 'ipv4:10.0.0.7:30002': timeout occurred",
+            ConnectFailed(why=Why.TIMED_OUT, peer="10.0.0.7:30002", final=False),
+        ),
+        (
             "2021-05-02 12:11:03.4: W tensorflow/x.cc:1] failed to connect to all addresses",
             ConnectFailed(why=Why.FAILED, final=False),
         ),
@@ -33,6 +37,7 @@ def read(line: str) -> list[Fact]:
         ),
         ("DNS resolution failed for worker-1", NameUnresolved(host="worker-1")),
         ("UNAVAILABLE: Socket closed", PeerLost(how="Socket closed")),
+        ("errors_impl.UnavailableError: Connection reset by peer [Op:Run]", PeerLost(how="Connection reset by peer")),
         (
             "W preemption_sync_manager.cc:170] Failed to retrieve preemption notice: UNAVAILABLE: Socket closed",
             PeerLost(how="Socket closed", final=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.parse import hccl
@@ -17,6 +17,17 @@ from keepstep.parse import hccl
         ("EI0002: The wait execution of the Notify register times out.", CollectiveTimeout, {"op": "HCCL"}),
         ("EI0006: Getting socket times out. Reason: Remote Rank did not send the data", ConnectFailed, {"why": Why.TIMED_OUT}),
         ("EJ0001: Failed to initialize the HCCP process. Reason: Maybe the last training process is running.", Contention, {}),
+        (
+            "EJ0001: 2024-05-21-11:57:54.167.645 Failed to initialize the HCCP process. Reason: Maybe the last",
+            Contention,
+            {},
+        ),
+        ("EJ0003: [PID: 35532] Failed to bind the IP port. Reason: it has been bound already", PortTaken, {}),
+        (
+            "EE1002: 2024-09-03-16:50:00.041.231 Stream synchronize timeout. rtDeviceSynchronize execute failed",
+            CollectiveTimeout,
+            {"op": "HCCL"},
+        ),
     ],
 )
 def test_the_words_give_the_fact(text, kind, fields, read, holds):

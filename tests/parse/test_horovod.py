@@ -116,6 +116,12 @@ WORDINGS = [
         CollectiveMismatch,
         {},
     ),
+    (
+        "ValueError: Number of node actors (2) must match num_hosts (4).",
+        WorldSizeConflict,
+        {"seen": "2", "expected": "4"},
+    ),
+    ("RuntimeError: Failed to execute discovery script: ./hosts.sh. Exit code: 127", ClusterSpecInvalid, {}),
 ]
 
 

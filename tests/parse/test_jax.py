@@ -12,9 +12,9 @@ from keepstep.core.facts.config import (
     RankVariableMissing,
     WorldSizeConflict,
 )
-from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.parse import jax as table
 
@@ -139,3 +139,21 @@ def test_a_loopback_coordinator_of_one_process_is_right():
 
 def test_a_topology_that_is_there_already_is_of_an_earlier_life():
     assert one("ALREADY_EXISTS: Config key cpu:local_topology/cpu/3 already exists.", MemberRestarted).member == "3"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "The number of devices in physical mesh (4, 4, 8) does not match the number of devices in logical mesh 64.",
+            WorldSizeConflict,
+        ),
+        ("len(shards) = 2 must equal len(devices) = 4.", WorldSizeConflict),
+        ("Insufficient devices for 2D mesh: found 1, expected 8 for mesh shape (1, 8).", WorldSizeConflict),
+        ("Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.", CudaMismatch),
+        ("Unknown backend: 'tpu' requested, but no platforms that are instances of tpu are present.", TpuInitFailed),
+        ("is only valid for values of rank at least 2, but was applied to a value of rank 1", ShapeMismatch),
+    ],
+)
+def test_devices_and_axes_that_a_mesh_wants_and_does_not_get(text, kind):
+    assert isinstance(one(text, kind), kind)

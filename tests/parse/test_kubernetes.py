@@ -19,6 +19,14 @@ WORDINGS = [
     ("Warning  NodeNotReady  pod/worker-1  Node is not ready", MachineFault, {}),
     ("Preempted by pod 5c1e on node gpu-3", Preempted, {}),
     ("      Exit Code:    137", ProcessExited, {"code": 137}),
+    ("reason: 'ExitedWithCode' Pod: training.job-2-worker-3 exited with code 1", ProcessExited, {"code": 1, "rank": 3}),
+    ("reason: 'ExitedWithCode' Pod: training.job-2-ps-3 exited with code 1", ProcessExited, {"code": 1, "rank": None}),
+    (
+        "Warning FailedScheduling No nodes are available that match all of the following predicates:: Insufficient"
+        " alpha.kubernetes.io/nvidia-gpu (3).",
+        NotScheduled,
+        {"asked": "Insufficient alpha.kubernetes.io/nvidia-gpu"},
+    ),
 ]
 
 

@@ -9,6 +9,18 @@ from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing,
 from keepstep.parse import linker as table
 
 WORDINGS = [
+    ("(unable to get root cause for java.lang.NoClassDefFoundError)", LibraryMissing, {"name": "Hadoop's classes"}),
+    ("  (0) Not found: ./bin/ptxas not found", LibraryMissing, {"name": "ptxas", "fatal": True}),
+    (
+        "OP_REQUIRES failed at xla_ops.cc:590 : UNAVAILABLE: No PTX compilation provider is available. Neither ptxas/nvlink nor",
+        LibraryMissing,
+        {"fatal": True},
+    ),
+    (
+        "InternalError: libdevice not found at ./libdevice.10.bc [Op:__inference_train_function_1]",
+        LibraryMissing,
+        {"name": "libdevice.10.bc"},
+    ),
     (
         "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file: No such file",
         LibraryMissing,
@@ -51,6 +63,7 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     "text",
     [
         "dlopen of libfoo.so succeeded",
+        "W redzone_allocator.cc:312] Not found: ./bin/ptxas not found",
         "NCCL WARN Failed to open libibverbs.so[.1]",
     ],
 )

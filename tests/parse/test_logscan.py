@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keepstep.analyze.known import known
 from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.parse import logscan
 from keepstep.parse.block import block
-from keepstep.parse.knowledge import build, builtin
+from keepstep.parse.knowledge import build
 from keepstep.parse.logscan import LogScan
 from keepstep.parse.signature import signature
 
@@ -17,7 +19,7 @@ KNOWLEDGE = build((signature(r"Address already in use", PortTaken),), ())
 
 def found(data: bytes, chunk: int | None = None, knowledge=KNOWLEDGE):
     chunks = [data] if chunk is None else [data[i : i + chunk] for i in range(0, len(data), chunk)]
-    return [s for s in LogScan(knowledge).scan(chunks) if not isinstance(s.fact, StreamEnded)]
+    return [s for s in LogScan(knowledge).scan(chunks) if not isinstance(s.fact, StreamEnded | ErrorSaid)]
 
 
 def test_line_numbers_count_from_one():
@@ -61,6 +63,39 @@ def test_a_line_without_end_is_read_in_bounded_memory():
     assert len(hits[0].quote) <= logscan.QUOTE
 
 
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "train.py", line 5, in main',
+    '    x = cfg["lr"]',
+    "KeyError: 'lr'",
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "> ",
+        "10.3.35.83: ",
+        "[2022-06-09T09:22:31.405194Z] 8de2ca81 || ",
+        "I0718 14:02:57.560956 139711506118464 run_docker.py:180] ",
+        "  | 2025-05-16T16:40:02.222-07:00 | ",
+        "[36m(main_task pid=1)[0m ",
+    ],
+)
+def test_a_traceback_is_read_behind_whatever_a_log_viewer_puts_before_each_line(before):
+    data = "".join(f"{before}{line}\n" for line in TRACEBACK).encode()
+    (raised,) = [s.fact for s in found(data, knowledge=known()) if isinstance(s.fact, ExceptionRaised)]
+    assert (raised.type, raised.message, len(raised.frames)) == ("KeyError", "'lr'", 1)
+
+
+def test_lines_of_two_hosts_are_not_mixed_into_one_traceback():
+    lines = [f"10.0.0.{host}: {line}" for line in TRACEBACK for host in (1, 2)]
+    raised = [
+        s.fact for s in found("\n".join(lines).encode(), knowledge=known()) if isinstance(s.fact, ExceptionRaised)
+    ]
+    assert {len(fact.frames) for fact in raised} == {1}
+
+
 def test_blocks_read_only_their_writers_lines():
     got = []
 
@@ -81,7 +116,7 @@ def test_the_last_words_of_each_writer_are_kept():
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=3000))
 def test_no_bytes_make_the_scan_fail(data):
-    list(LogScan(builtin()).scan([data]))
+    list(LogScan(known()).scan([data]))
 
 
 PIECES = st.sampled_from(
@@ -111,7 +146,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.binary(max_size=20)), max_size=60))
 def test_no_mixture_of_beginnings_makes_the_scan_fail(parts):
-    list(LogScan(builtin()).scan([b"".join(parts)]))
+    list(LogScan(known()).scan([b"".join(parts)]))
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"\n" * 1000, b"\x00" * 1000])

@@ -27,6 +27,7 @@ def test_every_pattern_compiles() -> None:
         "ERROR:tensorflow:Model diverged with loss = NaN.",
         "NanLossDuringTrainingError: NaN loss during training.",
         "Loss is nan, stopping training",
+        "| WARNING: overflow detected, setting loss scale to: 0.000244140625",
         "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
         "FloatingPointError: invalid value (nan) encountered in jit(div)",
         "RuntimeError: Function 'LogBackward0' returned nan values in its 0th output.",

@@ -11,6 +11,11 @@ from keepstep.parse import parallel_sizes as table
 
 WORDINGS = [
     (
+        "AssertionError: Loading a checkpoint for MP=1 but world size is 4",
+        WorldSizeConflict,
+        {"expected": "1", "seen": "4"},
+    ),
+    (
         "ValueError: TPUConfig.num_shards is not set correctly. According to TPU system metadata for Tensorflow master "
         "(grpc://10.0.0.2:8470): num_replicas should be (32), got (8).",
         WorldSizeConflict,

@@ -23,6 +23,8 @@ from keepstep.parse.prefix import Prefixes, heading, identify
         ("master-replica-0 ERROR boom", 0, "boom"),
         ("worker-replica-3 boom", 3, "boom"),
         ("Worker 2: boom", 2, "boom"),
+        ("[process 3] boom", 3, "boom"),
+        ("[Host 2]: boom", 2, "boom"),
         ("(RayTrainWorker pid=4711, ip=10.0.0.2) boom", None, "boom"),
     ],
 )

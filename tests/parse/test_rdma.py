@@ -18,6 +18,10 @@ EXCEEDED = "completion with transport retries exceeded (the peer does not answer
 
 SAID = [
     (
+        "F tensorflow/contrib/verbs/rdma.cc:95] Check failed: cq_ Failed to create completion queue",
+        RdmaTrouble(what="Failed to create completion queue"),
+    ),
+    (
         "[g07:27251:0:27251] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
         RdmaTrouble(what="Transport retry count exceeded (the peer does not answer)", device="mlx5_0:1"),
     ),

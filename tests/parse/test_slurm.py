@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
@@ -52,6 +54,25 @@ WORDINGS = [
     ),
     ("srun: error: gpu03: task 0: Out Of Memory", OomKilled, {"rank": 0}),
     ("1234.batch  batch  acct  8 OUT_OF_ME+ 0:125", OomKilled, {}),
+    (
+        "srun: error: Task launch for StepId=42.0 failed on node gpu3: Job credential expired",
+        ClusterSpecInvalid,
+        {},
+    ),
+    (
+        "srun: error: Task launch for 42.0 failed on node gpu3: Communication connection failure",
+        ConnectFailed,
+        {"peer": "gpu3"},
+    ),
+    ("slurmstepd: error: execve(): python: No such file or directory", LibraryMissing, {"name": "python"}),
+    (
+        "slurmstepd: error: mpi/pmix_v3: _errhandler: a [0]: pmixp_client_v2.c:212: Error handler invoked: status = -25, source = [slurm.pmix.42.0:3]",
+        PeerLost,
+        {"peer_rank": 3},
+    ),
+    ("srun: error: task 0 launch failed: Unspecified error", ClusterSpecInvalid, {}),
+    ("srun: unrecognized option '--container-image'", ClusterSpecInvalid, {}),
+    ("slurmstepd: error: pyxis: [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1", CudaMismatch, {}),
 ]
 
 

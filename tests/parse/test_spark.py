@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.config import DuplicateMember, NotScheduled, WorldSizeConflict
 from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
@@ -27,6 +27,11 @@ WORDINGS = [
     ("Exception: timed out waiting for reservations to complete", RendezvousTimeout, {}),
     ("Exception: Duplicate worker/task in cluster_info", DuplicateMember, {}),
     ("Exception: No executor_id file found on this node, please ensure that:", WorldSizeConflict, {}),
+    (
+        "WARN DAGScheduler: Barrier stage in job 0 requires 4 slots, but only 2 are available. Will retry up to 40 more times",
+        NotScheduled,
+        {"by": "Spark", "never": False},
+    ),
     ("does not allow run a barrier stage that requires more slots than the total number", WorldSizeConflict, {}),
     ("Exception: Timeout while feeding partition", RanksMissing, {"missing": ()}),
     ("Exception: Reservation server unable to bind to any ports, port_list = [1]", PortTaken, {}),

@@ -9,7 +9,8 @@ from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
-from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown
+from keepstep.core.facts.process import TaskNamed
+from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import NonFinite
 from keepstep.parse import tensorflow
 from keepstep.parse.signature import Signature
@@ -27,6 +28,23 @@ def read(line: str) -> list[Fact]:
         (
             "Initialize GrpcChannelCache for job worker -> {0 -> localhost:2222, 1 -> host-b:2223}",
             AddressMap(job="worker", addresses=("localhost:2222", "host-b:2223")),
+        ),
+        (
+            "E rdma_mgr.cc:119] Connecting to /job:worker/replica:0/task:2: Got OS Error. Retrying (5/5)...",
+            ConnectFailed(why=Why.FAILED, peer="/job:worker/replica:0/task:2", peer_rank=2),
+        ),
+        (
+            'W op_kernel.cc] [[Node: a/mul = Mul[T=DT_FLOAT, _device="/job:worker/replica:0/task:3/gpu:2"](a, b)]]',
+            TaskNamed(rank=3),
+        ),
+        ("Additional GRPC error information from remote target /job:worker/replica:0/task:1:", TaskNamed(rank=1)),
+        (
+            "/include/resources/cpu_resource.h:91 BlockingCallOnce time out.",
+            RanksMissing(missing=(), what="another replica in the same step"),
+        ),
+        (
+            "INFO:tensorflow:Waiting for model to be ready.  Ready_for_local_init_op:  None, ready: Variables not initialized: a, b",
+            PeerAwaited(peer="the chief, which sets the variables", connected=True),
         ),
         (
             "CreateSession still waiting for response from worker: /job:worker/replica:0/task:1",
@@ -111,7 +129,6 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 @pytest.mark.parametrize(
     "line",
     [
-        "Started server with target: grpc://localhost:2222",
         "Using MirroredStrategy with devices ('/job:localhost/replica:0/task:0/device:GPU:0',)",
         "Restoring parameters from model.ckpt-5",
         "W All attempts to get a Google authentication bearer token failed: libcurl code 6 meaning 'Couldn't resolve host name', error details: Could not resolve host: metadata",

@@ -57,6 +57,11 @@ def read(line: str) -> list[Fact]:
             "TypeError: unsupported operand type(s) for +: 'PerReplica' and 'PerReplica'",
             UnsupportedCombination(what="a per-replica value used as one tensor"),
         ),
+        (
+            "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator.create_per_worker_dataset.",
+            UnsupportedCombination(what="a data set of ParameterServerStrategy that is read directly, as Keras 3's fit does"),
+        ),
+        ("    assert isinstance(var, values.DistributedVariable)", OutsideScope(what="a variable")),
     ],
 )
 def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:
@@ -73,3 +78,11 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+def test_an_assertion_of_keras_3s_update_step_tells_of_a_model_outside_of_the_scope() -> None:
+    (block,) = tf_distribute.BLOCKS
+    match = block.begin.pattern.search("    distribution.extended.update(")
+    assert match is not None
+    assert list(block.read(match, iter(["AssertionError"]))) == [OutsideScope(what="the model")]
+    assert list(block.read(match, iter(["ValueError: no gradients"]))) == []

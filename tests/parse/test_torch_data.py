@@ -20,6 +20,7 @@ def read(line: str) -> list[Fact]:
     ("line", "expected"),
     [
         ("IndexError: Target 10 is out of bounds.", LabelOutOfRange(label="10")),
+        ("UserWarning: world_size 4 > num_shards 0", UnevenShards(detail="4 > num_shards 0")),
         ("Loss.cu:250: block: [0,0,0] Assertion `t >= 0 && t < n_classes` failed.", LabelOutOfRange()),
         (
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",

@@ -167,3 +167,12 @@ def test_a_mesh_of_mesh_tensorflow_must_fit():
 )
 def test_the_allocator_that_all_devices_share_means_a_gpu_unless_a_tpu_is_named(text, kind):
     assert one(text, DeviceMemoryExhausted).kind == kind
+
+
+def test_a_device_that_the_kernel_calls_busy_is_held_by_another_process() -> None:
+    text = "Error setting number simples: ioctl failed [ErrorSpacePayload='util::PosixErrorSpace::Device or resource busy']"
+    assert one(text, TpuBusy)
+
+
+def test_a_device_that_the_user_may_not_open_is_a_failed_set_up() -> None:
+    assert one("PermissionError: [Errno 13] Permission denied: '/dev/accel0'", TpuInitFailed)

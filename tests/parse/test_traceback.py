@@ -1,6 +1,6 @@
 """Tracebacks in all the shapes in which they are printed."""
 
-from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.process import ExceptionRaised, TracebackCut
 from keepstep.parse import traceback as module
 from keepstep.parse.knowledge import build
 from keepstep.parse.logscan import LogScan
@@ -41,6 +41,15 @@ def test_two_ranks_interleaved_line_by_line():
     two = [f"[rank1]: {line}" for line in PLAIN.replace("KeyError: 'label'", "OSError: gone").splitlines()]
     mixed = "\n".join(line for pair in zip(one, two, strict=True) for line in pair)
     assert {(f.type, len(f.frames)) for f in raised(mixed)} == {("KeyError", 2), ("OSError", 2)}
+
+
+def test_the_first_line_was_not_copied():
+    (fact,) = raised(PLAIN.partition("\n")[2])
+    assert (fact.type, [f.function for f in fact.frames]) == ("KeyError", ["<module>", "main"])
+
+
+def test_a_stack_that_is_only_printed_is_no_exception():
+    assert raised('  File "/srv/app/train.py", line 5, in main\n    print_stack()\nEpoch: 3\nValueError of the metric: 0.3\n') == []
 
 
 def test_only_the_last_line_is_left():
@@ -99,3 +108,36 @@ def test_one_whose_every_line_carries_a_time():
 def test_an_ordinary_log_line_above_does_not_make_it_a_logged_one():
     (fact,) = raised("2024-01-01 10:00:00 INFO step 10 loss 0.5\n" + PLAIN)
     assert not fact.logged
+
+
+def test_one_that_the_log_cuts_off_is_told_as_cut():
+    sightings = list(LogScan(KNOWLEDGE).scan([PLAIN[: PLAIN.index("KeyError")].encode()]))
+    (cut,) = [s.fact for s in sightings if isinstance(s.fact, TracebackCut)]
+    assert [f.function for f in cut.frames] == ["<module>", "main"]
+    assert not [s for s in LogScan(KNOWLEDGE).scan([PLAIN.encode()]) if isinstance(s.fact, TracebackCut)]
+
+
+def test_the_first_root_error_of_tensorflow_is_an_exception_where_its_own_line_is_not_there():
+    text = "2 root error(s) found.\n  (0) UNIMPLEMENTED:  DNN library is not found.\n  (1) UNIMPLEMENTED:  DNN library is not found.\n"
+
+    assert [(each.type, each.message) for each in raised(text)] == [("UnimplementedError", "DNN library is not found.")]
+
+
+def test_a_root_error_that_its_exception_lists_is_not_told_twice():
+    text = "InvalidArgumentError: 2 root error(s) found.\n  (0) Invalid argument: Incompatible shapes\n"
+
+    assert [each.type for each in raised(text)] == ["InvalidArgumentError"]
+
+
+def test_a_kernel_that_failed_as_the_log_s_last_word_is_an_exception():
+    text = (
+        "W tensorflow/core/framework/op_kernel.cc:1318] OP_REQUIRES failed at cast_op.cc:8 : Invalid argument: no cast\n"
+        "\t [[{{node Cast}}]]\n"
+    )
+
+    assert [(each.type, each.message) for each in raised(text)] == [("InvalidArgumentError", "no cast")]
+    assert raised(text + "step 12 loss 0.3\n") == []
+
+
+def test_an_iterator_that_came_to_its_end_is_none():
+    assert raised("W op_kernel.cc:1] OP_REQUIRES failed at iterator_ops.cc:8 : Out of range: End of sequence\n") == []

@@ -27,6 +27,7 @@ def test_every_pattern_compiles() -> None:
         ("NCCL version 2.19.3+cuda12.1", "NCCL", "2.19.3+cuda12.1"),
         ("PyTorch version: 2.1.0", "torch", "2.1.0"),
         ("TensorFlow version: 2.4.1", "TensorFlow", "2.4.1"),
+        ("warmup version 1.4.2", "warmup", "1.4.2"),
         ("jaxlib: 0.4.23", "jaxlib", "0.4.23"),
     ],
 )

@@ -38,6 +38,23 @@ def test_a_damaged_file_is_known_by_the_reader_that_failed(tmp_path):
     assert root.cause.value == "checkpoint.corrupt_or_missing"
 
 
+ORIGINAL = """\
+InvalidArgumentError: Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph \
+and the graph from the checkpoint. Original error:
+
+Unsuccessful TensorSliceReader constructor: Failed to get matching files on gs://b/model.ckpt-52: Permission denied
+"""
+
+
+def test_the_original_error_counts_more_than_what_tensorflow_supposes(tmp_path):
+    assert causes(tmp_path, rank0=ORIGINAL)[0] == "checkpoint.corrupt_or_missing"
+
+
+def test_a_checkpoint_that_ends_early_is_not_taken_for_the_end_of_the_input(tmp_path):
+    text = "OutOfRangeError: Read less bytes than requested\n\t [[{{node checkpoint_initializer_133}}]]\n"
+    assert causes(tmp_path, rank0=text)[0] == "checkpoint.corrupt_or_missing"
+
+
 def test_the_same_error_of_another_file_is_an_exception_of_the_program(tmp_path):
     text = TRUNCATED.replace("/opt/venv/lib/python3.11/site-packages/torch/serialization.py", "/srv/reader.py")
     assert causes(tmp_path, rank0=text)[0] == "user.code_exception"
@@ -76,3 +93,21 @@ def test_a_wait_inside_the_gathering_of_a_save_is_no_slow_disk(tmp_path):
         "OpType=ALLGATHER, Timeout(ms)=4800000) ran for 4803252 milliseconds before timing out.\n"
     )
     assert "checkpoint.slow_io_timeout" not in causes(tmp_path, log=text)
+
+
+LACKING = """\
+Traceback (most recent call last): (RANK 3)
+  File "/opt/venv/lib/python3.9/site-packages/torch/distributed/_shard/checkpoint/default_planner.py", line 131, in create_default_local_load_plan
+    md = metadata.state_dict_metadata[fqn]
+KeyError: 'pos_embedding'
+"""
+
+
+def test_a_name_that_a_loader_does_not_find_is_a_checkpoint_of_another_model(tmp_path):
+    root = findings(tmp_path, all=LACKING)[0]
+    assert (root.cause.value, root.ranks) == ("checkpoint.mismatch_keys_shapes", (3,))
+
+
+def test_a_name_that_anybody_else_does_not_find_is_the_programs_affair(tmp_path):
+    text = LACKING.replace("torch/distributed/_shard/checkpoint/default_planner.py", "mine/plan.py")
+    assert causes(tmp_path, all=text)[0] == "user.code_exception"

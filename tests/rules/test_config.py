@@ -12,7 +12,8 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
-from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, Why
+from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, ServerStarted, Why
+from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
@@ -22,6 +23,7 @@ from keepstep.rules.config.cluster_spec import cluster_spec
 from keepstep.rules.config.localhost_address import localhost_address
 from keepstep.rules.config.missing_rank_env import missing_rank_env
 from keepstep.rules.config.never_scheduled import never_scheduled
+from keepstep.rules.config.same_task_twice import same_task_twice
 from keepstep.rules.config.trains_alone import trains_alone
 from keepstep.rules.config.world_size_mismatch import world_size_mismatch
 
@@ -142,3 +144,17 @@ def test_a_loopback_address_that_refused_in_a_command_for_several_hosts_is_told(
     refused = (None, ConnectFailed(why=Why.REFUSED, peer="[localhost]:29500"))
     told = (None, AddressIsLocal(address="127.0.0.1", certain=False))
     assert len(asked(localhost_address, told, refused)) == 1
+
+
+def test_two_servers_with_one_tasks_address_were_told_to_be_the_same_task() -> None:
+    started = ServerStarted(address="10.0.0.1:2222")
+    restarted = MemberRestarted(member="/job:worker/replica:0/task:0")
+    (found,) = asked(same_task_twice, (0, started), (1, started), (0, restarted))
+    assert found.ranks == (0, 1) and "10.0.0.1:2222" in found.title
+
+
+def test_servers_that_say_localhost_or_trained_already_are_not_the_same_task() -> None:
+    restarted = MemberRestarted(member="/job:worker/replica:0/task:0")
+    local, started = ServerStarted(address="localhost:2222"), ServerStarted(address="10.0.0.1:2222")
+    assert not asked(same_task_twice, (0, local), (1, local), (0, restarted))
+    assert not asked(same_task_twice, (0, started), (0, StepSeen(step=3)), (1, started), (0, restarted))

@@ -3,7 +3,14 @@ from __future__ import annotations
 
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import BatchNotDivisible, CorruptData, EndOfData, LabelOutOfRange, ShapeMismatch
+from keepstep.core.facts.data import (
+    BatchNotDivisible,
+    CorruptData,
+    DataMissing,
+    EndOfData,
+    LabelOutOfRange,
+    ShapeMismatch,
+)
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Found
@@ -12,6 +19,7 @@ from keepstep.core.rule import Rule
 from keepstep.rules.data.batch_not_divisible import batch_not_divisible
 from keepstep.rules.data.corrupt_or_truncated import corrupt_or_truncated
 from keepstep.rules.data.label_out_of_range import label_out_of_range
+from keepstep.rules.data.missing_on_some import missing_on_some
 from keepstep.rules.data.out_of_range_end_of_sequence import out_of_range_end_of_sequence
 from keepstep.rules.data.shape_mismatch import shape_mismatch
 from keepstep.rules.data.sharding_uneven_or_empty import sharding_uneven_or_empty
@@ -86,3 +94,13 @@ def test_a_receive_cancelled_on_the_last_step_is_a_guess_at_an_uneven_batch() ->
 def test_numbers_that_do_not_divide_are_told() -> None:
     (found,) = asked(batch_not_divisible, (0, BatchNotDivisible(batch="19", parts="4")))
     assert "19 over 4" in found.title
+
+
+def test_a_data_file_that_one_rank_misses_is_named() -> None:
+    (found,) = asked(missing_on_some, (0, StepSeen(step=1)), (1, DataMissing(path="/data/points-01.tfrecord")))
+    assert "rank 1" in found.title and "points-01.tfrecord" in found.title
+
+
+def test_a_data_file_that_all_ranks_miss_is_the_programs_own_matter() -> None:
+    missing = DataMissing(path="/data/points.tfrecord")
+    assert not asked(missing_on_some, (0, missing), (1, missing))

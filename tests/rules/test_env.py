@@ -75,3 +75,47 @@ def test_an_illegal_instruction_is_the_cpu(tmp_path):
 def test_versions_that_refuse_each_other_are_told(tmp_path):
     text = "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.12.0\n"
     assert root(tmp_path, log=text) == "env.version_mismatch_between_nodes"
+
+
+LACKS = """warmup version 1.4.2
+Traceback (most recent call last):
+  File "/srv/app/train.py", line 29, in main
+    scale = warmup.scale(step)
+AttributeError: module 'warmup' has no attribute 'scale'
+"""
+
+
+def test_a_rank_that_lacks_a_name_of_a_package_of_another_version_is_told(tmp_path):
+    assert root(tmp_path, rank0="warmup version 2.1.0\n", rank1=LACKS) == "env.version_mismatch_between_nodes"
+
+
+def test_the_same_version_everywhere_leaves_it_to_the_program(tmp_path):
+    assert root(tmp_path, rank0="warmup version 1.4.2\n", rank1=LACKS) == "user.code_exception"
+
+
+def test_versions_of_any_package_that_differ_are_no_finding_by_themselves(tmp_path):
+    assert root(tmp_path, rank0="tokenizer version 2.1.0\n", rank1="tokenizer version 1.4.2\n") is None
+
+
+def test_hadoop_s_classes_are_named_to_libhdfs_and_not_to_the_loader(tmp_path):
+    found = findings(tmp_path, log="(unable to get root cause for java.lang.NoClassDefFoundError)\n")
+
+    assert [fix.command for fix in found[0].fixes] == ["export CLASSPATH=$(hadoop classpath --glob)"]
+
+
+def test_a_compiler_of_cuda_is_not_looked_for_by_the_loader(tmp_path):
+    found = findings(tmp_path, log="tensorflow.errors_impl.NotFoundError: ./bin/ptxas not found\n")
+
+    assert all("ldconfig" not in (fix.command or "") for fix in found[0].fixes)
+
+
+def test_a_log_that_ends_with_a_driver_that_did_not_start_is_told_as_a_warning(tmp_path):
+    found = findings(tmp_path, log="E cuda_driver.cc:328] failed call to cuInit: UNKNOWN ERROR (303)\n")
+
+    assert [(each.rule, each.severity.value) for each in found] == [("ENV001", "warning")]
+
+
+def test_a_driver_that_did_not_start_is_nothing_where_training_goes_on(tmp_path):
+    log = "E cuda_driver.cc:328] failed call to cuInit: UNKNOWN ERROR (303)\n"
+
+    assert not findings(tmp_path, log=log + STEPS)

@@ -45,6 +45,14 @@ def test_an_nvlink_error_is_the_link(tmp_path):
     assert root(tmp_path, dmesg=text) == "hardware.nvlink_pcie_p2p"
 
 
+def test_errors_of_the_slot_of_a_card_that_left_the_bus_are_the_card(tmp_path):
+    text = (
+        "[74889.5] pcieport 0000:00:02.0: AER: Uncorrected (Fatal) error received: id=0010\n"
+        "[74889.6] NVRM: Xid (PCI:0000:02:00): 79, GPU has fallen off the bus.\n"
+    )
+    assert root(tmp_path, dmesg=text) == "hardware.gpu_fault_xid_ecc"
+
+
 def test_a_link_that_went_down_in_a_healthy_run_is_no_finding(tmp_path):
     assert root(tmp_path, rank0=STEPS, dmesg="mlx5_core 0000:5e:00.0 eth2: Link down\n") is None
 

@@ -182,3 +182,60 @@ def test_a_coordinator_whose_name_is_unknown_is_the_name_service(tmp_path):
 def test_gloo_that_fails_without_an_error_after_the_store_was_joined_has_the_wrong_interface(tmp_path):
     text = "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n"
     assert root(tmp_path, text).cause.value == "network.wrong_interface"
+
+
+TIMED_OUT = (
+    "[rank{rank}]: Traceback (most recent call last):\n"
+    '[rank{rank}]:   File "/srv/app/train.py", line {line}, in main\n'
+    "[rank{rank}]:     dist.all_reduce(metrics)\n"
+    "[rank{rank}]: RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 10000ms for recv "
+    "operation to complete\n"
+)
+
+
+def ranks_that_timed_out(folder: Path, lines: tuple[int, ...]) -> Finding:
+    for rank, line in enumerate(lines):
+        (folder / f"rank{rank}.log").write_text(
+            f"INFO rank={rank} process group is up: world size 2, torch 2.13.0\n" + TIMED_OUT.format(rank=rank, line=line)
+        )
+    return explain_paths([folder]).report.findings[0]
+
+
+def test_ranks_that_all_waited_in_one_line_were_parted_by_the_network(tmp_path):
+    found = ranks_that_timed_out(tmp_path, (89, 89))
+    assert (found.rule, found.cause.value) == ("NET011", "network.unreachable_or_firewall")
+
+
+def test_ranks_that_waited_in_different_lines_are_not_blamed_on_the_network(tmp_path):
+    assert ranks_that_timed_out(tmp_path, (89, 112)).rule != "NET011"
+
+
+SILENT = (
+    "E1115 04:55:58.906835   19307 coordination_service.cc:1549] Use error polling to propagate the following error to "
+    "all tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\nThe tasks have crashed.\n"
+)
+UNANSWERED = (
+    "F1115 04:55:37.063170   19333 client.h:80] Terminating process because the JAX distributed service detected fatal "
+    "errors. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\nRPC: /xla.coordination.CoordinationService/Heartbeat\n"
+)
+
+
+def two_logs(folder: Path, zero: str, one: str) -> Finding:
+    (folder / "rank0.log").write_text(zero)
+    (folder / "rank1.log").write_text(one)
+    return explain_paths([folder]).report.findings[0]
+
+
+def test_two_ranks_that_miss_each_others_heartbeats_were_both_alive(tmp_path):
+    found = two_logs(tmp_path, SILENT, UNANSWERED)
+    assert (found.rule, found.cause.value) == ("NET012", "network.unreachable_or_firewall")
+
+
+def test_a_rank_that_is_told_of_its_own_silence_was_not_heard(tmp_path):
+    found = two_logs(tmp_path, SILENT, SILENT)
+    assert (found.rule, found.ranks) == ("NET012", (1,))
+
+
+def test_a_rank_that_only_the_others_miss_may_have_died(tmp_path):
+    found = two_logs(tmp_path, SILENT, "INFO step 40 loss 0.1\n")
+    assert found.cause.value == "network.connection_reset_peer_died"

@@ -112,3 +112,8 @@ def test_a_loss_equal_to_many_digits_stands_still(tmp_path):
         f"INFO:tensorflow:loss = 2129.3452, step = {n} (2.6 sec)\n" for n in range(400, 4000, 400)
     )
     assert causes(tmp_path, rank0=text) == ["numeric.plateau"]
+
+
+def test_losses_that_are_nan_again_and_again_are_told(tmp_path):
+    odd = "{'loss': nan, 'lr': 0.0002, 'epoch': 0.09}\n{'loss': 5.46, 'lr': 0.0002, 'epoch': 0.09}\n"
+    assert causes(tmp_path, train=odd * 5) == ["numeric.nan_or_divergence"]

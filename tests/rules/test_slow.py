@@ -49,6 +49,12 @@ def test_a_profiler_that_says_so_once_is_enough(tmp_path):
 TIMED = "2024-05-01 10:00:0{n} - mmdet - INFO - Epoch [1][5{n}/7330] lr: 1.9e-03, time: 0.80, data_time: {data}, loss: 1.2\n"
 
 
+def test_a_rank_that_waits_for_data_while_the_others_wait_for_it_is_named(tmp_path):
+    fast, slow = ("".join(TIMED.format(n=n, data=data) for n in range(10)) for data in (0.01, 0.7))
+    found = findings(tmp_path, rank0=fast, rank1=slow, rank2=fast)
+    assert [(each.cause.value, each.ranks) for each in found] == [("slow.input_bound", (1,))]
+
+
 def test_steps_that_mostly_wait_for_data_are_told(tmp_path):
     assert causes(tmp_path, rank0="".join(TIMED.format(n=n, data=0.6) for n in range(10))) == ["slow.input_bound"]
 
@@ -140,3 +146,20 @@ def test_a_refusal_to_compile_once_more_ends_the_run(tmp_path):
     )
     root = findings(tmp_path, run=text)[0]
     assert (root.cause.value, root.severity) == ("slow.recompilation", Severity.FATAL)
+
+
+MISS = "jax._src.interpreters.partial_eval WARNING: TRACING CACHE MISS at /srv/app/train.py:{line}:24 (main):\n"
+
+
+def test_the_first_trace_of_each_place_on_each_rank_gives_nothing(tmp_path):
+    once = "".join(MISS.format(line=line) for line in (53, 64, 71, 80))
+    assert causes(tmp_path, rank0=once, rank1=once) == []
+
+
+def test_one_place_that_is_traced_again_and_again_is_told(tmp_path):
+    assert causes(tmp_path, rank0=MISS.format(line=53) * 4) == ["slow.recompilation"]
+
+
+def test_a_compilation_that_two_loggers_tell_of_happened_once(tmp_path):
+    line = "jax._src.dispatch DEBUG: Finished XLA compilation of jit(_normal) in {} sec\n"
+    assert causes(tmp_path, rank0=line.format(4.1) * 2 + line.format(10.8) * 2) == []

@@ -156,7 +156,95 @@ def test_an_unknown_extension_on_a_users_line_points_to_the_user() -> None:
     struck = FatalSignal(
         signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=("numpy.core._x", "torch._C", "my_ops")
     )
-    assert root(of(struck, 0)).cause is Cause.USER_NATIVE_CRASH
+    finding = root(of(struck, 0))
+    assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.HYPOTHESIS)
+    assert "perhaps of my_ops" in finding.title
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [
+        (
+            "h5py.h5",
+            "jaxlib.guard",
+            "charset_normalizer.md",
+            "requests.packages.charset_normalizer.md",
+            "requests.packages.chardet.cd",
+        ),
+        ("yaml._yaml", "msgpack._cmsgpack", "google._upb._message", "h5py._errors", "_cyutility", "_csparsetools"),
+        (
+            "grpc._cython.cygrpc",
+            "__triton_launcher",
+            "fused_adam",
+            "flash_attn_2_cuda",
+            "PIL._imaging",
+            "_cffi_backend",
+        ),
+        ("one", "two.x", "three", "four"),
+    ],
+)
+def test_loaded_extensions_that_may_be_anybodys_are_not_named(extensions: tuple[str, ...]) -> None:
+    struck = FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=extensions)
+    finding = root(of(struck, 0))
+    assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.HYPOTHESIS)
+    assert "native code at train.py:10 in step" in finding.title
+    assert not any(name in finding.title + finding.because for name in extensions)
+
+
+@pytest.mark.parametrize(
+    "extensions", [(), ("torch._C", "numpy.core._x"), ("jaxlib.cpu_feature_guard", "numpy.core._x")]
+)
+def test_a_framework_that_is_called_without_a_python_line_of_its_own_may_have_crashed(
+    extensions: tuple[str, ...],
+) -> None:
+    struck = FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=extensions)
+    finding = root(of(struck, 0))
+    assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.HYPOTHESIS)
+
+
+def test_a_library_of_the_framework_that_the_kernel_names_weighs_more_than_the_line() -> None:
+    struck = FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=("h5py.h5",))
+    kernel = FatalSignal(signal="SIGSEGV", library="libtensorflow_cc.so.2")
+    finding = root(of(struck, 0, 5), of(kernel, 0))
+    assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
+    assert "train.py:10" in finding.title
+
+
+CTYPES = (
+    native("/usr/lib/libc.so.6", "__memmove_avx512_unaligned_erms"),
+    native("/usr/lib/libffi.so.8", "ffi_call"),
+    native("/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so", "_ctypes_callproc"),
+    native("/usr/lib/libpython3.11.so.1.0", "_PyObject_MakeTpCall"),
+    native("/usr/lib/libpython3.11.so.1.0", "_PyEval_EvalFrameDefault"),
+    native("/usr/lib/libpython3.11.so.1.0", "Py_RunMain"),
+)
+
+
+@pytest.mark.parametrize("core_first", [True, False])
+def test_native_frames_of_a_core_and_python_lines_of_a_log_are_put_together(core_first: bool) -> None:
+    core = of(FatalSignal(signal="SIGSEGV", pid=7, frames=CTYPES), 1, source="core.7")
+    log = of(FatalSignal(signal="SIGSEGV", frames=(py("/job/ops.py", "mix", 29),)), 1, 13)
+    finding = root(*((core, log) if core_first else (log, core)))
+    assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.ESTABLISHED)
+    assert "a ctypes call at ops.py:29 in mix" in finding.title
+    assert "core.7" in finding.because and "run.log" in finding.because
+
+
+def test_native_frames_of_a_thread_without_python_are_not_put_together_with_python_lines() -> None:
+    inside = native(f"{SITE}/tensorflow/libtensorflow_cc.so.2", "tensorflow::Foo::Compute()")
+    core = of(FatalSignal(signal="SIGSEGV", frames=(inside, native("/usr/lib/libc.so.6", "start_thread"))), 1)
+    log = of(FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py", "main", 5),)), 1, 13)
+    finding = root(core, log)
+    assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
+    assert "train.py" not in finding.title
+
+
+def test_native_frames_that_were_cut_inside_the_framework_still_say_so() -> None:
+    core = of(FatalSignal(signal="SIGSEGV", frames=(native(f"{SITE}/tensorflow/libtensorflow_cc.so.2", "??"),)), 1)
+    log = of(FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py", "main", 5),)), 1, 13)
+    finding = root(core, log)
+    assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
+    assert "libtensorflow_cc.so.2" in finding.title and "train.py:5" in finding.title
 
 
 @pytest.mark.parametrize(
@@ -234,6 +322,24 @@ def test_ranks_that_wait_for_their_device_wait_for_the_rank_that_is_held_up() ->
 def test_ranks_that_all_wait_for_their_devices_are_in_a_long_step() -> None:
     device = native("/usr/lib/libcuda.so.1", "cuStreamSynchronize")
     assert report(*live(0, device, TRAIN), *live(1, device, TRAIN)).findings == ()
+
+
+def test_a_rank_that_computes_on_a_crowded_host_is_not_stuck() -> None:
+    working = live(0, native("/usr/lib/libblas.so", "sgemm"), TRAIN, state="R", cpu_s=1.4)
+    assert report(*working, *live(1, *ALL_REDUCE, TRAIN)).root is None
+
+
+def test_a_child_that_was_forked_into_the_framework_is_what_its_parent_waits_for() -> None:
+    lock = py("/usr/lib/python3.11/threading.py", "wait")
+    child = (
+        py("/venv/site-packages/tensorflow/python/eager/execute.py", "quick_execute"),
+        py("/job/data.py", "augment", 7),
+        py("/usr/lib/python3.11/multiprocessing/popen_fork.py", "_launch"),
+    )
+    helper = of(StackDump(frames=child, pid=900, living=True), 1, source="pid 900 (child of 101)")
+    found = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, lock, TRAIN), helper)
+    assert found.cause is Cause.SYNC_MULTIPLE_THREADS_OR_FORK
+    assert found.ranks == (1,) and "data.py:7" in found.title
 
 
 def test_a_stopped_rank_is_named_with_the_way_to_free_it() -> None:

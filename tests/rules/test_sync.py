@@ -40,6 +40,12 @@ def test_different_sizes_at_one_sequence_number_are_a_mismatch_of_the_odd_rank(t
     assert found.ranks == (1,)
 
 
+def test_without_numbers_the_rank_in_another_operation_is_named(tmp_path):
+    line = "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(OpType={}, Timeout(ms)=1800000) ran for 1801060 milliseconds before timing out.\n"
+    found = root(tmp_path, "".join(line.format(r, "ALLREDUCE" if r == 0 else "BROADCAST") for r in (0, 1, 3, 2, 4)))
+    assert (found.cause.value, found.ranks) == ("sync.collective_mismatch", (0,))
+
+
 def test_of_two_that_differ_the_one_that_is_behind_is_named(tmp_path):
     text = timeout(3, 7) + status(3, 8, 6) + timeout(2, 7, numel=9) + status(2, 7, 6)
     found = root(tmp_path, text)
@@ -146,3 +152,30 @@ def test_ranks_at_one_step_give_nothing(tmp_path):
     ]
     (tmp_path / "log.txt").write_text("\n".join(lines) + "\n")
     assert explain_paths([tmp_path]).report.findings == ()
+
+
+WAITS = (
+    "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: 1, "
+    "key: store_based_barrier_key:1 (world_size=4, worker_count=1, timeout=0:30:00)\n"
+)
+
+
+def test_a_start_that_ends_in_waiting_for_the_others_is_a_hang(tmp_path):
+    assert root(tmp_path, WAITS * 3).cause.value == "sync.deadlock_or_hang_waiting_rank"
+
+
+def test_a_start_that_waits_and_then_trains_says_nothing(tmp_path):
+    steps = "".join(f"step {n}/100 loss {1 / (n + 1):.3f}\n" for n in range(1, 6))
+    assert findings(tmp_path, WAITS * 3 + steps) == ()
+
+
+def test_ranks_whose_last_words_are_the_folder_of_extensions_wait_for_a_lock_there(tmp_path):
+    text = "Using /root/.cache/torch_extensions/py310_cu118 as PyTorch extensions root...\n" * 3
+    assert root(tmp_path, text).cause.value == "sync.race_on_shared_state"
+    assert findings(tmp_path, text + "Loading extension module cpu_adam...\nTime to load cpu_adam op: 2.3 seconds\n") == ()
+
+
+def test_a_log_that_ends_when_only_some_ranks_have_come_tells_of_a_wait_for_the_others(tmp_path):
+    text = "".join(f"initializing ddp: GLOBAL_RANK: {n}, MEMBER: {n + 1}/8\n" for n in range(4))
+    assert root(tmp_path, text).cause.value == "sync.deadlock_or_hang_waiting_rank"
+    assert findings(tmp_path, text + "All distributed processes registered.\nEpoch 0: 3/10 loss=0.4\n") == ()

@@ -13,13 +13,15 @@ from dataclasses import replace
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Finding, Role, Severity, Standing, ranks_of
 
 CLEARLY_EARLIER_S = 2.0
 """Clocks of hosts differ and lines are buffered: less than this tells nothing."""
 NEXT_LINES = 60
+LINES_OF_A_MESSAGE = 8
 
 
 def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding, ...]:
@@ -67,6 +69,7 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     ends: list[Evidence[Fact]] = [e for e in seen.all(ExceptionRaised) if not e.fact.logged]
     ends += [*seen.all(FatalSignal), *seen.all(NativeAbort)]
     failed = {e.who for e in ends if e.who is not None}
+    failed |= {e.who for e in seen.all(StreamEnded) if e.who is not None and e.fact.last.startswith('File "')}
     for exited in seen.all(ProcessExited):
         who = exited.who if exited.who is not None else exited.fact.local_rank
         if who is not None and (exited.fact.code or exited.fact.signal):
@@ -78,7 +81,8 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         below = [e for e in below if 0 <= (e.origin.line or 0) - (piece.origin.line or 0) <= NEXT_LINES]
         if below and below[0].who is not None:
             return (below[0].who,)
-    return _missed(seen)
+    named = next((e.who for piece in root.evidence for e in seen.near(piece, TaskNamed, after=LINES_OF_A_MESSAGE)), None)
+    return _missed(seen) if named is None else (named,)
 
 
 def _missed(seen: EvidenceSet) -> tuple[int, ...]:

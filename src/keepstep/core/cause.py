@@ -78,6 +78,7 @@ class Cause(Enum):
     HARDWARE_NVLINK_PCIE_P2P = "hardware.nvlink_pcie_p2p"
     HARDWARE_TPU_UNHEALTHY = "hardware.tpu_unhealthy"
     HARDWARE_NIC_FAULT = "hardware.nic_fault"
+    HARDWARE_MACHINE_FAULT = "hardware.machine_fault"
 
     TPU_DEVICE_BUSY_IN_USE = "tpu.device_busy_in_use"
     TPU_INITIALIZATION_FAILURE = "tpu.initialization_failure"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
@@ -15,7 +15,10 @@ from keepstep.core.rule import Rule
 _HANGS = {Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK}
 
 
-def diagnose(seen: EvidenceSet, rules: Iterable[Rule]) -> Report:
+Order = Callable[[EvidenceSet, list[Finding]], tuple[Finding, ...]]
+
+
+def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_order) -> Report:
     """The report on one set of evidence. Pure: the same set gives the same report."""
     findings: list[Finding] = []
     crashed: list[RuleCrash] = []
@@ -25,10 +28,10 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule]) -> Report:
             guesses.append(each)
         else:
             _ask(each, seen, findings, crashed)
-    if not any(f.severity is Severity.FATAL for f in findings):
+    if not findings or (seen.broken and not any(f.severity is Severity.FATAL for f in findings)):
         for each in guesses:
             _ask(each, seen, findings, crashed)
-    ordered = in_causal_order(seen, findings)
+    ordered = order(seen, findings)
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,
@@ -51,7 +54,7 @@ def _ask(each: Rule, seen: EvidenceSet, findings: list[Finding], crashed: list[R
 def _finding(each: Rule, found: Found) -> Finding:
     return Finding(
         rule=each.id,
-        cause=each.cause,
+        cause=found.cause or each.cause,
         title=found.title,
         because=found.because,
         evidence=found.evidence,

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.identity import Rank
 
@@ -84,8 +84,18 @@ class EvidenceSet:
     def all(self, kind: type[F]) -> tuple[Evidence[F], ...]:
         """Every piece of evidence of one kind of fact."""
         if kind not in self._by_type:
-            self._by_type[kind] = tuple(e for e in self.items if isinstance(e.fact, kind))
+            kinds = [numbers for each, numbers in self._numbers.items() if issubclass(each, kind)]
+            numbers = kinds[0] if len(kinds) == 1 else sorted(n for some in kinds for n in some)
+            self._by_type[kind] = tuple(self.items[n] for n in numbers)
         return self._by_type[kind]  # type: ignore[return-value]
+
+    @cached_property
+    def _numbers(self) -> dict[type[Fact], list[int]]:
+        """Where in ``items`` each kind of fact stands: hundreds of rules ask, each for its own kinds."""
+        found: dict[type[Fact], list[int]] = defaultdict(list)
+        for number, evidence in enumerate(self.items):
+            found[type(evidence.fact)].append(number)
+        return found
 
     def groups(self, kind: type[F], by: Callable[[F], object] = lambda fact: None) -> list[tuple[Evidence[F], ...]]:
         """Evidence of one kind grouped by a key, each group in order, groups by their first."""
@@ -152,15 +162,21 @@ class EvidenceSet:
         if not raised.fact.logged or raised.origin.line is None:
             return False
         last = raised.origin.line + raised.fact.lines + 3
-        key = (raised.origin.source, raised.origin.stream)
-        ends = [e.origin.line or 0 for e in self.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
-        return bool(ends) and max(ends) > last
+        return self._ends.get((raised.origin.source, raised.origin.stream), -1) > last
 
     def is_last_word(self, place: Evidence[Fact], within: int = 3) -> bool:
         """Whether the same stream said next to nothing after this."""
-        key = (place.origin.source, place.origin.stream)
-        ends = [e.origin.line or 0 for e in self.all(StreamEnded) if (e.origin.source, e.origin.stream) == key]
-        return bool(ends) and place.origin.line is not None and max(ends) - place.origin.line <= within
+        end = self._ends.get((place.origin.source, place.origin.stream))
+        return end is not None and place.origin.line is not None and end - place.origin.line <= within
+
+    @cached_property
+    def _ends(self) -> dict[tuple[str, str], int]:
+        """The last line of each stream."""
+        ends: dict[tuple[str, str], int] = {}
+        for each in self.all(StreamEnded):
+            key = (each.origin.source, each.origin.stream)
+            ends[key] = max(each.origin.line or 0, ends.get(key, 0))
+        return ends
 
     @cached_property
     def broken(self) -> bool:
@@ -170,6 +186,7 @@ class EvidenceSet:
             or bool(self.all(FatalSignal))
             or bool(self.all(NativeAbort))
             or any(e.fact.code or e.fact.signal for e in self.all(ProcessExited))
+            or any(not self.survived(e) for e in self.all(TracebackCut))
         )
 
 

@@ -64,7 +64,8 @@ class Found:
     """What a rule yields; the engine adds which rule it was.
 
     ``ranks`` is whom it concerns or blames, when that is not simply who printed the evidence.
-    ``confidence``, ``severity`` and ``standing`` override the rule's own.
+    ``confidence``, ``severity`` and ``standing`` override the rule's own; so does ``cause``, which only a
+    hypothesis may: a rule has one cause, but the last resort tells by an error's words what it may be about.
     """
 
     title: str
@@ -75,10 +76,13 @@ class Found:
     confidence: Confidence | None = None
     severity: Severity | None = None
     standing: Standing | None = None
+    cause: Cause | None = None
 
     def __post_init__(self) -> None:
         if not self.evidence:
             raise ValueError("a finding needs at least one piece of evidence")
+        if self.cause is not None and self.confidence is not Confidence.HYPOTHESIS:
+            raise ValueError("only a hypothesis may name another cause than its rule's")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

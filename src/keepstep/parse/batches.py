@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, EmptyBatch, ShapeMismatch
 from keepstep.parse.signature import signature
 
 _KINDS = re.compile(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")
@@ -20,7 +20,20 @@ def _tensor_types(match: re.Match[str]) -> Fact | None:
     return DtypeMismatch(left=match["left"].strip(), right=match["right"].strip())
 
 
+def _ensured_shape(match: re.Match[str]) -> Fact:
+    """TensorFlow's EnsureShape; a batch that only has too few rows is the last one of the data."""
+    got, wanted = (match[name].split(",") for name in ("left", "right"))
+    if len(got) == len(wanted) > 0 and got[1:] == wanted[1:] and got[0].isdigit() and wanted[0].isdigit() and int(got[0]) < int(wanted[0]):
+        return EmptyBatch(what="a tensor of a fixed shape")
+    return ShapeMismatch(left=f"[{match['left']}]", right=f"[{match['right']}]", op="ensure_shape")
+
+
 SIGNATURES = (
+    signature(
+        r"Shape of tensor \S{1,200} \[(?P<left>[\d,]{1,80})\] is not compatible with expected shape \[(?P<right>[\d,?]{1,80})\]",
+        _ensured_shape,
+        anchors=("is not compatible with expected shape",),
+    ),
     # Shapes: torch
     signature(
         r"mat1 and mat2 shapes cannot be multiplied \((?P<left>\d+x\d+) and (?P<right>\d+x\d+)\)",
@@ -370,10 +383,16 @@ SIGNATURES = (
         anchors=("ValueError: Using a target size",),
     ),
     signature(
-        r"(?P<op>Gather|Scatter|Broadcast|Reduce_add) got an input of invalid size: got (?P<left>\[[^\]]*\]), but expected "
-        r"(?P<right>\[[^\]]*\])",
+        r"(?P<op>[Gg]ather|Scatter|Broadcast|Reduce_add) got an input of invalid size: got (?P<left>\[[^\]]*\]|[\dx]+), but expected "
+        r"(?P<right>\[[^\]]*\]|[\dx]+)",
         ShapeMismatch,
         anchors=("got an input of invalid size",),
+    ),
+    signature(
+        r"Input tensor at index \d+ has invalid shape (?P<left>\[[^\]]*\]), but expected (?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="gather",
+        anchors=("has invalid shape [",),
     ),
     signature(
         r"expected sequence of length (?P<left>\d+) at dim \d+ \(got (?P<right>\d+)\)", ShapeMismatch, op="collation"

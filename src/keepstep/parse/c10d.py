@@ -580,6 +580,11 @@ _REPLICAS = (
     # fairseq, Megatron
     signature(r"gradients are inconsistent between workers", ReplicasDiffer, detail="gradients"),
     signature(
+        r"Unable to unpickle data from other workers|workers have fallen out of sync somehow",
+        CollectiveMismatch,
+        what="calls of all_gather_list",
+    ),
+    signature(
         r"[Pp]arameter hashes not matching across DP replicas", ReplicasDiffer, detail="parameter hashes"
     ),
 )

@@ -47,6 +47,11 @@ SIGNATURES = (
     # unreadable: torch
     signature(r"PytorchStreamReader failed (?P<why>[^\n]{0,160})", CheckpointUnreadable),
     signature(
+        r"\[enforce fail at inline_container\.cc:\d+\] ?\. ?(?P<why>file (?:not found|in archive is not)[^\n]{0,80}|invalid header[^\n]{0,80})",
+        CheckpointUnreadable,
+        anchors=("[enforce fail at inline_container.cc",),
+    ),
+    signature(
         r"unexpected EOF, expected \d+ more bytes\. The file might be corrupted",
         CheckpointUnreadable,
         why="it ends early",
@@ -92,6 +97,11 @@ SIGNATURES = (
     ),
     signature(r"Failed to find any matching files for (?P<path>\S+)", CheckpointUnreadable, why="no such files"),
     signature(r"Unable to open table file (?P<path>\S+): (?P<why>[^\n]{0,160})", CheckpointUnreadable),
+    signature(
+        r"(?P<why>Read (?:less|fewer) bytes than requested)\s{1,20}(?:\[\[)?\{?\{?[Nn]ode:? [^\n]{0,20}?(?:checkpoint_initializer|\w*RestoreV2|save/)",
+        CheckpointUnreadable,
+        anchors=("bytes than requested",),
+    ),
     signature(r"(?P<why>not an sstable \(bad magic number\))", CheckpointUnreadable),
     signature(
         r"(?P<why>Checksum does not match: stored \d+ vs\. calculated on the restored bytes)", CheckpointUnreadable
@@ -121,6 +131,11 @@ SIGNATURES = (
         r"(?:No such file or directory|(?P<why>Stale file handle|Permission denied|Input/output error))",
         lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it is not there"),
         anchors=("; No such file or directory", "; Stale file handle", "; Permission denied", "; Input/output error"),
+    ),
+    signature(
+        r"(?P<path>[^\s;'\"]{1,300}/checkpoint(?:\.tmp\w{6,})?); (?P<why>Input/output error|Stale file handle|Permission denied|Operation not permitted)",
+        CheckpointUnreadable,
+        anchors=("; Input/output error", "; Stale file handle", "; Permission denied", "; Operation not permitted"),
     ),
     signature(
         r"Error: (?:SavedModel file does not exist at: |Could not find trained model in model_dir: )(?P<path>\S{1,300})",
@@ -249,6 +264,12 @@ SIGNATURES = (
     ),
     signature(r"(?P<detail>loaded state dict has a different number of parameter groups)", CheckpointMismatch),
     signature(r"Missing key in checkpoint state_dict: (?P<detail>\S+)", CheckpointMismatch),
+    signature(
+        r"(?P<detail>(?:Global|Local|Shard) shape mismatch for loaded \([^\n]{0,60}?\) and expected \([^\n]{0,60}?\) tensor for key \S+)",
+        CheckpointMismatch,
+        anchors=(" shape mismatch for loaded (",),
+    ),
+    signature(r"KeyError: MetadataIndex\(fqn='(?P<detail>[^'\n]{1,200})'", CheckpointMismatch),
     signature(r"(?P<detail>Size mismatch between saved [^\n]{0,80} and current[^\n]{0,80})", CheckpointMismatch),
     signature(r"(?P<detail>mismatch sizes torch\.Size\([^)\n]{0,60}\) vs torch\.Size[^\n]{0,60})", CheckpointMismatch),
     signature(

@@ -107,14 +107,27 @@ def _names_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _unhealthy_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    found = list(_TASK.finditer(match.string))
+    found = list(_TASK.finditer(match.string, match.end()))
+    numbers: list[int] = []
     for number, line in enumerate(lines):
-        if number > 200 or not _TASK.search(line):
+        if re.fullmatch(r"\s*\d{1,6}\s*", line):
+            numbers.append(int(line))
+        elif number > 200 or not _TASK.search(line):
             break
         found.extend(_TASK.finditer(line))
     for task in found:
         member, rank = _member(task[0])
         yield PeerLost(how="heartbeats stopped", peer=member, peer_rank=rank)
+    for rank in numbers:
+        yield PeerLost(how="heartbeats stopped", peer=f"process {rank}", peer_rank=rank)
+
+
+def _unanswered_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A heartbeat that the service did not answer in time; the call's name comes two lines later."""
+    for _, line in zip(range(4), lines, strict=False):
+        if re.search(r"RPC: /\S*CoordinationService/Heartbeat", line):
+            yield PeerLost(how="heartbeats got no answer", peer="the coordination leader", peer_rank=0)
+            return
 
 
 SIGNATURES = (
@@ -207,4 +220,5 @@ BLOCKS = (
     block(r"Barrier timed out\.", _late_block),
     block(r"[Tt]imed out task names:?", _names_block, anchors=("imed out task names",)),
     block(r"tasks are unhealthy \(stopped sending heartbeats\)", _unhealthy_block),
+    block(r"DEADLINE_EXCEEDED: Deadline Exceeded", _unanswered_block),
 )

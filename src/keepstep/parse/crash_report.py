@@ -121,6 +121,16 @@ def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield FatalSignal(signal=match["signal"], pid=int(match["pid"]), frames=tuple(frames))
 
 
+def _java_frame(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The frame of the JVM's report, where the line that names the signal is not there."""
+    for _, line in zip(range(3), lines, strict=False):
+        found = re.search(r"# C +\[(?P<library>[^\]+]+)[^\]]*\](?: +(?P<function>\S+))?", line)
+        if found:
+            frame = Frame(function=found["function"] or "???", library=found["library"])
+            yield NativeAbort(what="the JVM was struck in native code", where=found["library"], frames=(frame,))
+            return
+
+
 def _fatal_line(match: re.Match[str]) -> Fact | None:
     """A line of level F: the process ends itself right after it."""
     return NativeAbort(what=match["what"].strip()[:600], where=match["where"])
@@ -162,6 +172,7 @@ BLOCKS = (
     block(
         rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java, anchors=(") at pc=0x",)
     ),
+    block(r"# Problematic frame:", _java_frame, inside_others=False),
 )
 
 SIGNATURES = (

@@ -11,6 +11,7 @@ from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.environment import CudaMismatch, VersionSeen
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
+from keepstep.core.facts.training import NonFinite
 from keepstep.parse.signature import signature
 
 
@@ -19,6 +20,8 @@ def _assert(match: re.Match[str]) -> Fact:
     text = match["text"]
     if _INDEX_CHECK.search(text):
         return LabelOutOfRange(certain=False)
+    if _PROBABILITY_CHECK.search(text):
+        return NonFinite(what="probabilities")
     return DeviceFault(what=f"a device-side assertion failed: {text}", hardware=False)
 
 
@@ -26,7 +29,11 @@ _INDEX_CHECK = re.compile(
     r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b"
     r"|self_dim_size"
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
-    r"|index out of bounds"
+    r"|index out of bounds|indexAtDim|baseSizes|dst(?:Add|Copy|Fill)DimSize|linearIndex|\bidx >= ?0|0 <= tmp\d+|class_values|num_embeddings"
+)
+# probabilities that are none: binary cross entropy, sampling
+_PROBABILITY_CHECK = re.compile(
+    r"input_val >= zero && input_val <= one|\*input >= 0\.? && \*input <= 1|\bval >= zero|ge\(val, zero\)|cumdist\[size - 1\] > |sum > accZero"
 )
 
 _MISMATCH = (
@@ -98,7 +105,7 @@ _MISMATCH = (
         what="the build's kernels do not fit this driver or GPU",
     ),
     signature(
-        r"Error: (?:DNN library is not found|cudaGet\w+ symbol not found)",
+        r"Error: (?:DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
         CudaMismatch,
         what="a library of CUDA that this build needs is missing or of another version",
         anchors=("DNN library is not found", " symbol not found."),
@@ -254,7 +261,7 @@ _MISMATCH = (
         what="no GPU is visible to this process",
     ),
     signature(
-        r"failed call to cuInit: (?P<what>CUDA_ERROR_\w+)",
+        r"failed call to cuInit: (?P<what>CUDA_ERROR_\w+|UNKNOWN ERROR \(-?\d+\))",
         lambda m: CudaMismatch(what=f"the driver could not be initialised: {m['what']}", fatal=False),
     ),
     signature(

@@ -98,10 +98,28 @@ _TABLE = (
     signature(
         r"(?P<what>(?:tarfile\.)?ReadError): (?:unexpected end of data|empty header|invalid header|bad "
         r"checksum|"
-        r"truncated header|not a (?:gzip|bzip2|lzma) file|file could not be opened)",
+        r"truncated header|invalid compressed data|unexpected end of header|unexpected EOF"
+        r"|not an? (?:gzip|bzip2|lzma|xz) file|file could not be opened)",
         _corrupt,
     ),
     signature(r"(?P<what>Error -[35] while decompressing data)", _corrupt),
+    signature(
+        r"(?P<what>(?:OSError|EOFError|LZMAError|error|IOError): (?:Invalid data stream|Corrupt input data|Input format not supported by decoder"
+        r"|Unsupported compression method|Error -\d while preparing to decompress data))",
+        _corrupt,
+        anchors=("Error: Invalid data stream", "Error: Corrupt input data", "Input format not supported by decoder", "Unsupported compression method", "while preparing to decompress data"),
+    ),
+    signature(
+        r"(?:Error|Exception): [^\n]{0,120}(?P<what>(?:[Cc]hecksum|[Hh]ash|MD5|md5|SHA256|sha256)s?(?:um)?"
+        r" (?:mismatch|does not (?:not )?match|did not match|didn't match|doesn't match)[^\n]{0,80})",
+        _corrupt,
+        anchors=tuple(
+            f"{what} {how}"
+            for what in ("hecksum", "hecksums", "ash", "MD5", "md5", "SHA256", "sha256", "md5sum")
+            for how in ("mismatch", "does not match", "does not not match", "did not match", "didn't match", "doesn't match")
+        ),
+    ),
+    signature(r"RuntimeError: (?P<what>invalid hash value \(expected)", _corrupt),
     signature(
         r"(?P<what>BadGzipFile|Not a gzipped file|CRC check failed|Compressed file ended before the "
         r"end-of-stream "

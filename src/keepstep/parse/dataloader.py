@@ -19,6 +19,12 @@ SIGNATURES = (
         LoaderWorkerDied,
         anchors=("in pin memory thread",),
     ),
+    # a tensor's file descriptor is asked of the process that made it, which is gone
+    signature(
+        r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in get_connection",
+        LoaderWorkerDied,
+        anchors=("resource_sharer.py\", line ",),
+    ),
     signature(
         r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+",
         LoaderWorkerDied,

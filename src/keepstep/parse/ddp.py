@@ -20,6 +20,15 @@ SIGNATURES = (
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
     signature(r"has parameters that were not used in producing (?:the |its )?(?:loss|output)", UnusedParameters),
+    # torch before 1.1 hands a gradient that never came to the reducer; apex counts its buckets
+    signature(r"_queue_reduction\(\): incompatible function arguments", UnusedParameters),
+    signature(
+        r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)",
+        UnusedParameters,
+        anchors=("In epilogue, next_bucket",),
+    ),
+    # fairscale
+    signature(r"A bucket failed to be sent, probably unused parameters", UnusedParameters),
     # wrapped without anything to train; tf.distribute and Keras optimizers
     signature(
         r"DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient",

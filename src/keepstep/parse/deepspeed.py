@@ -110,6 +110,11 @@ SIGNATURES = (
     signature(r"(?P<what>DeepSpeed JIT builder for '\w+' found no CUDA devices)", CudaMismatch),
     signature(r"launcher '(?P<name>\w+)' not installed", LibraryMissing),
     signature(
+        r"RuntimeError: still have inflight params",
+        UnsupportedCombination,
+        what="ZeRO stage 3 and a model whose path differs from step to step (or a DeepSpeed that loses track of it)",
+    ),
+    signature(
         r"Error: (?P<what>[^\n]{0,80}(?:not supported|does not support)[^\n]{0,40}(?:ZeRO )?[Ss]tage[- ]?\d[^\n]{0,60})",
         UnsupportedCombination,
         anchors=("not supported with", "does not support"),

@@ -19,7 +19,10 @@ def _tensor_oom(match: re.Match[str]) -> Fact:
     if "TPU" in place:
         return DeviceMemoryExhausted(kind="tpu", requested=what)
     device = re.search(r"(GPU:\d+|GPU_\d+)", place)
-    return DeviceMemoryExhausted(requested=what, device=device[1] if device else None)
+    task = re.search(r"/job:worker/replica:\d+/task:(\d+)", place)
+    return DeviceMemoryExhausted(
+        requested=what, device=device[1] if device else None, rank=int(task[1]) if task else None
+    )
 
 
 def _bfc(match: re.Match[str]) -> Fact | None:
@@ -49,6 +52,7 @@ SIGNATURES = (
     signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
     signature(r"CUDA error: out of memory", DeviceMemoryExhausted),
     signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
+    signature(r"GPU Error: ?out of memory", DeviceMemoryExhausted),
     signature(
         r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
         DeviceMemoryExhausted,
@@ -59,6 +63,12 @@ SIGNATURES = (
         r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
         DeviceMemoryExhausted,
         anchors=("failed: out of memory", "failed out of memory", "out of memory"),
+    ),
+    # jaxlib, ONNX Runtime, Caffe and others: the call, then what CUDA said of it
+    signature(
+        r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
+        DeviceMemoryExhausted,
+        anchors=(": out of memory", "- out of memory", "error: out of memory"),
     ),
     signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),

@@ -42,6 +42,9 @@ SIGNATURES = (
         r"\[enforce fail at inline_container\.cc:\d+\] ?\. ?(?:PytorchStreamWriter failed|unexpected pos)",
         DiskFull,
     ),
+    # torch's own writers: a folder that is not there has words of its own, so what is left is space or rights
+    signature(r"RuntimeError: File (?P<path>\S{1,300}) cannot be opened\.", DiskFull, anchors=("cannot be opened.",)),
+    signature(r"write\(\): fd \d+ failed with (?!Bad file descriptor|Broken pipe)", DiskFull, anchors=("write(): fd ",)),
     signature(r"basic_ios::clear: iostream error", DiskFull),
     signature(r"errno = 28, error message = 'No space left", DiskFull),
     signature(r"file write failed: time = [^\n]{0,120}errno = (?:28|122)\b", DiskFull),

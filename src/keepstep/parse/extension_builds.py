@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -25,6 +26,13 @@ SIGNATURES = (
         r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory",
         LibraryMissing,
         anchors=("fatal error: ",),
+    ),
+    # seen in a stack, or where somebody pressed Ctrl-C: nobody is there to take the lock away
+    signature(
+        r"file_baton\.py(?:\", line \d+,? in wait|:\d+\))",
+        SharedStateRace,
+        what="the lock file of a C++ extension's build, which nobody removed",
+        anchors=("file_baton.py",),
     ),
     signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
     signature(r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing),

@@ -26,6 +26,11 @@ def _order(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(
+        r"expected to be in states? [^\n]{0,120}? but current state is (?P<state>[\w.]*(?:TrainingState|HandleTrainingState)[\w.]*)",
+        lambda m: UnsupportedCombination(what=f"FSDP was asked for something that it does not allow in {m['state']}"),
+        anchors=("but current state is ",),
+    ),
+    signature(
         r"(?:`?FlatParameter`? requires uniform dtype|(?:FSDP|fully_shard) expects uniform original parameter dtype) but got "
         r"(?P<left>torch\.\w+|\{[^\n}]{1,120}\})(?: and (?P<right>torch\.\w+))?",
         DtypeMismatch,

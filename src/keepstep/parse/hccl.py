@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
@@ -19,9 +19,17 @@ SIGNATURES = (
         anchors=("EI0007: ", "EL0004: "),
     ),
     signature(
-        r"EJ0001: Failed to initialize the HCCP process",
+        r"EJ0001: [^\n]{0,60}?Failed to initialize the HCCP process",
         Contention,
         what="another process still holds this device's communication service",
+        anchors=("Failed to initialize the HCCP process",),
+    ),
+    signature(r"EJ0003: [^\n]{0,60}?Failed to bind the IP port", PortTaken, anchors=("EJ0003: ",)),
+    signature(
+        r"EE1002: [^\n]{0,60}?[Ss]tream synchronize timeout|reason=\[(?:stream sync|task|event sync) timeout\]",
+        CollectiveTimeout,
+        op="HCCL",
+        anchors=("EE1002: ", "reason=[stream sync timeout]", "reason=[task timeout]", "reason=[event sync timeout]"),
     ),
     signature(
         r"(?:EZ9999|E[EZ]\d{4}): [^\n]{0,200}(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",

@@ -353,6 +353,11 @@ SIGNATURES = (
         WorldSizeConflict,
         what="processes and slots",
     ),
+    signature(
+        r"Number of node actors \((?P<seen>\d+)\) must match num_hosts \((?P<expected>\d+)\)", WorldSizeConflict, what="actors and hosts"
+    ),
+    signature(r"(?P<detail>Failed to execute discovery script: [^\n]{1,120})", ClusterSpecInvalid),
+    signature(r"horovod does not find the (?P<name>jsrun|mpirun) command", LibraryMissing),
 )
 
 BLOCKS = (

@@ -11,10 +11,10 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
-from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch, UnevenShards
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.network import NameUnresolved, RendezvousTimeout
-from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread, ReplicasDiffer
 from keepstep.parse.signature import signature
@@ -249,6 +249,38 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(r"(?P<op>pmap) got inconsistent sizes for array axes to be mapped", ShapeMismatch),
+    signature(
+        r"is only valid for values of rank at least (?P<right>\d+), but was applied to a value of rank (?P<left>\d+)",
+        ShapeMismatch,
+        op="sharding by axes that the value does not have",
+    ),
+    # devices that a mesh or a program asks for
+    signature(
+        r"The number of devices in physical mesh (?P<seen>[^\n]{1,60}?) does not match the number of devices in logical mesh (?P<expected>[\d, ()]{1,40})",
+        WorldSizeConflict,
+        what="devices and the mesh",
+    ),
+    signature(
+        r"len\(shards\) = (?P<seen>\d+) must equal len\(devices\) = (?P<expected>\d+)", WorldSizeConflict, what="shards and devices"
+    ),
+    signature(
+        r"Insufficient devices for \w{1,20} mesh: found (?P<seen>\d+), expected (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="devices and the mesh",
+    ),
+    signature(
+        r"Unknown backend:? '?(?:gpu|cuda|rocm)'?(?: requested, but no platforms that are instances of \w+ are present|\. Available backends are)",
+        CudaMismatch,
+        what="a jaxlib without support for this GPU, or whose CUDA plugin did not load",
+        anchors=("Unknown backend",),
+    ),
+    signature(
+        r"Unknown backend:? '?tpu'?(?: requested, but no platforms that are instances of \w+ are present|\. Available backends are)",
+        TpuInitFailed,
+        what="JAX found no TPU backend",
+        anchors=("Unknown backend",),
+    ),
+    signature(r"NonUniformShardingError: (?P<detail>[^\n]{1,160})", UnevenShards),
     signature(
         r"(?P<what>assert_equal per-host|[^\n]{0,80}is not equal across processes)[^\n]{0,60}",
         CollectiveMismatch,

@@ -23,6 +23,11 @@ def _evicted(match: re.Match[str]) -> Fact:
     return Preempted(by="Kubernetes", reason=f"evicted: the node was low on {what}")
 
 
+def _of_replica(match: re.Match[str]) -> Fact:
+    rank = int(match["index"]) if match["role"] == "worker" else None
+    return ProcessExited(reporter="Kubernetes", code=int(match["code"]), rank=rank)
+
+
 SIGNATURES = (
     signature(r"\bOOMKilled\b", OomKilled, by="Kubernetes"),
     signature(
@@ -60,6 +65,13 @@ SIGNATURES = (
         by="Kubernetes",
         never=False,
         anchors=(" Insufficient ",),
+    ),
+    signature(
+        r"No nodes are available that match all of the (?:following )?predicates:*[^\n]{0,200}?(?P<asked>Insufficient [\w.\-/]+)",
+        NotScheduled,
+        by="Kubernetes",
+        never=False,
+        anchors=("No nodes are available that match all",),
     ),
     signature(
         r"(?P<asked>Allocate failed due to requested number of devices unavailable for [\w.\-/]+)",
@@ -143,6 +155,12 @@ SIGNATURES = (
         ProcessExited,
         reporter="container",
         anchors=("xited with code", "xited with exit code"),
+    ),
+    signature(
+        r"Pod: \S{1,200}-(?P<role>worker|chief|master|ps|evaluator|launcher|server|scheduler)-(?P<index>\d+) exited with code "
+        r"(?P<code>[1-9]\d{0,2})\b",
+        _of_replica,
+        anchors=(" exited with code ",),
     ),
     signature(
         r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$",

@@ -53,6 +53,24 @@ SIGNATURES = (
     ),
     signature(r"Could not load library (?P<name>lib\S+?)\.? Error:", LibraryMissing),
     signature(r"Unable to load any of \{(?P<name>lib[^,}\s]+)", LibraryMissing),
+    signature(
+        r"(?:\(\d+\) (?:Not found|NOT_FOUND): |Error: +|OP_REQUIRES failed at xla_\w+\.cc:\d+ : (?:Not found|NOT_FOUND): )\./bin/(?P<name>ptxas|nvlink) not found",
+        LibraryMissing,
+        anchors=("/ptxas not found", "/nvlink not found"),
+    ),
+    signature(r"No PTX compilation provider is available", LibraryMissing, name="ptxas"),
+    signature(
+        r"(?:INTERNAL|Internal|InternalError): +libdevice not found at \S*?(?P<name>libdevice[\w.]*\.bc)",
+        LibraryMissing,
+        anchors=("libdevice not found at",),
+    ),
+    # libhdfs whose JVM has no classes of Hadoop: CLASSPATH lacks the output of `hadoop classpath --glob`
+    signature(
+        r"\(unable to get (?:root cause|stack trace) for java\.lang\.NoClassDefFoundError\)|^could not find method getRootCauseMessage",
+        LibraryMissing,
+        name="Hadoop's classes",
+        anchors=("java.lang.NoClassDefFoundError)", "find method getRootCauseMessage"),
+    ),
     signature(r"Unable to locate (?P<name>lib\S+\.so\S*)", LibraryMissing, fatal=False),
     signature(
         r"(?:DLL load failed|Library not loaded: (?P<name>\S+)|image not found)",

@@ -304,7 +304,7 @@ SIGNATURES = (
         anchors=("mpirun was unable to ", "mpiexec was unable to "),
     ),
     signature(
-        r"OPAL ERROR: [\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
+        r"OPAL ERROR: (?!Unreachable)[\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
         VersionConflict,
         component="the PMIx of mpirun and of the program",
     ),

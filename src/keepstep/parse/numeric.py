@@ -102,6 +102,12 @@ SIGNATURES = (
         anchors=("Gradient overflow",),
     ),
     signature(
+        r"overflow detected, setting loss scale to: (?:0\.000\d+|\d(?:\.\d+)?e-\d+)",
+        NonFinite,
+        what="gradients overflow although the loss scale is next to 0",
+        anchors=("overflow detected, setting loss scale to: ",),
+    ),
+    signature(
         r"ZeroDivisionError: float division by zero[^\n]{0,20}loss.?scale",
         NonFinite,
         what="loss scale",

@@ -60,6 +60,11 @@ _VERB = (
 
 SIGNATURES = (
     signature(
+        r"\b(?:MP|TP|PP|DP|mp_size|tp_size|parallel size)(?: ?[=:] ?| of | )(?P<expected>\d+)[^\n]{0,30}? but (?:the |current )?world[_ ]size is (?P<seen>\d+)",
+        lambda m: WorldSizeConflict(what="ranks of the checkpoint", seen=m["seen"], expected=m["expected"]),
+        anchors=("but world size is ", "but world_size is ", "but the world size is ", "but current world size is "),
+    ),
+    signature(
         r"(?:Error|Exception|assert\w*)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]" + _VERB + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
         _refused,
         anchors=("divisible by", "multiple of", "multiples of"),

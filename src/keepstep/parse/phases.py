@@ -104,7 +104,7 @@ SIGNATURES = (
         r"exiting program at iteration",
         r"\[after training is done\]",
         r"Total training time[: ]",
-        r"Training time: ?\d",
+        r"Training time:? ?\d",
         r"done training in [\d.]+ seconds",
     ),
 )

@@ -132,11 +132,18 @@ SIGNATURES = (
         anchors=("collective mismatch error",),
     ),
     signature(
-        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,40}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not"
-        r"|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
+        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
+        r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
         r"|Remote? endpoint)[^\n]{0,100})",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
         anchors=("NET/OFI",),
+    ),
+    # TensorFlow's verbs transport
+    signature(
+        r"verbs/rdma(?:_mgr)?\.cc:\d+\] (?:Check failed: [^\n]{0,80}?)?(?P<what>(?:Failed to (?:create|open|allocate|modify|query|register|"
+        r"post|poll|request|get|initialize)|No (?:active|RDMA|IB)|There is no active port|RDMA )[^\n]{0,80})",
+        RdmaTrouble,
+        anchors=("verbs/rdma.cc:", "verbs/rdma_mgr.cc:"),
     ),
     # UCX
     signature(

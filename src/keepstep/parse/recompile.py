@@ -23,7 +23,8 @@ SIGNATURES = (
         anchors=("CacheLimitExceeded", "RecompileLimitExceeded", "FailOnRecompileLimitHit"),
     ),
     signature(r"Recompiling function (?P<function>\S+) in ", Recompiling),
-    signature(r"TRACING CACHE MISS at [^\n]{0,200}?(?:\((?P<function>[\w.]+)\))?", Recompiling),
+    # jax_explain_cache_misses; the first call of each place is one too: the rule counts
+    signature(r"TRACING CACHE MISS at (?P<function>[^\s()]{1,300})", Recompiling),
     signature(
         r"(?P<reason>for (?:(?P<function>[\w.]+) defined at)[^\n]{0,160}never seen input type signature)",
         Recompiling,

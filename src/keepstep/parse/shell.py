@@ -20,6 +20,14 @@ SIGNALS = {
     "Hangup": "SIGHUP",
 }
 _WORDS = "|".join(SIGNALS)
+_OF_ZSH = {
+    "killed": "SIGKILL",
+    "terminated": "SIGTERM",
+    "segmentation fault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "bus error": "SIGBUS",
+    "illegal hardware instruction": "SIGILL",
+}
 
 
 def _ended(match: re.Match[str]) -> Fact:
@@ -27,7 +35,19 @@ def _ended(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="shell", signal=SIGNALS[match["how"]], pid=int(pid) if pid else None)
 
 
+def _ended_in_zsh(match: re.Match[str]) -> Fact:
+    pid = match["pid"]
+    return ProcessExited(reporter="shell", signal=_OF_ZSH[match["how"]], pid=int(pid) if pid else None)
+
+
 SIGNATURES = (
+    # zsh: killed     python a.py; [1]    11880 killed     python a.py; ./train.sh:60: 11880 killed    python a.py
+    signature(
+        r"^(?:zsh: |\[\d+\] +[+-]? *|\S{1,120}: *\d+: +(?=\d))(?P<pid>\d+ +)?(?P<how>" + "|".join(_OF_ZSH) + r")"
+        r"(?: \(core dumped\))?  +\S",
+        _ended_in_zsh,
+        anchors=tuple(f" {word}" for word in _OF_ZSH),
+    ),
     signature(
         r"line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")\b(?! by)",
         _ended,
@@ -45,9 +65,16 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"^ ?\[?\d*\]?[+-]? *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)\s*$",
+        r"^ ?\[?\d*\]?[+-]? *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)(?:: \d{1,2})?\s*$",
         _ended,
         anchors=("Killed", "Segmentation fault", "Bus error", "Illegal instruction"),
+    ),
+    # behind a progress bar that was being drawn: ...[00:18<14:23,  2.93s/it]Killed
+    signature(
+        r"(?:it/s|s/it|\?it/s)[^\]\n]{0,200}\] *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)"
+        r"(?: \(core dumped\))?\s*$",
+        _ended,
+        anchors=("]Killed", "]Segmentation fault", "]Bus error", "]Illegal instruction"),
     ),
     signature(
         r"^(?:/bin/)?(?:ba|da|z)?sh: line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")",
@@ -68,6 +95,11 @@ SIGNATURES = (
         anchors=("returned non-zero exit status",),
     ),
     signature(r"[Pp]rocess finished with exit code (?P<code>1\d\d|-\d+)", ProcessExited, reporter="shell"),
+    signature(
+        r"\b(?:task|job|process|worker|command|trial|run|child) failed with (?:error|exit|return) ?code:? (?P<number>-\d{1,2})\b",
+        lambda m: _by_number(m),
+        anchors=("failed with error code", "failed with exit code", "failed with return code"),
+    ),
 )
 
 _NUMBERS = {
@@ -84,7 +116,7 @@ _NUMBERS = {
 
 
 def _by_number(match: re.Match[str]) -> Fact | None:
-    name = _NUMBERS.get(int(match["number"]))
+    name = _NUMBERS.get(abs(int(match["number"])))
     if name is None or "mpirun" in match.string or "mpiexec" in match.string:
         return None
     return ProcessExited(reporter="shell", signal=name)

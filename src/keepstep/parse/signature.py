@@ -19,7 +19,7 @@ import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from keepstep.core.facts.base import Fact
 
@@ -55,20 +55,46 @@ class Signature:
         return self.make(match) if match else None
 
 
-def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
-    """A row of a table. ``anchors`` is derived from the pattern unless given."""
+class Derived(NamedTuple):
+    """What is derived from a pattern alone."""
+
+    expression: str
+    anchors: tuple[str, ...]
+    folds_case: bool
+    groups: tuple[str, ...]
+
+
+recalled: dict[str, Derived] = {}
+"""By pattern. What an earlier start derived spares this one the parsing of thousands, if it is there before the tables are."""
+derived: dict[str, Derived] = {}
+"""By pattern, of this start."""
+
+
+def _derive(pattern: str) -> Derived:
+    if pattern not in derived:
+        derived[pattern] = recalled.get(pattern) or _parse(pattern)
+    return derived[pattern]
+
+
+def _parse(pattern: str) -> Derived:
     tree = _sre.parse(pattern)
     folds_case = bool(tree.state.flags & re.IGNORECASE)
+    return Derived(_blanks_span_lines(pattern), _best(tree, folds_case), folds_case, tuple(tree.state.groupdict))
+
+
+def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
+    """A row of a table. ``anchors`` is derived from the pattern unless given."""
+    its = _derive(pattern)
     if isinstance(fact, type):
-        make = _maker(fact, constants, tuple(tree.state.groupdict))
+        make = _maker(fact, constants, its.groups)
     elif constants:
         raise TypeError("constants go with a fact class")
     else:
         make = fact
-    found = tuple(anchors) or _best(tree, folds_case)
+    found = tuple(anchors) or its.anchors
     if not found or any(len(a) < SHORTEST_ANCHOR for a in found):
         raise ValueError(f"no literal of {SHORTEST_ANCHOR}+ characters in every match of {pattern!r}; found {found}")
-    return Signature(_blanks_span_lines(pattern), make, found, folds_case)
+    return Signature(its.expression, make, found, its.folds_case)
 
 
 def _maker(fact: type[Fact], constants: dict[str, Any], groups: tuple[str, ...]) -> Make:

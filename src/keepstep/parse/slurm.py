@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
@@ -39,9 +41,15 @@ def _cancelled(match: re.Match[str]) -> Fact:
     if "MEMORY" in reason:
         return OomKilled(by="Slurm")
     by = "user" if "uid" in reason else "scheduler"
-    return TerminationRequested(
-        signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}"
-    )
+    return TerminationRequested(signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}")
+
+
+def _not_launched(match: re.Match[str]) -> Fact:
+    """A step that slurmd on one node would not start."""
+    why = match["why"].strip()
+    if "ommunication connection failure" in why or "timed out" in why:
+        return ConnectFailed(why=Why.FAILED, peer=match["node"])
+    return ClusterSpecInvalid(detail=f"Slurm did not start {match['node']}: {why}")
 
 
 def _tasks(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -140,6 +148,45 @@ SIGNATURES = (
         by="Slurm",
     ),
     signature(
+        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed): (?P<detail>Invalid"
+        r" (?:Trackable RESource|account|partition|qos|feature|node name|wckey)[^\n]{0,80}|Job violates accounting/QOS policy[^\n]{0,40}|User's group not"
+        r" permitted[^\n]{0,40})",
+        ClusterSpecInvalid,
+        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
+    ),
+    signature(
+        r"srun: error: Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("srun: error: Task launch for",),
+    ),
+    signature(
+        r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("launch failed: ",),
+    ),
+    signature(
+        r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
+        ClusterSpecInvalid,
+        anchors=("unrecognized option", "invalid option"),
+    ),
+    signature(
+        r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
+        CudaMismatch,
+        what="enroot could not bring the driver of the GPUs into the container",
+        anchors=(".sh exited with return code",),
+    ),
+    signature(r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): No such file or directory", LibraryMissing),
+    signature(
+        r"pyxis: (?P<detail>container start failed with error code: \d+|couldn't start container|failed to import docker image)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"mpi/pmix\w*: [^\n]{0,120}Error handler invoked: status = -\d+, source = \[\S{1,60}:(?P<peer_rank>\d+)\]",
+        PeerLost,
+        how="PMIx lost its process",
+        anchors=("Error handler invoked: status",),
+    ),
+    signature(
         r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
         MachineFault,
         what="Slurm reported a node failure",
@@ -181,9 +228,7 @@ SIGNATURES = (
     # LSF, PBS, SGE, HTCondor
     signature(
         r"TERM_(?P<reason>MEMLIMIT|RUNLIMIT|PREEMPT|OWNER|CPULIMIT)\b",
-        lambda m: (
-            OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower())
-        ),
+        lambda m: OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower()),
     ),
     signature(
         r"PBS: job killed: (?P<reason>walltime|mem|vmem|cput)[^\n]{0,60}exceeded limit",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, NotScheduled, WorldSizeConflict
 from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
@@ -36,6 +36,13 @@ def _ended(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
+    signature(
+        r"(?P<asked>Barrier stage in job \d+ requires \d+ slots, but only \d+ are available)",
+        NotScheduled,
+        by="Spark",
+        never=False,
+        anchors=("Barrier stage in job ",),
+    ),
     signature(r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits", _killed),
     signature(
         r"is running (?:beyond|\d+B beyond the) (?:'?(?:PHYSICAL|VIRTUAL)'?|physical|virtual) memory limits?", _killed

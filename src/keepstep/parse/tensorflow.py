@@ -16,10 +16,12 @@ from keepstep.core.facts.network import (
     PeerAwaited,
     PeerLost,
     RendezvousTimeout,
+    ServerStarted,
     SessionOpened,
     Why,
 )
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import NonFinite
 from keepstep.parse.signature import signature
@@ -65,6 +67,12 @@ def _remote(match: re.Match[str]) -> Fact | None:
     return PeerLost(how=how, peer=peer, peer_rank=rank, final="agent shutdown anyway" not in match.string)
 
 
+def _dialled(match: re.Match[str]) -> Fact:
+    """The verbs transport tries a peer five times, then goes on without it."""
+    peer, rank = _task(match["peer"])
+    return ConnectFailed(why=Why.FAILED, peer=peer, peer_rank=rank, final=match["tried"] == match["of"])
+
+
 def _from_ps(match: re.Match[str]) -> Fact:
     return ParameterServerLost(member=match["member"], how=match["how"])
 
@@ -107,6 +115,7 @@ def _task_list(match: re.Match[str]) -> Fact:
 
 SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
+    signature(r"Started server with target: grpc://(?P<address>[^\s/]{3,300})", ServerStarted),
     signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
     signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
     signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
@@ -148,6 +157,17 @@ SIGNATURES = (
         ShapeMismatch,
         anchors=("do not have the same shape",),
     ),
+    # The task of which a message speaks: below it, the node and its device
+    signature(
+        r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=('_device="/job:worker', '_device="/job:tpu_worker'),
+    ),
+    signature(
+        r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("rom remote target /job:", "rom /job:worker", "rom /job:tpu_worker"),
+    ),
     # A session over several tasks
     signature(
         r"An error was raised(?: while a session was being created)?\. This may be due to a preemption (?:in|of) a connected "
@@ -160,9 +180,11 @@ SIGNATURES = (
         anchors=("A session is not created yet",),
     ),
     signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened, anchors=("Start master session ",)),
+    # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
+    signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
     signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
     signature(
-        r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}Variables not initialized",
+        r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}(?:None, ready: {1,3})?Variables not initialized",
         PeerAwaited,
         peer="the chief, which sets the variables",
         connected=True,
@@ -201,6 +223,11 @@ SIGNATURES = (
     signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
     # A peer that never was there
     signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
+    signature(
+        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)",
+        _dialled,
+        anchors=("Connecting to /job:",),
+    ),
     signature(
         rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
         ConnectFailed,

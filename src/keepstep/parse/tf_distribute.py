@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, OutsideScope
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -65,6 +70,12 @@ SIGNATURES = (
         OutsideScope,
         what="a variable",
         anchors=("trategy.scope",),
+    ),
+    signature(
+        r"^ *assert isinstance\(var, values\.DistributedVariable\)",
+        OutsideScope,
+        what="a variable",
+        anchors=("assert isinstance(var, values.DistributedVariable)",),
     ),
     signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
     signature(
@@ -146,6 +157,11 @@ SIGNATURES = (
         anchors=("cannot be copied", "cannot be deepcopied", "GPU-only cross-"),
     ),
     # Keras and strategies that do not go together
+    signature(
+        r"you need to pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
+        UnsupportedCombination,
+        what="a data set of ParameterServerStrategy that is read directly, as Keras 3's fit does",
+    ),
     signature(
         r"[Aa]ttempt to convert a value \((?:PerReplica|DistributedVariable|MirroredVariable)",
         UnsupportedCombination,
@@ -231,7 +247,7 @@ SIGNATURES = (
         r"aggregation=MEAN and a non-floating dtype|ON_READ`? (?:variables )?doesn't support|You may be using variable created under "
         r"distribute strategy in TF 1\.x control flows|gather does not support IndexedSlices|Only `tf\.distribute\.experimental\."
         r"ParameterServerStrategy` is supported to work with|Creating variables in `dataset_fn` is not allowed|Converting ShardedVariable "
-        r"to tensor|ShardedVariable: using Tensor|Iterating over an `AsyncDistributedIterator` is not supported|trying to create a "
+        r"to tensor|Loading a saved_model containing ShardedVariable|Complete shape not known for [\w/]{0,80}Collective|Unrecognized data type: x=<tensorflow\.python\.distribute\.|ShardedVariable: using Tensor|Iterating over an `AsyncDistributedIterator` is not supported|trying to create a "
         r"variable without specifying `initial_value`|used as an input to scheduled function is not yet supported|Unable to get "
         r"batched dataset from the input dataset|`verbose=1` is not allowed with `ParameterServerStrategy`|`DistributionStrategy` does not "
         r"support inputs of type|You must specify a (?:TF-)?Keras Optimizer V2 when using|Supervisors are incompatible with eager "
@@ -410,3 +426,12 @@ SIGNATURES = (
         anchors=("umber of files",),
     ),
 )
+
+
+def _variable_refused(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """Keras 3's optimizer hands its variables to the strategy, which asserts that they are its own, without a word."""
+    if next(lines, "").strip() == "AssertionError":
+        yield OutsideScope(what="the model")
+
+
+BLOCKS = (block(r"^ *distribution\.extended\.update\($", _variable_refused, anchors=("distribution.extended.update(",)),)

@@ -102,6 +102,9 @@ SIGNATURES = (
         ),
     ),
     signature(
+        r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards, anchors=("> num_shards ",)
+    ),
+    signature(
         r"Too many dataloader workers: \d+ \(max is dataset\.num_shards=(?P<detail>\d+)\)[^\n]{0,60}error",
         UnevenShards,
     ),

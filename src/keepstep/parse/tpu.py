@@ -18,6 +18,17 @@ from keepstep.parse.signature import signature
 _SIZE = r"[\d.]+ ?[KMGTPE]?i?B?"
 
 SIGNATURES = (
+    signature(
+        r"PosixErrorSpace::Device or resource busy|ioctl failed[^\n]{0,120}Device or resource busy",
+        TpuBusy,
+        anchors=("PosixErrorSpace::Device or resource busy", "ioctl failed"),
+    ),
+    signature(
+        r"Permission denied:? '?/dev/(?:accel|vfio)[\w/]{0,12}|(?:[Cc]ouldn't|[Ff]ailed to) open device: /dev/(?:accel|vfio)[\w/]{0,12}[^\n]{0,40}Permission denied",
+        TpuInitFailed,
+        what="the user may not open the TPU device",
+        anchors=("/dev/accel", "/dev/vfio"),
+    ),
     # memory of the chip
     signature(
         rf"Ran out of memory in memory space hbm(?:[^\n]{{0,120}}?Used (?P<requested>{_SIZE}) of (?P<capacity>{_SIZE}) hbm)?",
@@ -66,6 +77,12 @@ SIGNATURES = (
         r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})",
         TpuUnhealthy,
         anchors=("SLICE_FAILURE_",),
+    ),
+    signature(
+        r"Bad hardware status: (?:0x[0-9a-fA-F]+|[A-Z][\w ]{3,60})",
+        TpuUnhealthy,
+        what="the program on it was stopped",
+        anchors=("Bad hardware status: ",),
     ),
     signature(r"(?P<what>Session master detected TPU session error from worker [\w.\-]{1,100}(?::\d+)?)", TpuUnhealthy),
     signature(

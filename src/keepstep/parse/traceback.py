@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, Frame
+from keepstep.core.facts.process import ExceptionRaised, Frame, TracebackCut
 from keepstep.parse.block import block
+from keepstep.parse.one_line_traceback import is_in_one_line, read_in_one_line
 
 MOST_LINES = 400
 MOST_FRAMES = 200
 MOST_MESSAGE_LINES = 40
+LINES_AFTER_A_CUT = 4
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = re.compile(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
@@ -23,6 +25,15 @@ _ERROR_NAME = (
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 )
 _LONE = rf"^(?:E\s{{3,}})?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
+_STATUS = (
+    r"(?i:invalid[ _]argument|resource[ _]exhausted|not[ _]found|out[ _]of[ _]range|failed[ _]precondition|internal|unknown"
+    r"|unimplemented|data[ _]loss|permission[ _]denied|unavailable)"
+)
+# an iterator that came to its end, or a call that was given up, is said so too, and is no failure
+_KERNEL_STATUS = _STATUS.replace("|out[ _]of[ _]range", "").replace("|unavailable", "")
+_KERNEL_FAILED = re.compile(r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )")
+# torch's distributed checkpoint tells whose exception it passes on: Traceback (most recent call last): (RANK 3)
+_OF_RANK = re.compile(r":? ?\(RANK (?P<rank>\d+)\)")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
 _STARTS_OTHER = re.compile(
     r"Traceback \(most recent call last\)|^\s*\[?\d{4}-\d\d-\d\d|^\[?[IWEF]\d{3,4} \d\d:|^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b"
@@ -32,15 +43,23 @@ _STARTS_OTHER = re.compile(
 
 def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """One traceback: frames, then the last line and its continuation."""
+    if is_in_one_line(match.string[match.end() :]):
+        yield from read_in_one_line(match.string)
+        return
     frames: list[Frame] = []
     taken = 0
+    since = 0
+    told = _OF_RANK.match(match.string, match.end())
+    rank = int(told["rank"]) if told else None
     for line in lines:
         taken += 1
+        since += 1
         if taken > MOST_LINES:
             return
         plain = _GROUP.sub("", line) if line.lstrip().startswith(("|", "+")) else line
         frame = _FRAME.match(plain) or _RICH_FRAME.match(plain.strip("│ ").strip())
         if frame:
+            since = 0
             if len(frames) < MOST_FRAMES:
                 frames.append(
                     Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
@@ -53,11 +72,15 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         last = _LAST.match(plain.rstrip())
         if last is None:
             continue
-        yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines)
+        yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines, rank)
         return
+    if frames and since <= LINES_AFTER_A_CUT:
+        yield TracebackCut(frames=tuple(frames), rank=rank)
 
 
-def _ending(kind: str, message: str, frames: tuple[Frame, ...], taken: int, lines: Iterator[str]) -> Iterator[Fact]:
+def _ending(
+    kind: str, message: str, frames: tuple[Frame, ...], taken: int, lines: Iterator[str], rank: int | None = None
+) -> Iterator[Fact]:
     parts = [message] if message else []
     chained = False
     blank = 0
@@ -79,6 +102,7 @@ def _ending(kind: str, message: str, frames: tuple[Frame, ...], taken: int, line
         if blank == 0 or len(parts) < 12:
             parts.append(line.strip())
     yield ExceptionRaised(
+        rank=rank,
         type=kind,
         message="\n".join(parts)[:4000],
         frames=frames,
@@ -87,9 +111,44 @@ def _ending(kind: str, message: str, frames: tuple[Frame, ...], taken: int, line
     )
 
 
+def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A traceback that was copied without its first lines: frames in a row, then an exception by name."""
+    frames: list[Frame] = []
+    line: str | None = match.string
+    for taken in range(MOST_LINES):
+        if line is None:
+            return
+        frame = _FRAME.match(line)
+        if frame:
+            if len(frames) < MOST_FRAMES:
+                frames.append(
+                    Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
+                )
+        elif line.strip() and line[:1] not in " \t" and not line.startswith("[Previous line"):
+            last = re.match(_LONE, line)
+            if last:
+                yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines)
+            return
+        line = next(lines, None)
+
+
 def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The last line of a traceback whose head is not there."""
     yield from _ending(match["type"], match["message"] or "", (), 0, lines)
+
+
+def _read_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The first root error that TensorFlow lists, where the exception that lists it is not there."""
+    kind = "".join(word.capitalize() for word in re.split(r"[ _]", match["code"])) + "Error"
+    yield ExceptionRaised(type=kind, message=match["message"].strip())
+
+
+def _read_last_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """What a kernel of TensorFlow failed with, where the log says nothing more after it."""
+    for number, line in enumerate(lines):
+        if number > MOST_MESSAGE_LINES or (line.strip() and "[[" not in line and not _KERNEL_FAILED.search(line)):
+            return
+    yield from _read_status(match, lines)
 
 
 BLOCKS = (
@@ -100,9 +159,22 @@ BLOCKS = (
         inside_others=False,
     ),
     block(
+        r'^\s*File "[^"]+", line \d+, in \S',
+        _read_headless,
+        anchors=('", line ',),
+        inside_others=False,
+    ),
+    block(
         _LONE,
         _read_lone,
         anchors=("Error", "Exception", "Interrupt", "SystemExit", "StopIteration", "Timeout", "Failure", "Exceeded"),
+        inside_others=False,
+    ),
+    block(rf"^\s*\(0\) +(?P<code>{_STATUS}): +(?P<message>\S.*)$", _read_status, anchors=("(0) ",), inside_others=False),
+    block(
+        rf"{_KERNEL_FAILED.pattern}(?P<code>{_KERNEL_STATUS}): +(?P<message>\S.*)$",
+        _read_last_status,
+        anchors=("OP_REQUIRES failed at ", "Compute status: ", "Executor::StartAbort "),
         inside_others=False,
     ),
 )

@@ -47,4 +47,10 @@ SIGNATURES = (
     ),
     signature(rf"Horovod v?{_V}:", VersionSeen, component="Horovod"),
     signature(rf"using Keras version:? ?{_V}", VersionSeen, component="Keras"),
+    # any package; compared only where an exception speaks of it
+    signature(
+        rf"(?<![\w.])(?P<component>(?!NCCL|[Tt]orch|PyTorch|TF|[Tt]ensor[Ff]low|JAX|jax|jaxlib|Keras|API)[A-Za-z]\w{{1,40}}) version:? v?{_V}",
+        VersionSeen,
+        anchors=(" version 0", " version 1", " version 2", " version 3", " version: ", " version v"),
+    ),
 )

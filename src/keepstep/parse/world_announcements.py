@@ -73,6 +73,7 @@ SIGNATURES = (
     signature(r"Rank of current process: (?P<index>\d+)\. World size: (?P<size>\d+)", _world),
     signature(r"Process (?P<index>\d+), total (?P<size>\d+)\b", _world, anchors=(", total 1", ", total 2", ", total 4", ", total 8")),
     signature(r"\bNumber of replicas(?: in sync)?: 1$", _one, anchors=("Number of replicas: 1", "Number of replicas in sync: 1")),
+    signature(r"(?:^|[:,] )1 replicas?(?: in sync)?(?:,|$)", _one, anchors=("1 replica",)),
     signature(r"\bnum_replicas_in_sync(?:\)|'|\")? ?[=:,]? ?1$", _one, anchors=("num_replicas_in_sync",)),
     signature(r"\bdist(?:ributed)?(?:\.get)?_world_size(?:\(\))?['\"]? ?[=:] ?(?P<size>1)$", _world, anchors=("world_size",)),
     # What the launcher was asked for

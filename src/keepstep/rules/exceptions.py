@@ -20,13 +20,16 @@ from keepstep.core.facts.network import (
     TransportUsed,
 )
 from keepstep.core.facts.process import (
+    ErrorSaid,
     ExceptionRaised,
     FatalSignal,
     Frame,
     NativeAbort,
     ProcessExited,
     StackDump,
+    TaskNamed,
     TerminationRequested,
+    TracebackCut,
 )
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
@@ -50,6 +53,9 @@ _SAY_NOTHING_OF_A_CAUSE = (
     FatalSignal,
     NativeAbort,
     DataMissing,
+    TracebackCut,
+    TaskNamed,
+    ErrorSaid,
 )
 
 _SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
@@ -122,7 +128,7 @@ _OF_PEERS = {
 }
 _PEER_STATUS = re.compile(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
 _PEER_WORDS = re.compile(
-    r"NCCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe|Horovod has been shut down"
+    r"[NHRX]CCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe|Horovod has been shut down"
     r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
 )
 _DIED_WORDS = re.compile(
@@ -167,6 +173,7 @@ _READS_CHECKPOINTS = re.compile(
     r"|saving_lib\.py|hdf5_format\.py|legacy_h5_format\.py|checkpoint_management|py_checkpoint_reader|training/saver\.py|_npyio"
 )
 _CHECKPOINT_FUNCTION = re.compile(r"(?i)load|restore|resume|checkpoint|ckpt")
+_CHECKPOINT_WORD = re.compile(r"(?i)restore|resume|checkpoint|ckpt|load_?(?:state|weights|model|params)")
 _UNREADABLE = {
     "EOFError",
     "OSError",
@@ -219,6 +226,18 @@ def user_frame(fact: ExceptionRaised) -> Frame | None:
     return own[-1] if own else None
 
 
+_CHECKED_OUT = re.compile(
+    r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry|torchtitan"
+    r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift|openrlhf)/[\w/]+\.py$"
+)
+
+
+def is_library_file(path: str) -> bool:
+    """Whether a file is a library's, also where the library was checked out rather than installed."""
+    plain = path.replace("\\", "/")
+    return bool(_LIBRARY.search(path) or _CHECKED_OUT.search(plain))
+
+
 def is_of_the_program(fact: ExceptionRaised) -> bool:
     """Whether the program's own code raised it, for a kind that no trouble between ranks raises."""
     last = fact.frames[-1].file if fact.frames else None
@@ -233,10 +252,15 @@ def is_of_a_framework(fact: ExceptionRaised) -> bool:
     return last is not None and short_type(fact) not in _OF_THE_PROGRAM and bool(_FRAMEWORK_FILE.search(last))
 
 
+def _names_own_reader(frames: tuple[Frame, ...]) -> bool:
+    """Whether a reader that only checkpoints have is among them; NumPy's reads data as well."""
+    return any(f.file and _READS_CHECKPOINTS.search(f.file) and "_npyio" not in f.file for f in frames)
+
+
 def reads_checkpoint(fact: ExceptionRaised) -> bool:
     """Whether reading a checkpoint raised it, by its frames: a reader of checkpoints, or functions named so."""
     if short_type(fact) not in _UNREADABLE and not re.search(
-        r"(?i)corrupt|truncated|unexpected EOF|CRC", fact.message[:300]
+        r"(?i)corrupt|truncated|unexpected EOF|CRC|less bytes than requested", fact.message[:300]
     ):
         return False
     inner = fact.frames[-8:]
@@ -244,11 +268,29 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
         return False
     if any(f.function.startswith(("save", "_save", "dump")) for f in fact.frames):
         return False
-    named = [f for f in fact.frames if _CHECKPOINT_FUNCTION.search(f.function)]
+    words = _CHECKPOINT_FUNCTION if _names_own_reader(inner) else _CHECKPOINT_WORD
+    named = [f for f in fact.frames if words.search(f.function)]
     data = any(
         "dataset" in (f.file or "").lower() or f.function in ("__getitem__", "_worker_loop") for f in fact.frames
     )
     return bool(named) and not data
+
+
+_PLANS_LOAD = re.compile(r"distributed/(?:_shard/)?checkpoint/|dist_checkpointing/")
+_LOADS_STATE = re.compile(
+    r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained|optimizer|_state)\w*$"
+    r"|^_?(?:resume|restore)(?:_from\w*|_training|_model)?$"
+)
+
+
+def lacks_a_name(fact: ExceptionRaised) -> bool:
+    """Whether a loader of checkpoints looked for a name that the checkpoint, or the model, does not have."""
+    if short_type(fact) != "KeyError" or not fact.frames or re.fullmatch(r"['\"][A-Z][A-Z0-9_]*['\"]", fact.message):
+        return False
+    last = fact.frames[-1]
+    if last.function.startswith(("save", "_save", "dump")):
+        return False
+    return bool(_LOADS_STATE.match(last.function.rpartition(".")[2]) or (last.file and _PLANS_LOAD.search(last.file)))
 
 
 def ranks_told(seen: EvidenceSet, evidence: Sequence[Evidence[Fact]]) -> tuple[int, ...] | None:
@@ -290,7 +332,7 @@ def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
 
 def recognised(seen: EvidenceSet, raised: Raised) -> bool:
     """Whether some signature knew the words of this exception."""
-    if reads_checkpoint(raised.fact):
+    if reads_checkpoint(raised.fact) or lacks_a_name(raised.fact):
         return True
     line = raised.origin.line
     if line is None:
@@ -311,6 +353,11 @@ def recognised(seen: EvidenceSet, raised: Raised) -> bool:
         and (e.origin.line != last or _quotes(raised.fact, e.quote))
         for e in inside
     )
+
+
+def tells_more(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
+    """Whether the same line, or the next, holds a fact of another kind that says why."""
+    return any(type(e.fact) is not type(place.fact) and _says_why(e.fact) for e in seen.near(place, Fact, after=2))
 
 
 def _quotes(fact: ExceptionRaised, quote: str) -> bool:

@@ -15,6 +15,8 @@ class ShapeMismatch(Fact):
     left: str | None = None
     right: str | None = None
     op: str | None = None
+    supposed: bool = False
+    """Only that an argument was refused with talk of shapes tells it; exacter words on the same line are better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

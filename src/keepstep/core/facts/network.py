@@ -42,6 +42,18 @@ class PeerLost(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStuck(Fact):
+    """A connection of a live process whose peer's host does not answer: its packets were sent ``tries`` times again."""
+
+    peer: str
+    tries: int
+    connecting: bool = False
+    """It was never answered; otherwise it stood before."""
+    unsent: int = 0
+    """Bytes that wait to be acknowledged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerAwaited(Fact):
     """A process says that it is still waiting for another one to come."""
 
@@ -117,6 +129,13 @@ class AddressMisled(Fact):
 
     address: str | None = None
     how: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStarted(Fact):
+    """A task's server is up, at the address that its cluster gave to this task."""
+
+    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from keepstep.core.facts.base import Fact
 
@@ -81,6 +82,39 @@ class ExceptionRaised(Fact):
     """thread, loader worker, remote task... where the text says so; None for the main program."""
     logged: bool = False
     """Printed by a logger (or "Exception ignored in"), so that the program may have gone on."""
+
+
+class Loudness(Enum):
+    """How loudly a line complains: by a level that its writer gave it, or by its words where there is none."""
+
+    WARNED = 1
+    COMPLAINED = 2
+    ERROR = 3
+    FATAL = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSaid(Fact):
+    """One of the last lines of a stream looks like an error, whatever it says; with the lines that go on with it."""
+
+    text: str
+    loudness: Loudness
+    below: int = 0
+    """How many lines its stream has after it."""
+    share: float = 1.0
+    """What part of the last lines of its stream are errors: a log may be little else, or have one among many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNamed(Fact):
+    """An error names the task on which it arose, as TensorFlow does below its message (``rank``: which)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracebackCut(Fact):
+    """A Python traceback of which the log ends before the exception itself is named."""
+
+    frames: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

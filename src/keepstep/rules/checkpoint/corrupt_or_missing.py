@@ -22,6 +22,7 @@ from keepstep.rules.exceptions import ranks_told, reads_checkpoint, short_type
     needs=(CheckpointUnreadable, ExceptionRaised),
     explains=(
         Cause.DATA_CORRUPT_OR_TRUNCATED,
+        Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,
         Cause.USER_CODE_EXCEPTION,
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
         Cause.NETWORK_TIMEOUT_SLOW,

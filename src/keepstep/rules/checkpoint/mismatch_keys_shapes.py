@@ -6,18 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.core.finding import Fix, Found, Safety
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
+from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.exceptions import lacks_a_name, ranks_told
+from keepstep.rules.words import Subject, in_words
+from keepstep.rules.words import said as said_in_words
+
+
+def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bool:
+    """TensorFlow says "most likely due to a mismatch" of every failure to restore; the original error follows."""
+    boilerplate = ("mismatch between the current graph", "a Variable name or other graph key")
+    return (place.fact.detail or "").startswith(boilerplate) and bool(seen.near(place, CheckpointUnreadable, after=8))
 
 
 @rule(
     id="CKP002",
     cause=Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES,
-    needs=(CheckpointMismatch,),
+    needs=(CheckpointMismatch, ExceptionRaised),
     explains=(
         Cause.CHECKPOINT_CORRUPT_OR_MISSING,
         Cause.DATA_SHAPE_MISMATCH,
@@ -38,7 +48,7 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
     (`module.`, `_orig_mod.`); it was saved by another number of ranks or another optimizer.
 
     ## How we know
-    The loader compares names and shapes, and lists those that differ.
+    The loader compares names and shapes, and lists those that differ; or it looks for a name that is not there.
 
     ## What to do
     Load with the configuration it was saved with, or map the names; drop the layers that rightly differ.
@@ -46,22 +56,32 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Loaders that are told to be lenient print the same lists and train on.
     """
-    differ = tuple(e for e in seen.all(CheckpointMismatch) if not seen.survived(e))
+    said = tuple(e for e in seen.all(CheckpointMismatch) if not seen.survived(e) and not _only_supposed(seen, e))
+    lacking = tuple(e for e in seen.all(ExceptionRaised) if lacks_a_name(e.fact) and not seen.survived(e))
+    differ: tuple[Evidence[Fact], ...] = said or tuple(e for e in lacking if not seen.merely_logged(e))
     if not differ:
+        for raised in said_in_words(seen, Subject.CHECKPOINT)[:1]:
+            yield in_words(seen, raised, "a checkpoint that does not fit", _FIXES)
         return
-    detail = next((e.fact.detail for e in differ if e.fact.detail), None)
+    detail = next((e.fact.detail for e in said if e.fact.detail), None)
+    if not said:
+        detail = f"a loader found no {lacking[0].fact.message} in it"
     yield Found(
         title="a checkpoint did not fit the model" + (f": {shorten(detail, 90)}" if detail else ""),
         because="the loader found names or shapes in the checkpoint that the model does not have, or lacks some",
         evidence=differ,
+        confidence=None if said else Confidence.SUPPORTED,
         ranks=ranks_told(seen, differ),
-        fixes=(
-            Fix(do="build the model with the configuration that the checkpoint was saved with"),
-            Fix(do="save and load the unwrapped model", command="torch.save(model.module.state_dict(), path)"),
-            Fix(
-                do="load only what fits, if that is meant",
-                command="model.load_state_dict(state, strict=False)",
-                safety=Safety.CHANGES_RESULTS,
-            ),
-        ),
+        fixes=_FIXES,
     )
+
+
+_FIXES = (
+    Fix(do="build the model with the configuration that the checkpoint was saved with"),
+    Fix(do="save and load the unwrapped model", command="torch.save(model.module.state_dict(), path)"),
+    Fix(
+        do="load only what fits, if that is meant",
+        command="model.load_state_dict(state, strict=False)",
+        safety=Safety.CHANGES_RESULTS,
+    ),
+)

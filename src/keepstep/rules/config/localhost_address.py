@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid
-from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, RendezvousTimeout
+from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
+from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
@@ -95,16 +95,49 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     several = _several_hosts(seen)
     local = tuple(e for e in dialled if _LOOPBACK.match(e.fact.peer or ""))
     given_out = tuple(e for e in local if e.fact.given_out)
-    if entry or (local and several) or given_out:
-        certain = bool(entry) or several
+    served = _served(seen, local)
+    called = () if served else _all_called_themselves(seen)
+    if called:
+        yield Found(
+            title=f"{len(called)} processes were told to meet at a loopback address, and did not",
+            because="every one of them was there and called, so that they run on several hosts and each called its own",
+            evidence=called,
+            ranks=tuple(rank for rank in ranks_of(called) if rank > 0),
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
+    if entry or (local and (several or served)) or given_out:
+        certain = bool(entry or served) or several
         yield Found(
             title=f"a rank dialled a loopback address: {(entry or given_out or local)[0].fact.peer}",
-            because="a peer's name resolves to the loopback, so the rank called its own host",
-            evidence=entry or given_out or local,
+            because="the loopback is the rank's own host"
+            + (", and the main rank was up and waited for it elsewhere" if served else ": a peer's name resolves to it"),
+            evidence=(*(entry or given_out or local), *served),
+            ranks=ranks_of(local) if served else None,
             confidence=Confidence.SUPPORTED if certain else Confidence.HYPOTHESIS,
             standing=None if certain else Standing.SYMPTOM,
             fixes=_FIXES,
         )
+
+
+def _served(seen: EvidenceSet, local: tuple[Evidence[ConnectFailed], ...]) -> tuple[Evidence[RendezvousTimeout], ...]:
+    """The main rank's own words that it was there and counted the members, while others called their loopback in vain."""
+    callers = ranks_of(local)
+    if not callers or 0 in callers:
+        return ()
+    return tuple(e for e in seen.all(RendezvousTimeout) if e.who == 0 and (e.fact.joined or e.fact.missing))
+
+
+def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
+    """All ranks of the world told that they connect to the loopback, none under another's number, and all in vain."""
+    told = {e.who: e for e in seen.all(WorldSeen) if _LOOPBACK.match(e.fact.role or "")}
+    indices = [e.fact.index for e in seen.all(WorldSeen) if e.fact.index is not None]
+    gave_up = {e.who for e in seen.all(ConnectFailed) if e.fact.final and not seen.survived(e)}
+    world = set(range(seen.world_size or 0))
+    if len(world) < 2 or set(told) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
+        return ()
+    return tuple(told.values())
 
 
 def _several_hosts(seen: EvidenceSet) -> bool:

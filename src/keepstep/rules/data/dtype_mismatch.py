@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.words import Subject, in_words, said
 
 
 @rule(
     id="DAT002",
     cause=Cause.DATA_DTYPE_MISMATCH,
-    needs=(DtypeMismatch,),
+    needs=(DtypeMismatch, ExceptionRaised),
     explains=FALLOUT,
 )
 def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
@@ -33,7 +35,8 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     of another type.
 
     ## How we know
-    The framework names both types.
+    The framework names both types. Where its words are not known, an exception that speaks of types that
+    differ is enough, and told as supported.
 
     ## What to do
     Bring both sides to one type, or run the forward pass under autocast.
@@ -43,22 +46,27 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """
     found = lasting(seen, DtypeMismatch)
     if not found:
+        for raised in said(seen, Subject.DTYPE)[:1]:
+            yield in_words(seen, raised, "types that do not fit", _FIXES)
         return
     first = found[0].fact
     yield Found(
         title=f"{who(found)} mixed types: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
         because="the operation refused operands of two types",
         evidence=found,
-        fixes=(
-            Fix(
-                do="bring inputs and parameters to one type",
-                command="batch = batch.to(next(model.parameters()).dtype)",
-                safety=Safety.CHANGES_RESULTS,
-            ),
-            Fix(
-                do="or run the forward pass under autocast",
-                command="with torch.autocast('cuda', dtype=torch.bfloat16):",
-                safety=Safety.CHANGES_RESULTS,
-            ),
-        ),
+        fixes=_FIXES,
     )
+
+
+_FIXES = (
+    Fix(
+        do="bring inputs and parameters to one type",
+        command="batch = batch.to(next(model.parameters()).dtype)",
+        safety=Safety.CHANGES_RESULTS,
+    ),
+    Fix(
+        do="or run the forward pass under autocast",
+        command="with torch.autocast('cuda', dtype=torch.bfloat16):",
+        safety=Safety.CHANGES_RESULTS,
+    ),
+)

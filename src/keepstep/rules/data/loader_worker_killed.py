@@ -19,7 +19,7 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, who
     needs=(LoaderWorkerDied,),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
-    explains=FALLOUT,
+    explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
     """A data loader's worker process died, and nothing says why.

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.finding import Fix, Found
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.exceptions import tells_more
+from keepstep.rules.words import Subject, in_words, said
 
 
 def _both(fact: ShapeMismatch) -> str:
@@ -23,7 +26,7 @@ def _both(fact: ShapeMismatch) -> str:
 @rule(
     id="DAT001",
     cause=Cause.DATA_SHAPE_MISMATCH,
-    needs=(ShapeMismatch,),
+    needs=(ShapeMismatch, ExceptionRaised),
     explains=FALLOUT,
 )
 def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
@@ -38,7 +41,8 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     batch, a wrong number of classes or channels, or a sharded parameter that was not gathered.
 
     ## How we know
-    The framework names the operation and, mostly, both shapes.
+    The framework names the operation and, mostly, both shapes. Where its words are not known, an exception
+    that speaks of shapes that differ is enough, and told as supported.
 
     ## What to do
     Print the shapes of the batch of the rank that failed; pad, resize or drop the samples that differ.
@@ -46,21 +50,26 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The code catches the error and goes on; then training continues after the message.
     """
-    found = lasting(seen, ShapeMismatch)
+    all_of_it = lasting(seen, ShapeMismatch)
+    found = tuple(e for e in all_of_it if not e.fact.supposed) or tuple(e for e in all_of_it if not tells_more(seen, e))
     if not found:
+        for raised in said(seen, Subject.SHAPE)[:1]:
+            yield in_words(seen, raised, "shapes that do not fit", _FIXES)
         return
     first = found[0].fact
     yield Found(
         title=f"{who(found)} got shapes that do not fit{_both(first)}",
         because="the operation refused its operands" + _both(first),
         evidence=found,
-        fixes=(
-            Fix(
-                do="print the shapes of the failing batch on this rank, and compare with what the model expects"
-            ),
-            Fix(
-                do="pad or resize samples in the collate function, or drop the last smaller batch",
-                command="drop_last=True",
-            ),
-        ),
+        confidence=Confidence.SUPPORTED if first.supposed else None,
+        fixes=_FIXES,
     )
+
+
+_FIXES = (
+    Fix(do="print the shapes of the failing batch on this rank, and compare with what the model expects"),
+    Fix(
+        do="pad or resize samples in the collate function, or drop the last smaller batch",
+        command="drop_last=True",
+    ),
+)

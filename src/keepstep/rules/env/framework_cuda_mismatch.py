@@ -14,6 +14,10 @@ from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
+NO_DRIVER = "the driver could not be initialised"
+LAST_LINES = 8
+"""A log that ends with a driver that could not be started was cut there for that; others train on, on the CPU."""
+
 
 @rule(
     id="ENV001",
@@ -52,7 +56,7 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     symbols: list[Evidence[Fact]] = [
         e for e in seen.all(SymbolMissing) if of_cuda(e.fact) and not seen.survived(e)
     ]
-    if not sure and not symbols and not (said and seen.broken):
+    if not sure and not symbols and not (said and (seen.broken or _ends_with_no_driver(seen, said))):
         return
     evidence = (*once_a_line(sure or (() if symbols else said)), *symbols)
     what = sure[0].fact.what if sure else _symbol(symbols[0]) if symbols else said[0].fact.what
@@ -74,6 +78,10 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:
+    return any(e.fact.what.startswith(NO_DRIVER) and seen.is_last_word(e, LAST_LINES) for e in said)
 
 
 def _symbol(evidence: Evidence[Fact]) -> str:

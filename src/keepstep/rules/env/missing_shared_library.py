@@ -13,6 +13,10 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import listing
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
+OF_CUDA = ("ptxas", "nvlink", "libdevice")
+"""What XLA needs of CUDA's compiler; the loader does not know these."""
+HADOOP = "Hadoop's classes"
+
 
 @rule(
     id="ENV002",
@@ -55,19 +59,28 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
             if without_gpus
             else f"{who(missing)} could not start: {what} was not found"
         ),
-        because=f"the loader could not open {what} on that host",
+        because=f"{what} could not be loaded on that host",
         evidence=missing,
         severity=Severity.WARNING if without_gpus else None,
         confidence=Confidence.SUPPORTED if without_gpus else None,
-        fixes=(
-            Fix(
-                do="see whether the loader knows it, on every node",
-                command=f"ldconfig -p | grep {names[0] if names else 'LIB'}",
-            ),
+        fixes=_fixes(names[0] if names else "LIB"),
+    )
+
+
+def _fixes(name: str) -> tuple[Fix, ...]:
+    if name == HADOOP:
+        return (Fix(do="name Hadoop's classes to libhdfs, on every node", command="export CLASSPATH=$(hadoop classpath --glob)"),)
+    if not name.startswith(OF_CUDA):
+        return (
+            Fix(do="see whether the loader knows it, on every node", command=f"ldconfig -p | grep {name}"),
             Fix(
                 do="name its folder to the loader, and pass that on to the ranks (mpirun -x LD_LIBRARY_PATH)",
                 command="export LD_LIBRARY_PATH=/path/to/lib:$LD_LIBRARY_PATH",
             ),
             Fix(do="or install the package that holds it, in the same version, on every node"),
-        ),
+        )
+    return (
+        Fix(do="see where CUDA's compiler is, on every node", command="command -v ptxas; ls -d /usr/local/cuda*"),
+        Fix(do="name its folder to XLA", command="export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"),
+        Fix(do="or install CUDA's compiler, of the CUDA version of the framework's build, on every node"),
     )

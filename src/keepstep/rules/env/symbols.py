@@ -9,7 +9,7 @@ from keepstep.core.facts.environment import SymbolMissing
 
 _OF_CUDA = re.compile(
     r"^(?:lib)?(?:cu(?:blas|blaslt|dnn|dart|da|fft|rand|solver|sparse|pti|file)|nccl"
-    r"|nv(?:rtc|jitlink|tx|ml|shmem)|__nv|__cuda|cu[A-Z])",
+    r"|nv(?:rtc|jitlink|tx|ml|shmem)|__nv|__cuda|(?-i:cu[A-Z]))",
     re.IGNORECASE,
 )
 

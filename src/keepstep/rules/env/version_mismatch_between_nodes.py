@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.environment import VersionConflict, VersionSeen
-from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
+
+MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
+"""Of these a difference is worth a note by itself; of other packages only where an exception speaks of them."""
+_LACKS = re.compile(
+    r"module '(?P<of>\w{1,60})[\w.]*' has no attribute|cannot import name '\w{1,80}' from '(?P<in>\w{1,60})"
+    r"|No module named '(?P<no>\w{1,60})\.|^(?P<call>\w{1,60})\.[\w.]{1,80}\(\) (?:got an unexpected|missing \d)"
+)
 
 _FIXES = (
     Fix(do="compare versions on every node", command="python -VV; pip freeze | sort | sha256sum"),
@@ -23,7 +32,7 @@ _FIXES = (
     id="ENV004",
     cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES,
     needs=(VersionConflict, VersionSeen),
-    explains=OF_A_DEAD_RANK,
+    explains=(*OF_A_DEAD_RANK, Cause.USER_CODE_EXCEPTION),
 )
 def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
     """Processes of one run have different versions of what must be the same.
@@ -36,8 +45,8 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
     Nodes were set up at different times, an image has a moving tag, or the client was updated alone.
 
     ## How we know
-    One side compared both versions and says so. Versions that merely were printed and differ are noted as a
-    warning: they need not be why the run failed.
+    One side compared both versions and says so; or a rank lacks a name of a package of which the ranks printed
+    different versions. Versions of a framework that merely differ are noted as a warning: they need not be why it failed.
 
     ## What to do
     Run one image everywhere.
@@ -59,7 +68,21 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
     by_component: dict[str, dict[str, Evidence[VersionSeen]]] = defaultdict(dict)
     for each in seen.all(VersionSeen):
         by_component[each.fact.component].setdefault(each.fact.version, each)
+    lacking = _lacking(seen, by_component)
+    if lacking is not None:
+        component, raised = lacking
+        yield Found(
+            title=f"ranks run different versions of {component}: {', '.join(sorted(by_component[component]))}",
+            because=f"a rank lacks a name of {component}, and the versions that the ranks printed of it differ",
+            evidence=(*raised, *by_component[component].values()),
+            ranks=ranks_of(raised),
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
     for component, versions in by_component.items():
+        if component not in MUST_AGREE:
+            continue
         places = {(e.origin.source, e.origin.stream, e.who) for e in versions.values()}
         if len(versions) > 1 and len(places) > 1:
             yield Found(
@@ -70,3 +93,19 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
                 confidence=Confidence.HYPOTHESIS,
                 fixes=_FIXES,
             )
+
+
+def _lacking(
+    seen: EvidenceSet, by_component: dict[str, dict[str, Evidence[VersionSeen]]]
+) -> tuple[str, tuple[Evidence[ExceptionRaised], ...]] | None:
+    """A package of which ranks have different versions, and the exceptions of those who lack a name of it."""
+    raised: dict[str, list[Evidence[ExceptionRaised]]] = defaultdict(list)
+    for each in seen.all(ExceptionRaised):
+        found = _LACKS.search(each.fact.message) if not each.fact.logged and not seen.survived(each) else None
+        if found:
+            raised[found["of"] or found["in"] or found["no"] or found["call"]].append(each)
+    for component, told in raised.items():
+        versions = by_component.get(component, {})
+        if len({(e.origin.source, e.origin.stream, e.who) for e in versions.values()}) > 1 < len(versions):
+            return component, tuple(told)
+    return None

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, shorten
 from keepstep.rules.exceptions import at_teardown, is_wrapper, short_type, user_frame
+from keepstep.rules.fallback._last_errors import Said, last_errors, named_by_last_errors
 
+MOST_SHOWN = 4
 SILENT_S = 30.0
 """Streams end within moments of each other when one failure ends all; this much apart tells who was first."""
 
@@ -22,15 +24,16 @@ SILENT_S = 30.0
 @rule(
     id="UNK001",
     cause=Cause.UNKNOWN_NOT_ESTABLISHED,
-    needs=(ProcessExited, ExceptionRaised, FatalSignal, NativeAbort, StreamEnded),
+    needs=(ProcessExited, ExceptionRaised, FatalSignal, NativeAbort, StreamEnded, ErrorSaid),
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
 )
 def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
-    """A process failed, and nothing in the logs says why: the first one to fail is named.
+    """A process failed, and no known message says why: the first one to fail is named, and what its errors speak of.
 
     ## What it looks like
-    A launcher reports a failed child, or one rank's output simply stops, with no message that is known.
+    A launcher reports a failed child, one rank's output simply stops, or a log ends in errors, with no message that
+    is known.
 
     ## Why it happens
     The reason was not printed, was printed elsewhere (a rank's own log, the kernel's log, the
@@ -38,7 +41,8 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The launcher names the first failure; else the first uncaught exception; else the rank whose output
-    stopped clearly before that of the others.
+    stopped clearly before that of the others; else the first of the errors that a log ends in. The words of those
+    errors are weighed by a table, cause by cause; where one cause is clearly ahead it is named, as a guess.
 
     ## What to do
     Look at the last words of that rank, and bring its own log, the kernel's log and the scheduler's record.
@@ -46,18 +50,27 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Often: it is a guess of where to look, not of a cause.
     """
-    if not seen.broken:
-        return
-    first = _first(seen)
+    errors = last_errors(seen)
+    first = (_first(seen) if seen.broken else None) or _first_error(errors)
     if first is None:
         return
     what, evidence, who = first
-    words = _last_words(seen, who)
+    named = named_by_last_errors(seen, errors)
+    shown = tuple(
+        e for e in errors if named is not None and any(w in " ".join(e.fact.text.split()) for w in named.words)
+    )
     yield Found(
-        title=f"{what}; why is not in these logs",
-        because="this is the earliest sign of failure that was found, and no known cause explains it",
-        evidence=(evidence, *words),
+        title=f"{what}; its last errors speak of {named.name}" if named else f"{what}; why is not in these logs",
+        because=(
+            f"no known cause explains it, but its last errors speak of {named.name}: "
+            + ", ".join(f'"{words}"' for words in named.words)
+            if named
+            else "this is the earliest sign of failure that was found, and no known cause explains it"
+        ),
+        evidence=tuple(dict.fromkeys((evidence, *shown[:MOST_SHOWN], *_last_words(seen, who)))),
         ranks=(who,) if who is not None else None,
+        confidence=Confidence.HYPOTHESIS,
+        cause=named.cause if named else None,
         fixes=(
             Fix(
                 do="add the complete logs of all ranks, and the kernel's log of that host",
@@ -92,10 +105,20 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
     for ended in seen.all(ProcessExited):
         if ended.fact.code or ended.fact.signal:
             return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who
-    others = [e for e in seen.all(ExceptionRaised) if not at_teardown(e.fact)]
+    others = [e for e in seen.all(ExceptionRaised) if not at_teardown(e.fact) and not seen.survived(e)]
     if others:
         return f"{_name(others[0].who)} raised {short_type(others[0].fact)}", others[0], others[0].who
     return None
+
+
+def _first_error(errors: tuple[Said, ...]) -> tuple[str, Evidence[Fact], int | None] | None:
+    """The first of the loudest errors that streams ended with."""
+    if not errors:
+        return None
+    loudest = max(e.fact.loudness.value for e in errors)
+    one = next(e for e in errors if e.fact.loudness.value == loudest)
+    whose = f"the output of rank {one.who}" if one.who is not None else "the log"
+    return f'{whose} ends in errors ("{shorten(one.quote, 60)}")', one, one.who
 
 
 def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:

@@ -16,6 +16,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
 from keepstep.rules.exceptions import Raised, recognised
+from keepstep.rules.words import Subject, in_words, said
 
 _KERAS_3 = re.compile(r"/keras/src/")
 _SPLIT_VALUE = re.compile(
@@ -48,7 +49,7 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
     Two features that each work alone were never made to work together in this release.
 
     ## How we know
-    The framework refuses the combination in so many words, or the message is one that only it gives; or
+    The framework refuses the combination in so many words (also in words that are not known here), or the message is one that only it gives; or
     Keras 3 itself raised an exception that nothing else explains, under a strategy of several workers.
 
     ## What to do
@@ -67,7 +68,7 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
             evidence=found[:6],
             fixes=_KERAS_FIXES
             if "per-replica" in what or "Strategy" in what
-            else (Fix(do="use one of the two, or a release whose notes say that both work together"),),
+            else _FIXES,
         )
         return
     raised = [e for e in lasting(seen, ExceptionRaised) if _of_keras_3(seen, e)]
@@ -79,6 +80,12 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
             confidence=Confidence.SUPPORTED,
             fixes=_KERAS_FIXES,
         )
+        return
+    for each in said(seen, Subject.REFUSAL)[:1]:
+        yield in_words(seen, each, "a combination that is not supported", _FIXES)
+
+
+_FIXES = (Fix(do="use one of the two, or a release whose notes say that both work together"),)
 
 
 def _of_keras_3(seen: EvidenceSet, raised: Raised) -> bool:

@@ -46,7 +46,8 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
     A node can be reported as not ready for want of memory or by a network fault; see its own log.
     """
     faults = once_a_line(seen.all(MachineFault))
-    if not faults or not ended_badly(seen):
+    said = any("ended the job" in e.fact.what for e in faults)
+    if not faults or not (said or ended_badly(seen)):
         return
     node = next((e.fact.node for e in faults if e.fact.node), None)
     yield Found(

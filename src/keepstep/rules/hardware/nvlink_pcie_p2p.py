@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+
+_PCIE = "uncorrected PCIe error"
+_OFF_THE_BUS = 79
 
 
 @rule(
@@ -42,6 +45,8 @@ def nvlink_pcie_p2p(seen: EvidenceSet) -> Iterator[Found]:
     faults = once_a_line(e for e in seen.all(PeerAccessFault) if e.fact.fatal and not seen.survived(e))
     if not faults:
         return
+    if all(e.fact.what == _PCIE for e in faults) and any(e.fact.xid == _OFF_THE_BUS for e in seen.all(DeviceFault)):
+        return  # the card left the bus: the errors of its slot are the same event
     yield Found(
         title=f"a link between GPUs of {who(faults)} failed: {faults[0].fact.what}",
         because=f"reported: {faults[0].fact.what}",

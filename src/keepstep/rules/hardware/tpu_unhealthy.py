@@ -13,6 +13,9 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import ranks_told
 
+UNSAID = ("the program on it was stopped",)
+"""What a TPU says of any program that it gave up, also for want of memory."""
+
 
 @rule(
     id="HWT001",
@@ -57,7 +60,7 @@ def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
         because="the TPU driver or service reported the fault itself",
         evidence=ill,
         ranks=ranks_told(seen, ill),
-        standing=Standing.SYMPTOM if seen.all(Preempted) else None,
+        standing=Standing.SYMPTOM if seen.all(Preempted) or all(e.fact.what in UNSAID for e in ill) else None,
         fixes=(
             Fix(do="look at the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
             Fix(do="stop and start the TPU, then resume from the last checkpoint", safety=Safety.NEEDS_OWNER),

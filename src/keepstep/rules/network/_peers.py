@@ -9,6 +9,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 
 _LOOPBACK = re.compile(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\.0\.0\.0)")
 _HOSTS_ONLY = re.compile(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")
@@ -39,9 +40,12 @@ def virtual(interface: str) -> bool:
 def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, ...]:
     """The rank whose loss the others report, where it can be told."""
     named = tuple(dict.fromkeys(e.fact.peer_rank for e in lost if e.fact.peer_rank is not None))
+    reporters = {r for e in lost if (r := e.who) is not None}
+    # one that lost somebody itself was still there then
+    speechless = tuple(r for r in named if r not in reporters)
+    named = speechless or named
     if named and len(named) <= 2:
         return named
-    reporters = {r for e in lost if (r := e.who) is not None}
     struck = tuple(
         dict.fromkeys(
             r
@@ -68,3 +72,16 @@ def stated(evidence: tuple[Evidence[Fact], ...]) -> str | None:
         if isinstance(peer, str) and peer:
             return peer
     return None
+
+
+def after_the_end(seen: EvidenceSet, trouble: Evidence[Fact]) -> bool:
+    """Whether training was over by then: of this rank, or of the peer at the same step that this rank had reached."""
+    finished = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED]
+    if any(e.origin.source == trouble.origin.source and (e.origin.line or 0) < (trouble.origin.line or 0) for e in finished):
+        return True
+    beside = (trouble, *seen.near(trouble, PeerLost, before=5, after=5))
+    peers = {peer for e in beside if (peer := getattr(e.fact, "peer_rank", None)) is not None}
+    reached = {e.who: e.fact.step for e in seen.all(StepSeen) if e.fact.step is not None}
+    mine = reached.get(trouble.who) if trouble.who is not None else None
+    over = {e.who for e in finished}
+    return mine is not None and bool(peers) and all(peer in over and reached.get(peer) == mine for peer in peers)

@@ -11,7 +11,7 @@ from keepstep.core.facts.network import PeerLost
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.network._peers import lost_rank, stated
+from keepstep.rules.network._peers import after_the_end, lost_rank, stated
 
 
 @rule(
@@ -43,6 +43,8 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     lost = [e for e in seen.all(PeerLost) if e.fact.final and not seen.survived(e)]
     if not lost and seen.broken:
         lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
+    if not seen.broken:
+        lost = [e for e in lost if not after_the_end(seen, e)]
     if not lost or (not seen.broken and any(seen.survived(e) for e in seen.all(PeerLost))):
         return
     gone = lost_rank(seen, lost)

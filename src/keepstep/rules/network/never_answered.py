@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -18,6 +19,7 @@ from keepstep.core.wording import listing
 OFTEN = 3
 """A healthy start also waits a little."""
 FEW_LINES = 4
+_COUNT = re.compile(r"^\d+ of \d+ tasks$")
 
 
 @rule(
@@ -49,6 +51,7 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     The peer only starts late; then training begins after the messages.
     """
     waits = [e for e in seen.all(PeerAwaited) if not (e.fact.connected or seen.survived(e) or trained_before(seen, e))]
+    waits = _counted_last(waits)
     peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
     if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) or interrupted(seen, e) for e in waits)):
         return
@@ -68,6 +71,12 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _counted_last(waits: list[Evidence[PeerAwaited]]) -> list[Evidence[PeerAwaited]]:
+    """Without those who came later: a service that counts who is missing names the rest anew each time."""
+    counts = {e.origin.source: e.origin.line or 0 for e in waits if _COUNT.match(e.fact.peer or "")}
+    return [e for e in waits if (e.origin.line or 0) >= counts.get(e.origin.source, 0)]
 
 
 def trained_before(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:

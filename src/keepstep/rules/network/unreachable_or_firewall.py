@@ -15,9 +15,10 @@ from keepstep.core.facts.network import (
     RendezvousTimeout,
     Why,
 )
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.network._peers import BY_LIMIT, loopback, stated
+from keepstep.rules.network._peers import BY_LIMIT, after_the_end, loopback, stated
 
 _MANY = 3
 
@@ -72,10 +73,10 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
             ),
         )
         return
-    failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
+    failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e) and (seen.broken or not after_the_end(seen, e))]
     final = [e for e in failed if e.fact.final and not (_unsaid(e) and seen.all(PeerLost))]
     absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where not in BY_LIMIT and not seen.survived(e)]
-    still = len(failed) > 1 and any(seen.is_last_word(e, 2) for e in failed)
+    still = any(_says_last(seen, e, len(failed)) for e in failed) and not seen.all(StepSeen)
     if not final and not absent and len(failed) < _MANY and not still:
         return
     chosen = final or failed
@@ -88,6 +89,11 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
 def _unsaid(evidence: Evidence[ConnectFailed]) -> bool:
     """The store's client says the same of a connection that broke later."""
     return evidence.fact.why is Why.FAILED and evidence.fact.peer in (None, "rendezvous")
+
+
+def _says_last(seen: EvidenceSet, failed: Evidence[ConnectFailed], tries: int) -> bool:
+    """One try that was refused is usual while the others start; one that ran into its time limit is not."""
+    return seen.is_last_word(failed, 2 if tries > 1 else 0) and (tries > 1 or failed.fact.why is not Why.REFUSED)
 
 
 def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> Found:

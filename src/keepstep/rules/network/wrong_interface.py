@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, InterfaceUsed, PeerLost, Why
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.network._peers import host_only, virtual
+from keepstep.rules.network._peers import host_only, loopback, virtual
 
 
 @rule(
@@ -66,6 +68,18 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
         )
         return
     failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e)]
+    elsewhere = _another_network(seen, failed)
+    if elsewhere:
+        address, met = elsewhere
+        yield Found(
+            title=f"a rank gave out {address}, which the others cannot reach, though they had met at {met.fact.role}",
+            because="the ranks reached each other over one network and then used addresses of another: its name or "
+            "interface leads to the wrong link",
+            evidence=(*(e for e in failed if e.fact.given_out), met),
+            confidence=Confidence.SUPPORTED,
+            fixes=fixes,
+        )
+        return
     aimed = [e for e in failed if host_only(e.fact.peer)]
     used = [
         e
@@ -92,3 +106,22 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
             confidence=Confidence.SUPPORTED,
             fixes=fixes,
         )
+
+
+def _another_network(
+    seen: EvidenceSet, failed: list[Evidence[ConnectFailed]]
+) -> tuple[str, Evidence[WorldSeen]] | None:
+    """An address that a peer gave out and nobody reaches, while the ranks met at an address of another network."""
+    met = [e for e in seen.all(WorldSeen) if _network(e.fact.role)]
+    for each in failed:
+        if each.fact.given_out and each.fact.why is Why.UNREACHABLE and (given := _network(each.fact.peer)):
+            other = [e for e in met if _network(e.fact.role) != given]
+            if other and len(other) == len(met):
+                return (each.fact.peer or "").partition("]")[0].strip("["), other[0]
+    return None
+
+
+def _network(address: str | None) -> str | None:
+    """The first two numbers of an address of version 4: hosts of one cluster share at least these."""
+    found = re.match(r"\[?(?P<network>\d{1,3}\.\d{1,3})\.\d{1,3}\.\d{1,3}\b", address or "")
+    return found["network"] if found and not loopback(address) else None

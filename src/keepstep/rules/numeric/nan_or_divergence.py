@@ -17,12 +17,18 @@ from keepstep.core.wording import ranks
 FEW = 2
 """One odd value passes; this many in a row, with none finite after them, do not."""
 
+OFTEN = 4
+OFTEN_SHARE = 0.2
+"""So many NaN losses are no single bad batches, although finite ones come between."""
+
 MANY_TIMES = 30.0
 HUGE = 100.0
 FEW_LATE = 3
 SOME_TIMES = 5.0
 LARGE = 5.0
 """A loss that was small once, and is this large at the end, went the wrong way."""
+
+_Readings = dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]]
 
 
 @rule(
@@ -62,7 +68,8 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
     if stopped:
         yield _found(_first_signs(seen, stopped), stopped[0])
         return
-    lasting = _lasting(seen)
+    readings = _readings(seen)
+    lasting = _lasting(seen, readings) or _frequent(seen, readings)
     if not lasting and not seen.broken:
         grown = _grown(seen)
         if grown:
@@ -88,9 +95,9 @@ def _first_signs(seen: EvidenceSet, stopped: list[Evidence[NonFinite]]) -> tuple
     return tuple(both[:8])
 
 
-def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
-    """NaN losses after which, in their stream, no finite one came."""
-    readings: dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]] = {}
+def _readings(seen: EvidenceSet) -> _Readings:
+    """Every loss that was printed, by stream and line, and whether it was NaN."""
+    readings: _Readings = {}
     for step in seen.all(StepSeen):
         if step.fact.loss is not None and step.origin.line is not None:
             key = (step.origin.source, step.origin.stream)
@@ -99,6 +106,20 @@ def _lasting(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
         if odd.fact.what in ("loss", "grad_norm", "gradnorm") and not odd.fact.fatal and odd.origin.line is not None:
             key = (odd.origin.source, odd.origin.stream)
             readings.setdefault(key, {})[odd.origin.line] = (True, odd)
+    return readings
+
+
+def _frequent(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
+    """NaN losses that come again and again between finite ones."""
+    for by_line in readings.values():
+        odd = [e for bad, e in by_line.values() if bad and (not isinstance(e.fact, NonFinite) or e.fact.what == "loss")]
+        if len(odd) >= OFTEN and len(odd) >= OFTEN_SHARE * len(by_line):
+            return tuple(sorted(odd, key=lambda e: seen.position.get(id(e), 0))[:8])
+    return ()
+
+
+def _lasting(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
+    """NaN losses after which, in their stream, no finite one came."""
     found: list[Evidence[Fact]] = []
     for by_line in readings.values():
         tail: list[Evidence[Fact]] = []
@@ -152,7 +173,7 @@ def _found(
             if grew
             else "training was stopped for a value that is NaN or infinite"
             if severity is None
-            else "the loss is NaN in the last lines and did not become finite again"
+            else "the loss is NaN in the last lines, or again and again"
         ),
         evidence=signs,
         ranks=(who,) if who is not None else None,

@@ -12,7 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
-_INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error")
+_INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "cannot be opened", "write(): fd ")
 
 
 @rule(

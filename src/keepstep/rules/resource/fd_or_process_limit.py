@@ -79,4 +79,11 @@ def _not_started(fact: ExceptionRaised) -> bool:
     """EAGAIN where a process was to be started; sockets and locks give it for other reasons."""
     if "[Errno 11]" not in fact.message or not fact.type.endswith(("BlockingIOError", "OSError")):
         return False
-    return any(f.function in ("_launch", "_execute_child", "_fork_exec", "fork_exec", "fork", "spawnv_passfds") for f in fact.frames)
+    if any(f.function in _STARTS for f in fact.frames):
+        return True
+    last = fact.frames[-1].file if fact.frames else None
+    return last is not None and last.replace("\\", "/").endswith(_STARTERS)
+
+
+_STARTS = ("_launch", "_execute_child", "_fork_exec", "fork_exec", "fork", "spawnv_passfds")
+_STARTERS = ("torch/utils/data/dataloader.py", "multiprocessing/process.py", "multiprocessing/context.py", "subprocess.py")

@@ -43,7 +43,8 @@ def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
     The log ends while the autoscaler is still adding nodes.
     """
     waiting = tuple(e for e in seen.all(NotScheduled) if not e.fact.never)
-    if not waiting or seen.all(StepSeen) or not (seen.broken or len(waiting) > 1):
+    failed = any("FailedScheduling" in e.quote or "Unschedulable" in e.quote for e in waiting)
+    if not waiting or seen.all(StepSeen) or not (seen.broken or failed or len(waiting) > 1):
         return
     first = next((e.fact for e in waiting if e.fact.asked), waiting[0].fact)
     asked = f" ({shorten(first.asked, 60)})" if first.asked else ""

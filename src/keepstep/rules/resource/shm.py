@@ -14,8 +14,13 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
-_SHARING = ("multiprocessing/heap.py", "multiprocessing/shared_memory.py", "torch/multiprocessing/reductions.py")
-"""Where Python makes files in /dev/shm."""
+_SHARING = (
+    "multiprocessing/heap.py",
+    "multiprocessing/shared_memory.py",
+    "multiprocessing/synchronize.py",
+    "torch/multiprocessing/reductions.py",
+)
+"""Where Python makes files in /dev/shm; semaphores are some."""
 _FIXES = (
     Fix(do="see how large and how full it is", command="df -h /dev/shm"),
     Fix(do="give the container more", command="docker run --shm-size=16g ...   # or --ipc=host"),

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
+from keepstep.core import wording
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
@@ -50,17 +52,22 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     timed = [
         e for e in seen.all(StepSeen) if e.fact.waiting is not None and (e.fact.step is None or e.fact.step > FIRST)
     ]
-    waited = [e for e in timed if (e.fact.waiting or 0.0) >= MOSTLY]
-    if not said and (len(waited) < ENOUGH or _part(timed) < MOSTLY):
+    slow = _slow_streams(timed)
+    waited = [e for e in timed if (e.fact.waiting or 0.0) >= MOSTLY and _stream(e) in slow]
+    if not said and not waited:
         return
+    some = {e.who for e in waited if e.who is not None} if len(slow) < len({_stream(e) for e in timed}) else set()
     shown = said or tuple(waited)
     detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "input" and e.fact.detail), None)
     yield Found(
-        title="most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
+        title=f"{wording.ranks(some)} spent most of each step waiting for data, and the others waited for that"
+        if some and not said
+        else "most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
         because=(
             "a profiler of the run says so" if said else "the printed time to get a batch is most of the time of a step"
         ),
         evidence=shown[:8],
+        ranks=tuple(sorted(some)) if some and not said else None,
         fixes=(
             Fix(
                 do="load with more workers, and keep them",
@@ -72,6 +79,24 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _stream(evidence: Evidence[StepSeen]) -> tuple[str, str, int | None]:
+    return evidence.origin.source, evidence.origin.stream, evidence.who
+
+
+def _slow_streams(timed: list[Evidence[StepSeen]]) -> set[tuple[str, str, int | None]]:
+    """The logs (a rank's each) in which most of the time was spent waiting."""
+    by_stream: dict[tuple[str, str, int | None], list[Evidence[StepSeen]]] = defaultdict(list)
+    for each in timed:
+        by_stream[_stream(each)].append(each)
+    if _slow(timed):
+        return set(by_stream)
+    return {stream for stream, readings in by_stream.items() if _slow(readings)}
+
+
+def _slow(readings: list[Evidence[StepSeen]]) -> bool:
+    return sum((e.fact.waiting or 0.0) >= MOSTLY for e in readings) >= ENOUGH and _part(readings) >= MOSTLY
 
 
 def _part(timed: list[Evidence[StepSeen]]) -> float:

@@ -60,6 +60,8 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     again = tuple(e for e in again if e.fact.seconds is None or e in long)
     often = _announced_often(seen)
     again = tuple(e for e in again if not _announced(e) or e in often)
+    missed = _missed_often(seen)
+    again = tuple(e for e in again if "CACHE MISS" not in e.quote or e in missed)
     refused = [e for e in again if "LimitHit" in e.quote or "LimitExceeded" in e.quote]
     training = [e for e in again if "train" in (e.fact.function or "").lower() and not seen.survived(e)]
     told = len(again) >= STORM or growing or bool(training) or any("dynamo hit" in e.quote for e in again)
@@ -91,8 +93,24 @@ def _announced_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
     return [e for e, name in zip(steps, names, strict=True) if names.count(name) >= STORM]
 
 
+def _missed_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
+    """JAX's cache misses of one place that was met several times; each has a first time."""
+    misses = [e for e in seen.all(Recompiling) if "CACHE MISS" in e.quote]
+    places = [(e.origin.source, e.origin.stream, e.fact.function) for e in misses]
+    return [e for e, place in zip(misses, places, strict=True) if places.count(place) >= STORM]
+
+
 def _compiled_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
     """Compilations that took long, of functions that were compiled several times."""
-    timed = [e for e in seen.all(Recompiling) if (e.fact.seconds or 0.0) >= LONG_S]
+    timed: list[Evidence[Recompiling]] = []
+    for each in seen.all(Recompiling):
+        if (each.fact.seconds or 0.0) >= LONG_S and not any(_told_again(each, other) for other in timed[-8:]):
+            timed.append(each)
     names = [(e.origin.source, e.origin.stream, e.fact.function) for e in timed]
     return [e for e, name in zip(timed, names, strict=True) if names.count(name) >= STORM]
+
+
+def _told_again(one: Evidence[Recompiling], other: Evidence[Recompiling]) -> bool:
+    """Whether two loggers tell of one compilation, in lines next to each other."""
+    near = abs((one.origin.line or 0) - (other.origin.line or 0)) <= 1
+    return near and one.origin.source == other.origin.source and one.fact == other.fact

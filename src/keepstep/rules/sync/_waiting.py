@@ -7,8 +7,10 @@ from collections import defaultdict
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised, Frame
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.stacks import innermost_user
 
 NEAR = 4
 """Lines between a watchdog's words and the status that belongs to them."""
@@ -97,3 +99,16 @@ def others(seen: EvidenceSet, timed_out: set[int]) -> tuple[int, ...]:
     known = set(seen.ranks) | timed_out
     size = seen.world_size or (max(known) + 1 if known else 0)
     return tuple(r for r in range(min(size, 4096)) if r not in timed_out)
+
+
+def failed_at(seen: EvidenceSet, rank: int) -> Frame | None:
+    """The user's line that the rank's own exception ended in."""
+    own = [e for e in seen.all(ExceptionRaised) if e.who == rank and not e.fact.logged and not e.fact.chained]
+    return innermost_user(reversed(own[-1].fact.frames)) if own else None
+
+
+def also_there(seen: EvidenceSet, timed_out: set[int]) -> set[int]:
+    """Ranks that did not time out but failed in the very line of those that did: they had come."""
+    lines = {(line.file, line.line) for rank in timed_out if (line := failed_at(seen, rank)) is not None}
+    rest = set(seen.ranks) - timed_out if lines else set()
+    return {rank for rank in rest if (line := failed_at(seen, rank)) is not None and (line.file, line.line) in lines}

@@ -62,7 +62,7 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     if said:
         yield _said(said)
         return
-    found = _by_sequence(seen) or _out_of_step(seen)
+    found = _by_sequence(seen) or _out_of_step(seen) or _unnumbered(seen)
     if found is not None:
         yield found
 
@@ -179,5 +179,29 @@ def _out_of_step(seen: EvidenceSet) -> Found | None:
         ranks=behind if len(behind) <= 2 else (),
         confidence=Confidence.SUPPORTED,
         standing=Standing.SYMPTOM,
+        fixes=_FIXES,
+    )
+
+
+def _unnumbered(seen: EvidenceSet) -> Found | None:
+    """One rank waits in another operation than all others, in logs of versions that print no numbers."""
+    first: dict[int, Evidence[CollectiveTimeout]] = {}
+    for rank, events in waiting(seen).items():
+        for e in events:
+            # gloo's send and recv are the two ends of any collective
+            if e.fact.op is not None and e.fact.op not in ("HEARTBEAT", "send", "recv"):
+                first.setdefault(rank, e)
+    if any(e.fact.seq is not None for e in first.values()) or len({group_of(seen, e) for e in first.values()}) > 1:
+        return None
+    odd = _odd({r: e.fact.op or "" for r, e in first.items()})
+    if len(odd) != 1:
+        return None
+    mine = first[odd[0]].fact.op
+    return Found(
+        title=f"{say_ranks(odd)} waited in {mine}, the others in another collective",
+        because=f"the time-outs of the ranks name different operations; {say_ranks(odd)} is out of line",
+        evidence=tuple(first.values()),
+        ranks=odd,
+        confidence=Confidence.SUPPORTED,
         fixes=_FIXES,
     )

@@ -15,7 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.sync._waiting import entered, group_of, occupied, others, waiting, who
+from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, who
 
 FEW = 100
 """Sequence numbers further apart than this are hardly of the same group."""
@@ -144,6 +144,7 @@ def _culprits(
     slow = _lowest(seen)
     if slow:
         return slow, f"{say_ranks(slow)} was still in an earlier collective than the others", ()
+    timed = timed | also_there(seen, timed)
     busy = occupied(seen, timed)
     known = tuple(dict.fromkeys(r for e in busy if (r := who(e)) is not None))
     if known and len(known) <= 2:

@@ -19,6 +19,8 @@ from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
 
 BUSY = 0.5
 """Of one core: a rank that computes this much is at work, however long it takes."""
+RUNNING = 0.05
+"""The same of a rank that is never asleep: on a crowded host it gets little of a core."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,16 @@ class Seen:
     @property
     def busy(self) -> bool:
         process = self.process.fact
-        return bool(process.watched_s and process.cpu_s is not None and process.cpu_s > BUSY * process.watched_s)
+        if not process.watched_s or process.cpu_s is None:
+            return False
+        least = RUNNING if process.state == "R" else BUSY
+        return process.cpu_s > least * process.watched_s
 
     @property
     def slept(self) -> bool:
         """Whether its main thread did not wake up while it was watched (once or twice is chance)."""
-        return self.process.fact.switches is not None and self.process.fact.switches <= 2
+        process = self.process.fact
+        return process.state != "R" and process.switches is not None and process.switches <= 2
 
     @property
     def waits_for_others(self) -> bool:
@@ -97,8 +103,15 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
         helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
+        if wait is not None and wait.kind is Kind.INPUT:
+            helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
         found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
+
+
+def _makes_input(thread: StackDump) -> bool:
+    """Whether this thread runs the user's Python inside of TensorFlow's input pipeline (a generator, a py_function)."""
+    return any(f.file and f.file.endswith("tensorflow/python/ops/script_ops.py") for f in thread.frames)
 
 
 def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait | None:
@@ -177,16 +190,24 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
         if stopped:
             yield from _stopped(stopped, [each for each in job if each not in stopped])
             continue
-        job = [each for each in job if each.wait is None or each.wait.kind is not Kind.CHILDREN] or job
+        job = [each for each in job if not _launches(each, job)] or job
         if not stands_still(job):
             continue
         waiting, odd = split(job)
         if not waiting:
             yield from _in_the_kernel(odd)
+        elif len(waiting) < len(odd) and all(each.waits_for_device for each in odd):
+            yield from _alone(waiting, odd)
         elif odd:
             yield from _odd(odd, waiting)
         else:
             yield from _all_wait(job)
+
+
+def _launches(each: Seen, job: list[Seen]) -> bool:
+    """Whether it only waits for children, and is no rank that nobody else is."""
+    alike = [other for other in job if other.rank == each.rank]
+    return each.wait is not None and each.wait.kind is Kind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
 def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
@@ -235,13 +256,29 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
         )
 
 
+def _alone(waiting: list[Seen], others: list[Seen]) -> Iterator[Found]:
+    """Few wait in a collective of their own, while the devices of most are in another one."""
+    first = waiting[0]
+    yield Found(
+        title=f"{names(waiting)} waited in {first.where}, where {names(others)} did not come",
+        because=f"{names(others)} waited in {others[0].where} each time: another place of the program",
+        evidence=tuple(e for each in (*waiting, *others) for e in each.evidence),
+        ranks=tuple(each.rank for each in waiting if each.rank is not None),
+        fixes=(
+            Fix(do="let every rank reach the same collectives; look for the branch that leads only some ranks there"),
+            Fix(do="look at its whole stack again", command=f"pystack remote --native {first.process.fact.pid}"),
+        ),
+    )
+
+
 def _worker_stands(first: Seen) -> str:
     """Where a loader worker stands in the user's own code."""
     for helper in first.helpers:
         line = innermost_user(helper.fact.frames)
         wait = waits_in(helper.fact.frames)
         if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
-            return f"; its worker (pid {helper.fact.pid}) stands in {f'{wait.name} at ' if wait else ''}{place(line)}"
+            name = f"its worker (pid {helper.fact.pid})" if helper.origin.source.endswith(")") else "a thread of its input pipeline"
+            return f"; {name} stands in {f'{wait.name} at ' if wait else ''}{place(line)}"
     return ""
 
 
@@ -305,6 +342,7 @@ _ADVICE = {
     Kind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
     Kind.FILE: "look at the file, socket or mount that it reads",
     Kind.DEVICE: "look at the device of that rank",
+    Kind.CHILDREN: "look at the child processes of that rank",
 }
 
 

@@ -11,6 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.data import CorruptData, DownloadSeen
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import SharedStateRace
+from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
@@ -22,7 +23,7 @@ _REMOVES = re.compile(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace
 @rule(
     id="SYN006",
     cause=Cause.SYNC_RACE_ON_SHARED_STATE,
-    needs=(SharedStateRace, ExceptionRaised, CorruptData),
+    needs=(SharedStateRace, ExceptionRaised, CorruptData, StreamEnded),
     explains=(
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -55,6 +56,7 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     raised = [e for e in seen.all(ExceptionRaised) if _race(seen, e) and not e.fact.logged and not seen.survived(e)]
     if not told and not raised:
         yield from _downloads(seen)
+        yield from _building(seen)
         return
     evidence: tuple[Evidence[SharedStateRace] | Evidence[ExceptionRaised], ...] = (*told, *raised)
     what = told[0].fact.what if told else shorten(raised[0].fact.message or raised[0].fact.type, 60)
@@ -71,6 +73,26 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="or make the call tolerant", command="os.makedirs(path, exist_ok=True)"),
         ),
     )
+
+
+def _building(seen: EvidenceSet) -> Iterator[Found]:
+    """Every rank's last words are that it comes to the folder of compiled extensions, where a lock file may lie."""
+    ends = seen.all(StreamEnded)
+    if not ends or seen.broken or not all(_COMES_TO_BUILD.search(e.fact.last) for e in ends):
+        return
+    yield Found(
+        title="the run stands still where compiled extensions are built or waited for",
+        because="a rank that finds a lock file in this folder waits until it is gone; a killed build leaves it behind",
+        evidence=ends,
+        confidence=Confidence.HYPOTHESIS,
+        fixes=(
+            Fix(do="see whether a lock file lies there", command="find ~/.cache/torch_extensions -name lock"),
+            Fix(do="if no build is running, remove the folder", command="rm -rf ~/.cache/torch_extensions"),
+        ),
+    )
+
+
+_COMES_TO_BUILD = re.compile(r"Using\s+\S.{0,300} as PyTorch extensions root\.\.\.\s*$")
 
 
 def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:

@@ -45,7 +45,9 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
             continue
         groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
         for each in job:
-            groups[each.signature].append(each)
+            wait, lines = each.signature
+            # at one line of the program they are in the same collective, seen at different depths of it
+            groups[(lines,) if lines else (wait,)].append(each)
         if len(groups) < 2:
             continue
         ordered = sorted(groups.values(), key=len)

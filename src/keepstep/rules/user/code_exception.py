@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -12,19 +13,9 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks, shorten
-from keepstep.rules.exceptions import (
-    Raised,
-    at_teardown,
-    chains,
-    is_of_a_framework,
-    is_of_peers,
-    is_of_the_program,
-    is_wrapper,
-    ranks_told,
-    recognised,
-    short_type,
-    user_frame,
-)
+from keepstep.rules.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
+from keepstep.rules.naming import named_in
+from keepstep.rules.words import speaks_of, unexplained
 
 
 @rule(
@@ -63,18 +54,9 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
     The exception can be a consequence of something that left no words, such as a file that another rank was to write.
     """
     groups: dict[tuple[str, str, str], list[Raised]] = {}
-    for chain in chains(seen):
-        known = [recognised(seen, each) for each in chain]
-        own = [each for each in chain if not is_wrapper(each.fact) and not is_of_peers(each.fact)]
-        if any(known):
-            if known[0] or not is_of_the_program(chain[0].fact):
-                continue
-            told = chain[0]
-        elif own:
-            told = own[-1]
-        else:
-            continue
-        if seen.survived(told) or at_teardown(told.fact):
+    foreign = [told for told in unexplained(seen) if not seen.merely_logged(told) and _speaks_of_more(told.fact)]
+    for told in unexplained(seen):
+        if told in foreign or (foreign and _may_retell(told.fact)):
             continue
         place = user_frame(told.fact)
         key = (short_type(told.fact), shorten(told.fact.message, 60), f"{place.file}:{place.line}" if place else "")
@@ -83,6 +65,16 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
     quiet = not seen.broken and bool(seen.all(StepSeen))
     for found in (sure or ({} if quiet else groups)).values():
         yield _found(seen, found)
+
+
+def _speaks_of_more(fact: ExceptionRaised) -> bool:
+    """Whether its words speak of more than the program: other rules tell it then."""
+    return speaks_of(fact) is not None or named_in(fact) is not None
+
+
+def _may_retell(fact: ExceptionRaised) -> bool:
+    """Whether it may only pass on another exception, in general words or in none of its own."""
+    return is_of_a_framework(fact) or bool(_CAUGHT.match(fact.message))
 
 
 def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
@@ -113,6 +105,8 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
         fixes=(look, _ALL_RANKS) if any(_is_torch(each.fact) for each in raised) else (look,),
     )
 
+
+_CAUGHT = re.compile(r"Caught \w+ in |Traceback |in user code:")
 
 _ALL_RANKS = Fix(
     do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"

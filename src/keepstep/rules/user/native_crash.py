@@ -49,7 +49,7 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
             title=f"{names(group)} crashed ({first.signal or 'abort'}) in {blamed.at}{called_from(first, blamed.at)}",
             because=(
                 f"{names(group)} was ended by {first.how} in {blamed.at}, which is "
-                f"{'not of the framework nor of an installed package' if sure else 'perhaps an extension of your own'}"
+                f"{'not of the framework nor of an installed package' if sure else 'perhaps of your own making'}"
                 f"{innermost(first, blamed.at)}"
             ),
             evidence=tuple(e for crash in group for e in crash.evidence),

@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.network import RendezvousClosed
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import RendezvousClosed, ServerStarted
 from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting
+from keepstep.rules.data.lookup import FALLOUT, lasting, who
 
 
 @rule(
     id="WRK001",
     cause=Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
-    needs=(MemberRestarted, RendezvousClosed),
+    needs=(MemberRestarted, RendezvousClosed, ServerStarted),
     standing=Standing.SYMPTOM,
     explains=(
         *FALLOUT,
@@ -59,6 +60,16 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    again = _started_again(seen)
+    if again:
+        yield Found(
+            title=f"{who(again)} was started again alone, after the cluster had lost it",
+            because="its log has a second start after steps of training, and the others did not start again with it",
+            evidence=again,
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
     closed = lasting(seen, RendezvousClosed)
     if closed:
         yield Found(
@@ -74,3 +85,17 @@ _FIXES = (
     Fix(do="restart all members together, from the last checkpoint"),
     Fix(do="look for why the first one ended", command="kubectl describe pod POD | grep -A5 'Last State'"),
 )
+
+
+def _started_again(seen: EvidenceSet) -> tuple[Evidence[ServerStarted], ...]:
+    """Starts of a server in a log that had trained before, and did not train again; not where every rank has such."""
+    by_source: dict[str, list[Evidence[ServerStarted]]] = {}
+    for each in seen.all(ServerStarted):
+        by_source.setdefault(each.origin.source, []).append(each)
+    again = []
+    for source, starts in by_source.items():
+        steps = [e.origin.line or 0 for e in seen.all(StepSeen) if e.origin.source == source]
+        first, last = starts[0].origin.line or 0, starts[-1].origin.line or 0
+        if len(starts) > 1 and steps and first < max(steps) < last:
+            again.append(starts[-1])
+    return tuple(again) if len(again) < len(by_source) else ()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orbax: steps and metadata that are not there, trees that do not fit, waits for storage that ended."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.parse.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"(?P<why>No ArrayMetadata found for (?:process_index|param_info)\S{0,40}|ArrayMetadata Store contains no metadata for process_index=\d+"
+        r"|ArrayMetadata Store contains metadata from just one process)",
+        CheckpointUnreadable,
+    ),
+    signature(r"(?P<why>Step metadata not found) at (?P<path>\S{1,300})", CheckpointUnreadable),
+    signature(r"Step directory (?P<path>\S{1,300}) (?P<why>does not exist)\.", CheckpointUnreadable),
+    signature(r"Checkpoint path (?P<path>\S{1,300}) (?P<why>is not a directory)", CheckpointUnreadable),
+    signature(
+        r"(?P<why>was found in the checkpoint, but it is a temporary item|Sharding data not found in deserialized_dict)",
+        CheckpointUnreadable,
+    ),
+    signature(
+        r"(?P<detail>Structure mismatch: Target path [^\n]{1,80}? not found in metadata_tree|Transformation key \"[^\"\n]{1,120}\" not found in"
+        r" origin tree|The following paths in input value are not part of the full tree structure)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>The available devices are different from the devices used to save the checkpoint)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"Type mismatch at key path [^\n]{1,120}?: (?P<detail>template has type [^\n]{1,80}, but structure has type [^\n]{1,80})",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Timed out waiting for array_metadatas base directory creation|Thread \S{1,60} did not complete within \d+ seconds|Timeout"
+        r" waiting at barrier '[^'\n]{1,120}')",
+        SlowStorage,
+    ),
+)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG010: two processes were told to be the same task."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import ServerStarted
+from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.data.lookup import FALLOUT
+
+_LOOPBACK = re.compile(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
+
+
+@rule(
+    id="CFG010",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(ServerStarted,),
+    confidence=Confidence.SUPPORTED,
+    explains=(*FALLOUT, Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
+)
+def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
+    """Two processes of one run were told to be the same task of the cluster.
+
+    ## What it looks like
+    The logs of two processes both say `Started server with target: grpc://10.0.0.1:2222`; the coordination service
+    then speaks of a task that "likely restarted", though nothing restarted.
+
+    ## Why it happens
+    TF_CONFIG was copied from one host to another without changing `task.index`.
+
+    ## How we know
+    A server says the address that the cluster gave to its task. Two logs name the same one before any step
+    of training, and the first process was still there after the second had come.
+
+    ## What to do
+    Give every process its own index.
+
+    ## When this is wrong
+    The logs are of two attempts, one after the other, in files of their own.
+    """
+    by_address: dict[str, dict[str, Evidence[ServerStarted]]] = defaultdict(dict)
+    for each in seen.all(ServerStarted):
+        if not _LOOPBACK.match(each.fact.address):
+            by_address[each.fact.address].setdefault(each.origin.source, each)
+    for address, started in by_address.items():
+        twice = tuple(started.values())
+        trouble = seen.broken or bool(seen.all(MemberRestarted))
+        if len(twice) > 1 and trouble and not seen.all(StepSeen) and _met(seen, twice):
+            yield Found(
+                title=f"{len(twice)} processes were told to be the same task, at {address}",
+                because="each started a server with the address that the cluster gives to one task",
+                evidence=twice[:6],
+                ranks=tuple(dict.fromkeys(e.who for e in twice if e.who is not None)),
+                fixes=(Fix(do="give every process its own task index", command="echo $TF_CONFIG  # on each host"),),
+            )
+            return
+
+
+def _met(seen: EvidenceSet, twice: tuple[Evidence[ServerStarted], ...]) -> bool:
+    """Whether the first process still spoke when the second already did; unknown times do not tell."""
+    first, second = sorted(twice, key=lambda e: e.at or 0.0)[:2]
+    spoke = {each.origin.source: [e.at for e in seen.items if e.origin.source == each.origin.source and e.at is not None] for each in twice}
+    last, began = spoke[first.origin.source], spoke[second.origin.source]
+    return not last or not began or max(last) >= min(began)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What errors speak of that no signature knows: their words weighed by the table, and one cause if it is clearly ahead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from keepstep.core.cause import Cause
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
+from keepstep.rules.exceptions import is_library_file, is_of_the_program, short_type
+from keepstep.rules.word_table import BEFORE, FALLOUT, TABLE
+
+CLEAR = 2.0
+"""What a cause's words must weigh together before it is named."""
+AHEAD = 1.4
+"""And how many times what those of the next cause weigh, where neither is the more special one."""
+LONGEST = 700
+_LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
+FAR = 12
+"""Lines above the end from which on an error counts less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A cause that errors speak of, what to call it, and the words that did."""
+
+    cause: Cause
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass
+class _Weight:
+    name: str
+    by_row: dict[int, float] = field(default_factory=dict)
+    words: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return sum(self.by_row.values())
+
+
+def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
+    """The cause that some texts speak of, each counted so many times; None where none is clearly ahead."""
+    weights: dict[Cause, _Weight] = {}
+    loudest: dict[str, float] = {}
+    for loud, text in texts:
+        loudest[text] = max(loud, loudest.get(text, 0.0))
+    for text, loud in loudest.items():
+        for row in TABLE:
+            for number, (weight, pattern) in enumerate(row.words):
+                match = pattern.search(text)
+                if match is None:
+                    continue
+                mine = weights.setdefault(row.cause, _Weight(row.name))
+                mine.by_row[number] = max(weight * loud, mine.by_row.get(number, 0.0))
+                if weight >= CLEAR:
+                    mine.words[" ".join(match[0].split())[:80]] = None
+    clear = {cause: weight for cause, weight in weights.items() if weight.total >= CLEAR and weight.words}
+    if any(cause not in FALLOUT for cause in clear):
+        clear = {cause: weight for cause, weight in clear.items() if cause not in FALLOUT}
+    most = max((weight.total for weight in clear.values()), default=0.0)
+    near = {cause for cause, weight in clear.items() if weight.total * AHEAD > most}
+    left = [cause for cause in near if not any(cause in BEFORE.get(other, ()) for other in near)]
+    if len(left) != 1:
+        return None
+    best = clear[left[0]]
+    return Named(left[0], best.name, tuple(best.words)[:3])
+
+
+def words_of(fact: ExceptionRaised) -> tuple[float, str]:
+    """What an exception says: its class, its message, and which library raised it."""
+    last = fact.frames[-1] if fact.frames else None
+    where = f" ({last.file})" if last and last.file and is_library_file(last.file) else ""
+    return 1.1, f"{short_type(fact)}: {fact.message[:LONGEST]}{where}"
+
+
+def words_said(fact: ErrorSaid) -> tuple[float, str]:
+    """What an error line says, and how much it counts: by its level, and less far above the end."""
+    return _LOUD[fact.loudness] * (1.0 if fact.below <= FAR else 0.8), fact.text[:LONGEST]
+
+
+_OF_PYTHON = {
+    "KeyError",
+    "AttributeError",
+    "NameError",
+    "UnboundLocalError",
+    "SyntaxError",
+    "IndentationError",
+    "RecursionError",
+}
+_PYTHON_SAYS = re.compile(
+    r"^(?:list|tuple|string) (?:assignment )?index|^pop from|unexpected keyword|positional argument|required (?:keyword|argument)"
+    r"|is not (?:callable|iterable|subscriptable|JSON serializable)|unsupported operand|'NoneType'|has no attribute|not supported between"
+    r"|unrecognized arguments?|arguments are required|invalid choice|expected (?:one|at least one) argument"
+)
+
+
+def named_in(fact: ExceptionRaised) -> Named | None:
+    """The cause that an exception's own words speak of. What Python says of the program's own mistakes names none."""
+    if is_of_the_program(fact) or short_type(fact) in _OF_PYTHON or _PYTHON_SAYS.search(fact.message[:LONGEST]):
+        return None
+    return named_by([words_of(fact)])

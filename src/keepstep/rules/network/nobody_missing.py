@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET011: every rank waited in the same collective until its time limit, so that nothing got through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.stacks import place
+from keepstep.core.wording import duration
+from keepstep.rules.sync._waiting import failed_at
+
+_TRANSFERS = ("recv", "send")
+"""gloo's words for a transfer over TCP."""
+
+
+@rule(
+    id="NET011",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(CollectiveTimeout,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+    ),
+)
+def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
+    """Every rank of the world waited for data in the same line until its own time limit.
+
+    ## What it looks like
+    `Timed out waiting 1800000ms for recv operation to complete` on all ranks, each with a traceback that ends in
+    the same line of the training script.
+
+    ## Why it happens
+    All ranks had come, so that the program is in step; what they sent did not arrive. A firewall that begins to
+    drop, a link or route that went away, one direction of it, or large packets that are lost on the way.
+
+    ## How we know
+    A rank that is late or stuck elsewhere does not time out itself: it would be missing among those who waited.
+
+    ## What to do
+    Look at the network between the hosts at that time; try small and large packets.
+
+    ## When this is wrong
+    Ranks that call the same line with tensors of different sizes may wait for each other too.
+    """
+    timed: dict[int, Evidence[CollectiveTimeout]] = {}
+    for each in seen.all(CollectiveTimeout):
+        if each.who is not None and each.fact.op in _TRANSFERS and not seen.survived(each):
+            timed.setdefault(each.who, each)
+    world = seen.world_size or len(seen.ranks)
+    if len(timed) < 2 or set(timed) != set(range(world)):
+        return
+    lines = {rank: failed_at(seen, rank) for rank in timed}
+    first = next(iter(lines.values()))
+    if first is None or any(line is None or (line.file, line.line) != (first.file, first.line) for line in lines.values()):
+        return
+    limit = next((e.fact.timeout_ms for e in timed.values() if e.fact.timeout_ms), None)
+    waited = f" for {duration(limit / 1000)}" if limit else ""
+    yield Found(
+        title=f"all {world} ranks waited{waited} in {place(first)}: none was missing, and no data came through",
+        because="each rank waited until its own limit in the same line, so the data was lost between them",
+        evidence=tuple(timed.values()),
+        ranks=(),
+        fixes=(
+            Fix(do="try the ports between the hosts", command="nc -vz HOST PORT"),
+            Fix(do="see whether large packets pass as small ones do", command="ping -M do -s 1400 HOST"),
+            Fix(do="look at firewalls, routes and links at that time", command="iptables -nvL; ip -s link"),
+        ),
+    )

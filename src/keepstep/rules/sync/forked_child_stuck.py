@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN062: a live rank waits for a child that it forked after its framework had started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core import wording
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ProcessSeen, StackDump
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.stacks import Whose, innermost_user, place, whose
+
+_FORKED = re.compile(r"multiprocessing/popen_fork\.py$")
+_ACQUIRES = re.compile(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_timed|PyThread_acquire_lock)")
+_CHILD = re.compile(r"^pid \d+ \(child of (?P<parent>\d+)\)$")
+
+
+@rule(
+    id="SYN062",
+    cause=Cause.SYNC_MULTIPLE_THREADS_OR_FORK,
+    needs=(ProcessSeen,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SLOW_INPUT_BOUND),
+)
+def forked_child_stuck(seen: EvidenceSet) -> Iterator[Found]:
+    """A live rank waits for a child process that it forked, and that stands inside of the framework.
+
+    ## What it looks like
+    The job prints nothing more. One rank waits for the result of a pool or loader; its child stands in
+    an operation of TensorFlow, PyTorch or JAX, or waits for a lock, and the others wait in a collective.
+
+    ## Why it happens
+    A forked child has a copy of the framework's locks and queues, but none of its threads: whatever the
+    operation hands to them is never done.
+
+    ## How we know
+    The child's stack begins at the fork (`popen_fork.py`) and ends in the framework or in a lock, and the rank did
+    not wake up while it was watched.
+
+    ## What to do
+    Start the children by `spawn` or `forkserver`, or before the framework is used; keep its operations
+    out of them.
+
+    ## When this is wrong
+    The operation in the child is only slow; then the child uses CPU time.
+    """
+    still = {e.fact.pid: e for e in seen.all(ProcessSeen) if e.fact.still and (e.fact.switches or 0) <= 2}
+    for child in seen.all(StackDump):
+        named = _CHILD.match(child.origin.source)
+        parent = still.get(int(named["parent"])) if named else None
+        if parent is not None and (_forked_into_framework(child) or _forked_with_lock(child)):
+            yield _found(parent, child)
+            return
+
+
+def _forked_into_framework(child: Evidence[StackDump]) -> bool:
+    frames = child.fact.frames
+    return bool(frames) and whose(frames[0]) is Whose.FRAMEWORK and any(_FORKED.search(f.file or "") for f in frames)
+
+
+def _forked_with_lock(child: Evidence[StackDump]) -> bool:
+    """Whether it waits for a lock: its copy is held by a thread that only its parent has."""
+    frames = child.fact.frames
+    return any(_FORKED.search(f.file or "") for f in frames) and any(_ACQUIRES.match(f.function) for f in frames if f.is_native)
+
+
+def _found(parent: Evidence[ProcessSeen], child: Evidence[StackDump]) -> Found:
+    who = wording.ranks([parent.who]) if parent.who is not None else f"pid {parent.fact.pid}"
+    line = innermost_user(child.fact.frames) or child.fact.frames[0]
+    where = "a lock that a thread of its parent held" if _forked_with_lock(child) else place(child.fact.frames[0])
+    return Found(
+        title=f"{who} forked a child after its framework had started; the child is stuck at {place(line)}",
+        because=f"the child stands in {where} without the threads that would do the work, and {who} waits for it",
+        evidence=(child, parent),
+        ranks=(parent.who,) if parent.who is not None else (),
+        fixes=(
+            Fix(do="start child processes by spawn", command="multiprocessing.get_context('spawn').Pool(...)"),
+            Fix(do="or make the pool before the framework is imported, and keep its operations out of the children"),
+        ),
+    )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN061: ranks waited at the start for others to join, and the log ends in that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.network import PeerAwaited
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.rules.network.never_answered import interrupted, trained_before
+
+OFTEN = 2
+"""The first notice comes after seconds in many healthy starts; a second one after that long again seldom does."""
+
+
+@rule(
+    id="SYN061",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(PeerAwaited, WorldSeen),
+    confidence=Confidence.HYPOTHESIS,
+    standing=Standing.SYMPTOM,
+)
+def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks waited for the others to join the process group, and nothing came after.
+
+    ## What it looks like
+    `Waiting in store based barrier to initialize process group for rank: 1 ... (world_size=4, worker_count=1)`,
+    again and again, as the last words; or Lightning's `initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/8` of some
+    ranks only.
+
+    ## Why it happens
+    Fewer processes were started than the world size says, some of them died or wait elsewhere (on a lock, a
+    download, the preparation of data by one rank), or they cannot reach the store.
+
+    ## How we know
+    The ranks reached the store, count who joined, and the count never becomes full.
+
+    ## What to do
+    Count the processes that run on every host and compare with the world size; see where the absent ones are.
+
+    ## When this is wrong
+    The log was cut while the others were still starting.
+    """
+    waits = [e for e in seen.all(PeerAwaited) if e.fact.peer is None and not e.fact.connected]
+    waits = [e for e in waits if not seen.survived(e) and not trained_before(seen, e)]
+    if len(waits) < OFTEN or not any(seen.is_last_word(e) or interrupted(seen, e) for e in waits):
+        yield from _few_came(seen)
+        return
+    yield Found(
+        title="ranks waited for the others to join, and they never did",
+        because="the barrier at the start was never complete, and the log ends there",
+        evidence=tuple(waits[:6]),
+        ranks=(),
+        fixes=(
+            Fix(do="count the processes on every host and compare with the world size", command="pgrep -af train"),
+            Fix(do="see where every rank is stuck", command="keepstep why --live"),
+        ),
+    )
+
+
+def _few_came(seen: EvidenceSet) -> Iterator[Found]:
+    """Some ranks of a world said who they are, which is the last that the log says."""
+    told = [e for e in seen.all(WorldSeen) if e.fact.index is not None and (e.fact.size or 0) > 1]
+    came = {e.fact.index for e in told}
+    size = seen.world_size or 0
+    if not told or seen.broken or seen.all(StepSeen) or {e.fact.size for e in told} != {size} or len(came) >= size:
+        return
+    if len({e.origin.source for e in told}) > 1 or not any(seen.is_last_word(e, within=0) for e in told):
+        return
+    yield Found(
+        title=f"only {len(came)} of {size} ranks said that they came, and then nothing followed",
+        because="each rank names itself before it waits for the others, and the log ends in that wait",
+        evidence=tuple(told[:6]),
+        ranks=(),
+        fixes=(
+            Fix(do="start as many processes as the world size says, on every host", command="echo $SLURM_NTASKS $WORLD_SIZE"),
+            Fix(do="see where every rank is stuck", command="keepstep why --live"),
+        ),
+    )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UNK002: an exception that no table knows, but whose words speak of a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import Raised, ranks_told, short_type
+from keepstep.rules.naming import Named, named_in
+from keepstep.rules.words import speaks_of, unexplained
+
+
+@rule(
+    id="UNK002",
+    cause=Cause.UNKNOWN_NOT_ESTABLISHED,
+    needs=(ExceptionRaised,),
+    standing=Standing.EXCEPTION,
+    confidence=Confidence.HYPOTHESIS,
+)
+def exception_in_words(seen: EvidenceSet) -> Iterator[Found]:
+    """An exception ended the program that is not known here, but that speaks of more than the program itself.
+
+    ## What it looks like
+    A traceback whose last line is a library's or the system's own words, on one or all ranks.
+
+    ## Why it happens
+    Libraries have far more refusals than any table. Their words still tell what they are about: memory, an address,
+    a checkpoint, a shape, a version.
+
+    ## How we know
+    The words of the exception are weighed by a table of words, cause by cause, and one cause is clearly ahead. It is
+    a guess, and is told as one.
+
+    ## What to do
+    Read the exception itself, which is quoted; then what its cause's own rules say to do.
+
+    ## When this is wrong
+    When the words only mention what they are not about, as advice at the end of a message often does.
+    """
+    groups: dict[tuple[str, str], list[tuple[Raised, Named]]] = {}
+    for told in unexplained(seen):
+        if speaks_of(told.fact) is not None or seen.merely_logged(told):
+            continue
+        named = named_in(told.fact)
+        if named is not None:
+            groups.setdefault((short_type(told.fact), shorten(told.fact.message, 60)), []).append((told, named))
+    for found in groups.values():
+        raised = tuple(told for told, _ in found)
+        named = found[0][1]
+        fact = raised[0].fact
+        yield Found(
+            title=f"{short_type(fact)} speaks of {named.name}: {shorten(fact.message.split(chr(10))[0], 80)}",
+            because="this exception is not known here; its words ("
+            + ", ".join(f'"{words}"' for words in named.words)
+            + f") speak of {named.name}",
+            evidence=raised,
+            ranks=ranks_told(seen, raised),
+            confidence=Confidence.HYPOTHESIS,
+            cause=named.cause,
+            fixes=(Fix(do="read the whole message and the frames above it; this is a guess by its words"),),
+        )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which words speak of which cause, for errors that no signature knows.
+
+Asked only as a last resort, and answered only as a guess. Weights: 4 and 3 are phrases that hardly speak of anything
+else (4 where they are the more special ones of two that go together, as a key that a checkpoint lacks), 2 is a strong
+hint, 1 needs another beside it. Words are of the failure, not of one tool: they are the same in PyTorch, TensorFlow,
+JAX, Horovod, MPI and Ray.
+"""
+
+from __future__ import annotations
+
+from keepstep.core.cause import Cause
+from keepstep.rules.words_of_systems import OF_SYSTEMS
+from keepstep.rules.words_of_training import OF_TRAINING
+
+TABLE = (*OF_SYSTEMS, *OF_TRAINING)
+
+FALLOUT = frozenset(
+    {
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.RESOURCE_HOST_OOM_KILLED,
+        Cause.PREEMPTION_SIGTERM,
+    }
+)
+"""What other failures leave behind as well: words of these count only where no other cause is spoken of clearly."""
+
+BEFORE: dict[Cause, frozenset[Cause]] = {
+    Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES: frozenset(
+        {Cause.CHECKPOINT_CORRUPT_OR_MISSING, Cause.DATA_SHAPE_MISMATCH, Cause.DATA_DTYPE_MISMATCH}
+    ),
+    Cause.CHECKPOINT_CORRUPT_OR_MISSING: frozenset({Cause.DATA_CORRUPT_OR_TRUNCATED}),
+    Cause.HARDWARE_NIC_FAULT: frozenset({Cause.NETWORK_RDMA_IB}),
+    Cause.NETWORK_MTU: frozenset({Cause.NETWORK_RDMA_IB}),
+    Cause.NETWORK_WRONG_INTERFACE: frozenset({Cause.NETWORK_DNS}),
+    Cause.NETWORK_DNS: frozenset({Cause.WORKER_PARAMETER_SERVER_LOST}),
+    Cause.SYNC_COLLECTIVE_MISMATCH: frozenset(
+        {Cause.NETWORK_RDMA_IB, Cause.DATA_SHAPE_MISMATCH, Cause.DATA_DTYPE_MISMATCH}
+    ),
+    Cause.CONFIG_WORLD_SIZE_MISMATCH: frozenset({Cause.DATA_SHAPE_MISMATCH}),
+    Cause.SERIALIZATION_TOO_LARGE_OR_PROTOBUF: frozenset({Cause.DATA_SHAPE_MISMATCH}),
+    Cause.DATA_BATCH_NOT_DIVISIBLE: frozenset({Cause.DATA_SHAPE_MISMATCH, Cause.CONFIG_WORLD_SIZE_MISMATCH}),
+    Cause.TPU_DEVICE_BUSY_IN_USE: frozenset({Cause.TPU_INITIALIZATION_FAILURE, Cause.RESOURCE_CONTENTION}),
+    Cause.HARDWARE_TPU_UNHEALTHY: frozenset({Cause.TPU_INITIALIZATION_FAILURE}),
+    Cause.ENV_MISSING_SHARED_LIBRARY: frozenset({Cause.TPU_INITIALIZATION_FAILURE}),
+    Cause.RESOURCE_TPU_HBM_OOM: frozenset({Cause.RESOURCE_GPU_OOM, Cause.TPU_INITIALIZATION_FAILURE}),
+    Cause.COMPILE_PROGRAM_LIMIT_EXCEEDED: frozenset(
+        {Cause.RESOURCE_GPU_OOM, Cause.RESOURCE_TPU_HBM_OOM, Cause.RESOURCE_SHM}
+    ),
+    Cause.RESOURCE_SHM: frozenset({Cause.RESOURCE_DISK_FULL, Cause.DATA_LOADER_WORKER_KILLED}),
+    Cause.DATA_DTYPE_MISMATCH: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),
+    Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),
+    Cause.ENV_FRAMEWORK_CUDA_MISMATCH: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),
+    Cause.PREEMPTION_SIGTERM: frozenset(
+        {Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.NETWORK_TIMEOUT_SLOW}
+    ),
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK: frozenset({Cause.NETWORK_TIMEOUT_SLOW}),
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED: frozenset({Cause.NETWORK_TIMEOUT_SLOW}),
+    Cause.NETWORK_UNREACHABLE_OR_FIREWALL: frozenset({Cause.NETWORK_TIMEOUT_SLOW}),
+}
+"""Which of two goes first where both are spoken of about as clearly: the more special one."""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an exception speaks of where no table knows its words.
+
+Frameworks have thousands of refusals. Those that are frequent are in the tables, word by word. Of the others one can
+often tell the subject: two shapes or types that differ, a checkpoint that does not fit, a combination that is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.wording import shorten
+from keepstep.rules.exceptions import (
+    Raised,
+    at_teardown,
+    chains,
+    is_library_file,
+    is_of_peers,
+    is_of_the_program,
+    is_wrapper,
+    ranks_told,
+    recognised,
+    short_type,
+)
+
+
+class Subject(Enum):
+    """What an exception is about."""
+
+    SHAPE = "shapes"
+    DTYPE = "types"
+    CHECKPOINT = "a checkpoint"
+    REFUSAL = "a combination"
+
+
+_KINDS = {"RuntimeError", "ValueError", "AssertionError", "TypeError", "NotImplementedError", "Exception", "IndexError"}
+_LONGEST = 400
+
+_DIFFER = re.compile(
+    r"(?i)\bmis-?match|\b(?:do|does|did)(?: not|n't) (?:match|agree|equal|fit|correspond)"
+    r"|\b(?:must|should|need to|needs to|have to|has to|expected to) (?:all )?(?:match|equal|be equal|be the same|be identical|have the same|share the same|agree)\b"
+    r"|\b(?:are|is|were|was) (?:not equal|not the same|different)\b|\b(?:inconsistent|incompatible)\b"
+    r"|\bexpected\b.{1,120}\b(?:but|got|found|received|instead)\b|\b(?:got|found|received)\b.{1,120}\bexpected\b|\bunequal\b| != "
+    r"|\b(?:invalid|wrong|unexpected|bad|illegal) (?:input |output |tensor |batch )?(?:shapes?|dtypes?)\b|\b(?:but|and not|instead of) expected\b"
+)
+_SHAPE = re.compile(
+    r"(?i)\b(?:shapes?|torch\.Size|dimension(?:s|ality)?|ndims?)\b|\bsizes? of (?:the )?(?:tensor|input|output|batch|target|label|mask)|\btensors?\b.{0,60}\b(?:sizes?|numel|elements)\b"
+    r"|\b(?:input|output|target|label|logit|mask|tensor|sequence|batch)\w* (?:sizes?|lengths?|dim)\b"
+)
+_NOT_OF_DATA = re.compile(
+    r"(?i)world[_ ]?size|group[_ ]?size|mesh|checkpoint|state[_ ]?dict|vocab|num(?:ber of)?[_ ](?:gpus?|processes|ranks|devices|nodes)|--\w"
+    r"|\bfile\b|download|configuration|\bargs?\b|version|\branks\b|placement"
+)
+_DTYPE = re.compile(r"(?i)\bdtypes?\b|scalar types?|\bdata types?\b|\b(?:float16|bfloat16|float32|float64|fp16|bf16|fp32|Half|BFloat16)\b")
+_CHECKPOINT = re.compile(r"(?i)\bcheckpoints?\b|\bstate[_ ]?dicts?\b|\bckpt\b|sharded tensor")
+_OF_A_MODEL = re.compile(
+    r"(?i)\bkeys?\b|\bparam(?:eter)?s?\b|\bshapes?\b|\bsizes?\b|\blayers?\b|\bnames?\b|\btensors?\b|\bmodel\b|\bweights?\b|\boptimizer\b|\bstates?\b|\belements\b"
+)
+_LACKS = re.compile(r"(?i)\bmissing\b|\bunexpected\b|not (?:found|present|contained|exist) in|does(?: not|n't) contain|cannot find|could not find|lacks?\b")
+_REFUSED = re.compile(
+    r"(?i)\bnot (?:yet |currently |officially |been )*(?:supported|implemented|compatible)\b|\bunsupported (?!type|object|operand|format|value)|\b(?:do|does)(?: not|n't) (?:yet |currently )?support\b"
+    r"|\bincompatible with\b|\bonly (?:supports?|works? with|implemented for|available (?:for|with)|supported (?:for|with|on|in|when))\b"
+    r"|\bcannot be (?:used|combined|enabled)\b.{0,80}\b(?:with|together|when|and)\b|\bcan(?:not|'t) (?:use|combine)\b.{0,80}\b(?:with|together|when|and)\b"
+    r"|\bisn't (?:yet |currently )?(?:supported|implemented)\b|\bmutually exclusive\b|\bare incompatible\b"
+)
+_OF_PYTHON = re.compile(
+    r"operand type|between instances|pickle protocol|format string|unsupported format character|object does not support|locale|not supported by the codec"
+)
+
+# what these libraries assert of themselves, a program breaks by combining what they did not foresee
+_INTERNALS = re.compile(
+    r"(?:^|/)(?:fairscale/nn|fairscale/optim|deepspeed/runtime|torch/distributed/(?:fsdp|_composable|tensor|_tensor|pipelin\w+|optim)"
+    r"|torch/nn/parallel|torch/cuda/amp|torch/amp|apex/(?:amp|parallel|optimizers|contrib)|colossalai/(?:zero|nn|pipeline|booster))/"
+)
+
+
+def unexplained(seen: EvidenceSet) -> list[Raised]:
+    """Exceptions that ended a program, that are not another's consequence, and whose words no signature knew."""
+    found: list[Raised] = []
+    for chain in chains(seen):
+        known = [recognised(seen, each) for each in chain]
+        own = [each for each in chain if not is_wrapper(each.fact) and not is_of_peers(each.fact)]
+        if any(known):
+            if known[0] or not is_of_the_program(chain[0].fact):
+                continue
+            told = chain[0]
+        elif own:
+            told = own[-1]
+        else:
+            continue
+        if not seen.survived(told) and not at_teardown(told.fact):
+            found.append(told)
+    return found
+
+
+def speaks_of(fact: ExceptionRaised) -> Subject | None:
+    """The subject of an exception, by its first lines."""
+    text = fact.message[:_LONGEST]
+    kind = short_type(fact)
+    if kind not in _KINDS and not kind.startswith("Checkpoint"):
+        return None
+    differ = bool(_DIFFER.search(text))
+    if (_CHECKPOINT.search(text) or kind.startswith("Checkpoint")) and (differ or _LACKS.search(text)):
+        return Subject.CHECKPOINT if _OF_A_MODEL.search(text) else None
+    if differ and not _NOT_OF_DATA.search(text):
+        if _SHAPE.search(text):
+            return Subject.SHAPE
+        if _DTYPE.search(text):
+            return Subject.DTYPE
+    if kind == "AssertionError" and fact.frames and _INTERNALS.search(fact.frames[-1].file or ""):
+        return Subject.REFUSAL
+    if kind != "TypeError" and _by_a_framework(fact) and _REFUSED.search(text) and not _OF_PYTHON.search(text):
+        return Subject.REFUSAL
+    return None
+
+
+def said(seen: EvidenceSet, subject: Subject) -> tuple[Raised, ...]:
+    """Unexplained exceptions that speak of a subject."""
+    return tuple(e for e in unexplained(seen) if speaks_of(e.fact) is subject and not seen.merely_logged(e))
+
+
+def in_words(seen: EvidenceSet, raised: Raised, of: str, fixes: tuple[Fix, ...]) -> Found:
+    """The finding of a rule that knows an exception by its subject only."""
+    message = shorten(raised.fact.message.split("\n")[0], 80)
+    return Found(
+        title=f"{short_type(raised.fact)} tells of {of}: {message}",
+        because=f"no table knows these words, but they speak of {of}",
+        evidence=(raised,),
+        ranks=ranks_told(seen, (raised,)),
+        confidence=Confidence.SUPPORTED,
+        standing=Standing.EXCEPTION,
+        fixes=fixes,
+    )
+
+
+def _by_a_framework(fact: ExceptionRaised) -> bool:
+    """Whether a library raised it; native code shows no frame of its own, and raises RuntimeError."""
+    last = fact.frames[-1].file if fact.frames else None
+    return last is None or is_library_file(last) or short_type(fact) == "RuntimeError"

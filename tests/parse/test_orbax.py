@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Orbax says of checkpoints that it cannot restore or finish."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.parse import orbax as table
+
+WORDINGS = [
+    (
+        "ValueError: No ArrayMetadata found for process_index=3 in the checkpoint directory: /c/1",
+        CheckpointUnreadable,
+        {},
+    ),
+    ("ValueError: Step metadata not found at /ckpt/100", CheckpointUnreadable, {"path": "/ckpt/100"}),
+    ("ValueError: Step directory /ckpt/100 does not exist.", CheckpointUnreadable, {"path": "/ckpt/100"}),
+    (
+        "ValueError: Structure mismatch: Target path ('a', 'b') not found in metadata_tree. Expected identical structures.",
+        CheckpointMismatch,
+        {},
+    ),
+    (
+        "ValueError: The available devices are different from the devices used to save the checkpoint. Please restore",
+        CheckpointMismatch,
+        {},
+    ),
+    (
+        "ValueError: [process_index=3] Timed out waiting for array_metadatas base directory creation: gs://b/c.",
+        SlowStorage,
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), WORDINGS)
+def test_the_wording_is_read(text, kind, fields, read, holds):
+    assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text", ["Step directory /ckpt/100 was created.", "Waiting at barrier 'save'", "Restoring item from /c/1."]
+)
+def test_a_near_miss_says_nothing(text, read):
+    assert read(table, text) == []

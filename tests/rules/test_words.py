@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions whose words no table knows, but whose subject they tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.facts.process import ExceptionRaised, Frame
+from keepstep.rules.words import Subject, speaks_of
+
+LIBRARY = (Frame(function="check", file="/opt/venv/lib/python3.11/site-packages/megatron/core/check.py", line=3),)
+PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "subject"),
+    [
+        ("RuntimeError", "grad_output[0] has shape (8, 4096), which does not match output[0] of (5, 4096)", Subject.SHAPE),
+        ("AssertionError", "the input length 512 must be equal to the target length 500", Subject.SHAPE),
+        ("RuntimeError", "Tensor 3 has wrong input shape (8, 2)", Subject.SHAPE),
+        ("RuntimeError", "Tensor 3 has invalid shape [8, 2], but expected [8, 4]", Subject.SHAPE),
+        ("ValueError", "Invalid reduction dimension 0 for input with 0 dimensions", None),
+        ("ValueError", "all parameters must have the same dtype, one of them is in bf16", Subject.DTYPE),
+        ("AssertionError", "Number of unpadded elements must be same, but differ in the checkpoint: expected 4 but got 5", Subject.CHECKPOINT),
+        ("CheckpointingException", "Unexpected keys: ('decoder.final_norm.weight',) in the loaded tensors", Subject.CHECKPOINT),
+        ("AssertionError", "overlapping the gather of parameters is not supported with this optimizer", Subject.REFUSAL),
+        ("RuntimeError", "broadcast isn't implemented on backend [xpu]", Subject.REFUSAL),
+        ("AssertionError", "world size 6 does not match the mesh shape (2, 2)", None),
+        ("TypeError", "'<' not supported between instances of 'str' and 'int'", None),
+        ("KeyError", "'shape mismatch'", None),
+        ("ValueError", "could not convert string to float: 'a'", None),
+    ],
+)
+def test_the_subject_is_told_by_the_words(kind, message, subject):
+    assert speaks_of(ExceptionRaised(type=kind, message=message, frames=LIBRARY)) is subject
+
+
+def test_what_the_program_itself_does_not_support_is_the_programs_affair():
+    raised = ExceptionRaised(type="NotImplementedError", message="this loss is not implemented", frames=PROGRAM)
+    assert speaks_of(raised) is None
+
+
+def causes(folder: Path, text: str) -> list[str]:
+    (folder / "rank0.log").write_text(text)
+    return [found.cause.value for found in explain_paths([folder]).report.findings]
+
+
+TRACE = (
+    "Traceback (most recent call last):\n"
+    '  File "/ws/train.py", line 9, in <module>\n    step()\n'
+    '  File "/opt/venv/lib/python3.11/site-packages/deepspeed/runtime/pipe/engine.py", line 735, in step\n    go()\n'
+)
+
+
+def test_one_exception_is_told_once(tmp_path):
+    assert causes(tmp_path, TRACE + "RuntimeError: the shape of the gradient does not match that of the output\n") == [
+        "data.shape_mismatch"
+    ]
+
+
+def test_an_exception_without_a_subject_stays_the_programs(tmp_path):
+    assert causes(tmp_path, TRACE + "RuntimeError: the moon is full\n") == ["user.code_exception"]
+
+
+def test_what_a_framework_asserts_of_itself_is_a_combination_it_did_not_foresee(tmp_path):
+    assert causes(tmp_path, TRACE + "AssertionError\n") == ["framework.unsupported_combination"]
