@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from keepstep import __version__
 from keepstep.errors import KeepstepError
@@ -23,6 +24,7 @@ examples:
   kubectl logs job/train | keepstep why -
   keepstep why --live                    the stuck job on this host
   keepstep rules show NET002             what a rule knows
+  keepstep lab run torch_sigkill         break a real training, see what is said
 """
 
 _WHY = """\
@@ -32,6 +34,26 @@ and what to do, from whatever the run left. Works on runs that keepstep never sa
 PATH is a folder, log files (plain, .gz, .zst, .bz2, .xz; one rank each or several
 interleaved with any launcher's prefixes), core files, PyTorch flight-recorder
 dumps, `-` for standard input, `slurm:JOBID`, or `k8s:NAMESPACE/JOB`.
+"""
+
+_CHECK = """\
+Look at this host and at what the launcher says, and name what would kill the run,
+each with its fix. Run it the way the job is run, one process a rank or a host, and the
+processes find each other, compare, and rank 0 prints one report:
+
+  keepstep check                          this machine
+  srun keepstep check                     under Slurm
+  torchrun --no-python keepstep check     under torchrun
+  mpirun keepstep check                   under MPI
+"""
+
+_LAB = """\
+Start a real distributed training of TensorFlow, PyTorch or JAX on this machine,
+break it in a named way, prove that it broke, and see what keepstep says of it.
+
+Nothing is left afterwards: processes, network namespaces, control groups, mounts and
+temporary files are removed, also after Ctrl-C or when the lab itself is killed.
+Exit status: 0 keepstep was right, 1 it was not, 3 it could not be carried out here.
 """
 
 
@@ -59,6 +81,7 @@ def build() -> argparse.ArgumentParser:
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
     why.set_defaults(run="why")
 
+    _add_check(verbs)
     rules = verbs.add_parser("rules", help="the knowledge, readable", description="List, search and show the rules.")
     rules.add_argument("--json", action="store_true", help="as JSON")
     rules.add_argument("--config", metavar="FILE", help="keepstep.toml with your own rules")
@@ -70,7 +93,59 @@ def build() -> argparse.ArgumentParser:
         ask.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
         if name != "list":
             ask.add_argument("words", nargs="+", metavar="WORD" if name == "search" else "ID")
+    _add_lab(verbs)
     return parser
+
+
+def _add_check(verbs: Any) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    check = verbs.add_parser("check", help="find what would kill the run, before it starts", description=_CHECK, formatter_class=plain)
+    check.add_argument("parts", nargs="*", metavar="config | network | env | resources", help="only these parts (default: all)")
+    check.add_argument("--script", metavar="FILE", help="the training script: its content must be the same everywhere")
+    check.add_argument("--path", metavar="DIR", action="append", default=[], help="where the run will write checkpoints or logs (repeatable)")
+    check.add_argument("--meet", metavar="HOST:PORT", help="where rank 0's check listens (default: as the launcher's variables say)")
+    check.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long rank 0 waits for the others (default: 30)")
+    check.add_argument("--sample", type=int, metavar="ROUNDS", help="let each host meet so many others instead of all (for thousands of hosts)")
+    check.add_argument("--json", action="store_true", help="print one JSON document (schema keepstep.report/1)")
+    check.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+    check.add_argument("--force", action="store_true", help="overwrite FILE of --html")
+    check.add_argument("--hosts", metavar="A,B,C", help="check these hosts over ssh; with --write: the hosts of the cluster")
+    check.add_argument("--remote", metavar="COMMAND", default="keepstep", help="with --hosts: how keepstep is called there (default: keepstep)")
+    check.add_argument("--member", type=int, help=argparse.SUPPRESS)
+    check.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
+    writing = check.add_argument_group("writing the variables", "`keepstep check config --write` prints TF_CONFIG and the torch and JAX variables of each rank")
+    writing.add_argument("--write", action="store_true", help="print them, from Slurm, MPI, Kubernetes or --hosts")
+    writing.add_argument("--per-host", type=int, default=1, metavar="N", help="tasks on each host of --hosts (default: 1)")
+    writing.add_argument("--chief", action="store_true", help="the first task is a chief")
+    writing.add_argument("--ps", type=int, default=0, metavar="N", help="the last N tasks are parameter servers")
+    writing.add_argument("--port", type=int, default=2222, metavar="PORT", help="the first port on each host (default: 2222)")
+    check.set_defaults(run="check")
+
+
+def _add_lab(verbs: Any) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    lab = verbs.add_parser("lab", help="real faults on real jobs, on demand", description=_LAB, formatter_class=plain)
+    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score", required=True)
+    scenarios = asks.add_parser("list", help="the scenarios")
+    run_ = asks.add_parser("run", help="carry one out, and say what keepstep says of it")
+    score = asks.add_parser("score", help="carry out many, and count")
+    lab.set_defaults(run="lab")
+    run_.add_argument("name", metavar="NAME", help="see `keepstep lab list`")
+    run_.add_argument("--keep", metavar="DIR", help="copy what the run left to DIR")
+    run_.add_argument("--script", metavar="FILE", help="break this training script instead of the lab's own job (faults from outside only)")
+    run_.add_argument("--mark", metavar="TEXT", help="with --script: the fault strikes when a rank has printed this (default: as the scenario says)")
+    for each in (scenarios, score):
+        each.add_argument("names", nargs="*", metavar="NAME", help="only these")
+        each.add_argument("--framework", choices=("tensorflow", "torch", "jax"), help="only of this framework")
+    for each in (run_, score):
+        each.add_argument("--record", metavar="DIR", help="keep each as a recording under DIR")
+        each.add_argument("--python", metavar="PYTHON", default=sys.executable, help="the Python that trains (default: this one)")
+    score.add_argument("--replay", metavar="DIR", help="judge the recordings under DIR; start nothing")
+    score.add_argument("--quick", action="store_true", help="only the small part that `make test` runs")
+    score.add_argument("--jobs", type=int, default=1, metavar="N", help="so many side by side (default: 1)")
+    score.add_argument("--markdown", metavar="FILE", help="also write the table to FILE")
+    for each in (scenarios, run_, score):
+        each.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(arguments: list[str]) -> int:
@@ -85,6 +160,14 @@ def run(arguments: list[str]) -> int:
             from keepstep.cli.why import why
 
             return why(asked)
+        if asked.run == "check":
+            from keepstep.cli.check import check_verb
+
+            return check_verb(asked)
+        if asked.run == "lab":
+            from keepstep.cli.lab import lab
+
+            return lab(asked)
         from keepstep.cli.rules import rules
 
         return rules(asked)

@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keepstep.analyze.why import Explained, builtin_rules, explain_live, explain_paths
+from keepstep.analyze.known import known_with
+from keepstep.analyze.why import Explained, explain_live, explain_paths
+from keepstep.cli.output import print_report, refuse_to_overwrite, write_page
+from keepstep.core.finding import Confidence, Severity
 from keepstep.core.redact import redacted
+from keepstep.core.report import Report
 from keepstep.errors import UserError
 from keepstep.extend import load_extensions
-from keepstep.parse.knowledge import with_own
-from keepstep.render.terminal import render_terminal
+from keepstep.rules import builtin_rules
 from keepstep.sources.files import Left, read_standard_input
 from keepstep.sources.job import JobLeft
+from keepstep.store.history import remember
 
 
 def why(asked: argparse.Namespace) -> int:
@@ -31,28 +33,32 @@ def why(asked: argparse.Namespace) -> int:
     if not asked.paths and not asked.live:
         raise UserError("nothing to look at", hint="give a PATH, `-`, or --live; see `keepstep why --help`")
     for target in (asked.html, asked.bundle):
-        _refuse_to_overwrite(target, asked.force)
+        refuse_to_overwrite(target, asked.force)
     explained = _explain(asked)
     report = redacted(explained.report)
-    if asked.json:
-        from keepstep.render.json import render_json
-
-        print(render_json(report), end="")
-    else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(render_terminal(report, colour=colour, width=shutil.get_terminal_size().columns), end="")
+    print_report(report, as_json=asked.json)
+    _remember(report)
     if asked.html:
         from keepstep.render.excerpt import surroundings
         from keepstep.render.html import render_html
 
-        _write(Path(asked.html), render_html(report, surroundings(report, explained.files)))
-        print(f"wrote {asked.html}", file=sys.stderr)
+        write_page(asked.html, render_html(report, surroundings(report, explained.files)))
     if asked.bundle:
         from keepstep.render.bundle import write_bundle
 
         write_bundle(report, explained.seen, explained.files, Path(asked.bundle), force=asked.force)
         print(f"wrote {asked.bundle}", file=sys.stderr)
     return report.exit_status
+
+
+def _remember(report: Report) -> None:
+    """Note which host began it, for `keepstep check` to know the next time."""
+    root = report.root
+    if root is None or root.severity is not Severity.FATAL or root.confidence is Confidence.HYPOTHESIS:
+        return
+    nodes = {each.rank.node for each in root.evidence if each.rank and each.rank.node}
+    if len(nodes) == 1:
+        remember(nodes.pop() or "", root.cause.value, time.time())
 
 
 def _explain(asked: argparse.Namespace) -> Explained:
@@ -87,25 +93,11 @@ def _explain(asked: argparse.Namespace) -> Explained:
             more=more,
             evidence=[e for job in jobs for e in job.evidence],
             coverage=[*own.coverage, *(c for job in jobs for c in job.coverage)],
-            knowledge=with_own(own.signatures, own.blocks) if own.signatures or own.blocks else None,
+            knowledge=known_with(own.signatures, own.blocks) if own.signatures or own.blocks else None,
             rules=own.rules,
             kernel_log=not asked.no_kernel_log,
             progress=progress,
         )
-
-
-def _refuse_to_overwrite(target: str | None, force: bool) -> None:
-    if target and Path(target).exists() and not force:
-        raise UserError(f"{target} exists and is not overwritten", hint="give another name, or --force")
-    if target and not Path(target).absolute().parent.is_dir():
-        raise UserError(f"the folder of {target} is not there")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
 
 
 class _Bar:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep check``: find what would kill the run, before it starts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from keepstep.check.checkup import Asked, Checked, check, judged
+from keepstep.check.over_ssh import end_with_standard_input, hosts_of, over_ssh
+from keepstep.check.packing import packed
+from keepstep.check.parts import PARTS
+from keepstep.check.place import Looked
+from keepstep.core.facts.link import LinkProbed
+from keepstep.errors import UserError
+
+
+def check_verb(asked: argparse.Namespace) -> int:
+    """Look, judge, print. Returns the exit status."""
+    unknown = [part for part in asked.parts if part not in PARTS]
+    if unknown:
+        raise UserError(f"no such part: {unknown[0]}", hint=f"the parts are {', '.join(PARTS)}")
+    if asked.write:
+        return _write(asked)
+    if asked.sample is not None and asked.sample < 1:
+        raise UserError(f"--sample {asked.sample} cannot be", hint="a number of rounds, 1 or more")
+    if asked.html:
+        from keepstep.cli.output import refuse_to_overwrite
+
+        refuse_to_overwrite(asked.html, asked.force)
+    if asked.hosts and asked.member is None:
+        checked = _over_ssh(asked)
+        _tell(asked, checked)
+        return checked.status
+    return check(_asked(asked), tell=lambda checked: _tell(asked, checked)).status
+
+
+def _tell(asked: argparse.Namespace, checked: Checked) -> None:
+    """Print the report, and write the page if one is wanted."""
+    if asked.evidence:
+        print(json.dumps(packed(Looked(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
+        return
+    # only who prints needs these: hundreds of processes may start at once on one machine
+    from keepstep.cli.output import print_report, write_page
+    from keepstep.core.redact import redacted
+    from keepstep.render.link_matrix import render_link_matrix
+
+    assert checked.report is not None
+    report = redacted(checked.report)
+    print_report(report, as_json=asked.json)
+    links = [each for each in checked.seen.items if isinstance(each.fact, LinkProbed)]
+    if links and not asked.json:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render_link_matrix(redacted(tuple(links)), width=shutil.get_terminal_size().columns, colour=colour), end="")
+    sys.stdout.flush()
+    if asked.html:
+        from keepstep.render.html import render_preflight
+
+        write_page(asked.html, render_preflight(report, links))
+
+
+def _asked(asked: argparse.Namespace) -> Asked:
+    member = None
+    if asked.member is not None:
+        hosts = hosts_of(asked.hosts or "")
+        if not 0 <= asked.member < len(hosts):
+            raise UserError(f"there is no host {asked.member} in --hosts")
+        member = (asked.member, hosts)
+        end_with_standard_input()
+    return Asked(
+        parts=tuple(asked.parts) or tuple(PARTS),
+        script=Path(asked.script) if asked.script else None,
+        paths=tuple(Path(path) for path in asked.path),
+        meet=asked.meet,
+        wait=asked.wait,
+        sample=asked.sample,
+        member=member,
+    )
+
+
+def _over_ssh(asked: argparse.Namespace) -> Checked:
+    """The same check on every host, with the options that concern what is looked at."""
+    words = [*asked.parts, "--wait", str(asked.wait)]
+    for path in asked.path:
+        words += ["--path", path]
+    words += ["--script", asked.script] if asked.script else []
+    words += ["--sample", str(asked.sample)] if asked.sample is not None else []
+    return judged(over_ssh(hosts_of(asked.hosts), words, asked.remote))
+
+
+def _write(asked: argparse.Namespace) -> int:
+    """Print the variables of this rank, or of all ranks where nobody says which one this is."""
+    from keepstep.check.slurm_hosts import reachable
+    from keepstep.cluster import understand
+    from keepstep.cluster.write import cluster_of, exports, with_ports
+
+    if asked.hosts:
+        hosts = [host.strip() for host in asked.hosts.split(",") if host.strip()]
+        cluster = cluster_of(hosts, per_host=asked.per_host, chief=asked.chief, ps=asked.ps, port=asked.port)
+    else:
+        understood = understand(os.environ)
+        understood = reachable(understood, os.environ) if understood else None
+        if understood is None or not all(task.host for task in understood.tasks):
+            raise UserError(
+                "nothing here says which hosts there are",
+                hint="run it under srun, mpirun or in the pods of the job, or give --hosts A,B,C",
+            )
+        cluster = with_ports(understood, asked.port)
+    for task in cluster.tasks:
+        if cluster.me in (None, task.rank):
+            if cluster.me is None:
+                print(f"# rank {task.rank} on {task.host}")
+            print("\n".join(exports(cluster, task.rank)))
+    return 0

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How every verb puts a report out: on the terminal, as JSON, as a page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from keepstep.core.report import Report
+from keepstep.errors import UserError
+from keepstep.render.terminal import render_terminal
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """A report, already redacted, on standard output."""
+    if as_json:
+        from keepstep.render.json import render_json
+
+        print(render_json(report), end="")
+        return
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    print(render_terminal(report, colour=colour, width=shutil.get_terminal_size().columns), end="")
+
+
+def refuse_to_overwrite(target: str | None, force: bool) -> None:
+    """Say so before the work, not after it."""
+    if target and Path(target).exists() and not force:
+        raise UserError(f"{target} exists and is not overwritten", hint="give another name, or --force")
+    if target and not Path(target).absolute().parent.is_dir():
+        raise UserError(f"the folder of {target} is not there")
+
+
+def write_page(path: str, text: str) -> None:
+    """Write a page and say where it is."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    print(f"wrote {path}", file=sys.stderr)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The firewall of rank 0's host rejects every connection from other hosts, from the start, as firewalld does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import _network as network
+
+if TYPE_CHECKING:
+    from keepstep.lab.run import Run
+
+
+def prepare(run: Run) -> None:
+    answer = ("-j", "REJECT", "--reject-with", "icmp-host-prohibited")
+    network.add(run, run.host_of(0), *network.NEW_CONNECTIONS, *answer)
+
+
+def proof(run: Run) -> str:
+    return network.packets_met(run, "REJECT")

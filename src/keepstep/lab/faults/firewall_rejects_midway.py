@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the middle of training a firewall begins to answer all that comes to one host with a reset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import _network as network
+
+if TYPE_CHECKING:
+    from keepstep.lab.run import Run
+
+
+def outside(run: Run) -> None:
+    if run.wait_for(run.scenario.mark):
+        host = network.host_struck(run)
+        network.add(run, host, *network.EVERYTHING, "-j", "REJECT", "--reject-with", "tcp-reset")
+        run.strike(f"host {host} resets all that comes in")
+
+
+def proof(run: Run) -> str:
+    return network.packets_met(run, "REJECT")

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rank forks a pool of helpers after JAX started its threads; the helper's computation never ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keepstep.lab.run import Run
+
+
+def at(step: int, rank: int) -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(augment, [float(step)]), flush=True)
+
+
+def augment(value: float) -> float:
+    """Runs in the forked child, whose copy of JAX has no threads."""
+    import jax.numpy as jnp
+
+    return float(jnp.linalg.norm(jnp.ones((512, 512)) * value))
+
+
+def proof(run: Run) -> str:
+    from keepstep.lab.run import Unproven
+
+    children = run.children_of(run.pid_of(run.scenario.struck))
+    if not children:
+        raise Unproven("the rank has no forked child")
+    return f"{run.proof_that_it_struck()}: its forked child (pid {children[0]}) has not ended"

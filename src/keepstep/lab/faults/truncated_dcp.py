@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file of the sharded checkpoint to resume from lost its second half."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import good_dcp
+
+if TYPE_CHECKING:
+    from keepstep.lab.run import Run
+
+
+def prepare(run: Run) -> None:
+    good_dcp.prepare(run)
+    path = next(iter(sorted((run.work / "sharded").glob("*.distcp"))))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    run.strike(f"{path.name} was cut from {len(whole)} to {len(whole) // 2} bytes")
+
+
+def proof(run: Run) -> str:
+    return run.proof_that_it_struck()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX runs that were started in a wrong way."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from keepstep.lab.scenarios.jax.parts import four, multi
+
+NOT_MET = ("network.timeout_slow", "config.cluster_spec", "config.world_size_mismatch")
+starting = partial(multi, args=("--timeout", "10"), limit=120)
+
+SCENARIOS = (
+    starting(
+        "jax_port_taken",
+        cause="network.port_in_use",
+        fault="port_taken",
+        root_ranks=(0,),
+        note="The coordinator of process 0 cannot bind its port: one gRPC line, then SIGSEGV (it varies).",
+    ),
+    starting(
+        "jax_port_taken_exception",
+        cause="network.port_in_use",
+        fault="port_taken",
+        root_ranks=(0,),
+        launcher="shell",
+        env={"PYTHONFAULTHANDLER": "1"},
+        note="The same where jaxlib raises instead: UNKNOWN: Failed to start RPC server.",
+    ),
+    starting(
+        "jax_unresolvable_host",
+        cause="network.unreachable_or_firewall",
+        also_accept=("network.dns", *NOT_MET),
+        fault="unresolvable_host",
+        note="The coordinator's host name does not resolve; the logs only tell of a deadline.",
+    ),
+    starting(
+        "jax_absent_coordinator",
+        cause="network.unreachable_or_firewall",
+        also_accept=("sync.deadlock_or_hang_waiting_rank", *NOT_MET),
+        fault="absent_peer",
+        strike_ranks=(0,),
+        note="Process 0 was never started: nobody listens at the coordinator's address.",
+    ),
+    starting(
+        "jax_absent_process",
+        cause="sync.deadlock_or_hang_waiting_rank",
+        also_accept=("network.unreachable_or_firewall", *NOT_MET),
+        fault="absent_peer",
+        strike_ranks=(2,),
+        root_ranks=(2,),
+        note="Process 2 was never started; the coordinator names it.",
+        **four,
+    ),
+    starting(
+        "jax_larger_world",
+        cause="sync.deadlock_or_hang_waiting_rank",
+        also_accept=("network.unreachable_or_firewall", *NOT_MET),
+        fault="larger_num_processes",
+        note="NUM_PROCESSES is 5, four were started; the logs only tell that somebody never registered.",
+        **four,
+    ),
+    starting(
+        "jax_same_process_id",
+        cause="config.cluster_spec",
+        also_accept=("config.world_size_mismatch", "worker.restarted_or_incarnation_mismatch"),
+        fault="same_process_id",
+        note="Two processes have id 1 and none id 2.",
+        **four,
+    ),
+    multi(
+        "jax_no_process_id",
+        cause="config.missing_rank_env",
+        fault="no_rank_env",
+        quick=True,
+        note="PROCESS_ID is not set.",
+    ),
+    multi(
+        "jax_trains_alone",
+        cause="config.trains_alone",
+        fault="alone",
+        note="Every process was told that it is the only one.",
+        **four,
+    ),
+)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow runs that were told the wrong things about their cluster, or whose workers do not meet."""
+
+from __future__ import annotations
+
+from keepstep.lab.scenarios.tensorflow.parts import four, mwms
+
+NOT_MET = ("network.unreachable_or_firewall", "config.cluster_spec", "network.timeout_slow")
+
+SCENARIOS = (
+    mwms(
+        "tf_no_config",
+        cause="config.missing_rank_env",
+        also_accept=("config.cluster_spec",),
+        fault="no_rank_env",
+        quick=True,
+        note="TF_CONFIG is not set.",
+    ),
+    mwms(
+        "tf_malformed_config",
+        cause="config.cluster_spec",
+        fault="malformed_tf_config",
+        root_ranks=(1,),
+        grace=6,
+        note="TF_CONFIG of worker 1 is not JSON; the others wait for it.",
+        **four,
+    ),
+    mwms(
+        "tf_index_out_of_range",
+        cause="config.cluster_spec",
+        fault="tf_index_out_of_range",
+        root_ranks=(1,),
+        grace=6,
+        note="TF_CONFIG of worker 1 has index 2 in a cluster of two; worker 0 waits for it.",
+    ),
+    mwms(
+        "tf_duplicate_task",
+        cause="config.cluster_spec",
+        fault="duplicate_task",
+        hosts=2,
+        root_ranks=(0, 1),
+        grace=6,
+        note="Worker 1's TF_CONFIG was copied from worker 0, on another host: two processes are task 0.",
+    ),
+    mwms(
+        "tf_hosts_disagree",
+        cause="config.cluster_spec",
+        also_accept=("config.world_size_mismatch",),
+        fault="disagreeing_tf_config",
+        hosts=2,
+        grace=6,
+        note="Host 1 was told of three workers, host 0 of two.",
+    ),
+    mwms(
+        "tf_localhost_between_hosts",
+        cause="config.localhost_address",
+        also_accept=NOT_MET,
+        fault="localhost_between_hosts",
+        hosts=2,
+        args=("--register-timeout", "10"),
+        limit=60,
+        note="TF_CONFIG has worker 0 at 127.0.0.1, also for the worker on another host.",
+    ),
+    mwms(
+        "tf_late_config",
+        cause="config.trains_alone",
+        fault="late_tf_config",
+        note="TF_CONFIG is set after the strategy was made: every worker trains alone, and ends well.",
+    ),
+    mwms(
+        "tf_trains_alone",
+        cause="config.trains_alone",
+        fault="alone",
+        note="Each process has a TF_CONFIG of a cluster of one.",
+        **four,
+    ),
+    mwms(
+        "tf_absent_worker",
+        cause="sync.deadlock_or_hang_waiting_rank",
+        also_accept=(*NOT_MET, "config.world_size_mismatch"),
+        root_ranks=(3,),
+        fault="absent_peer",
+        strike_ranks=(3,),
+        limit=60,
+        note="Worker 3 was never started: worker 0 names it as the straggler and waits on.",
+        **four,
+    ),
+    mwms(
+        "tf_absent_chief",
+        cause="sync.deadlock_or_hang_waiting_rank",
+        also_accept=NOT_MET,
+        fault="absent_peer",
+        strike_ranks=(0,),
+        root_ranks=(0,),
+        hang=True,
+        settle=2,
+        limit=60,
+        note="Worker 0 was never started: worker 1 waits for it without a word (up to an hour by default).",
+    ),
+    mwms(
+        "tf_absent_chief_timeout",
+        cause="network.unreachable_or_firewall",
+        also_accept=(*NOT_MET, "sync.deadlock_or_hang_waiting_rank"),
+        fault="absent_peer",
+        strike_ranks=(0,),
+        args=("--register-timeout", "10"),
+        limit=60,
+        note="Worker 0 was never started: worker 1 gives up after its time-out.",
+    ),
+    mwms(
+        "tf_port_taken",
+        cause="network.port_in_use",
+        fault="port_taken",
+        root_ranks=(0,),
+        grace=6,
+        note="The gRPC server of worker 0 cannot bind its port; the others wait for it.",
+        **four,
+    ),
+    mwms(
+        "tf_unresolvable_host",
+        cause="network.dns",
+        also_accept=NOT_MET,
+        fault="unresolvable_host",
+        args=("--register-timeout", "10"),
+        limit=60,
+        note="The address of worker 0 does not resolve; the logs only tell of a deadline at RegisterTask.",
+    ),
+)

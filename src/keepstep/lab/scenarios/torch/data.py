@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch runs with bad data, checkpoints or differing ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keepstep.lab.scenarios.torch.parts import DETAIL, ddp, four_clocks, fsdp, on_rank_1
+
+on_shard_1: dict[str, Any] = {"strike_ranks": (1,), "root_ranks": (1,)}
+on_shard_2: dict[str, Any] = {"strike_ranks": (2,), "root_ranks": (2,)}
+
+SCENARIOS = (
+    ddp(
+        "torch_metrics_shape",
+        cause="data.shape_mismatch",
+        also_accept=("sync.collective_mismatch",),
+        fault="metrics_shape",
+        args=("--timeout", "8"),
+        strike_ranks=(1,),
+        strike_step=25,
+        note="Rank 1 all-reduces 8 numbers, rank 0 only 2; gloo only says that the sizes differ.",
+    ),
+    fsdp(
+        "torch_metrics_shape_detail",
+        cause="data.shape_mismatch",
+        also_accept=("sync.collective_mismatch",),
+        fault="metrics_shape",
+        env=DETAIL,
+        strike_ranks=(1,),
+        strike_step=25,
+        note="The same with TORCH_DISTRIBUTED_DEBUG=DETAIL: torch names both shapes.",
+    ),
+    fsdp(
+        "torch_metrics_dtype_detail",
+        cause="data.dtype_mismatch",
+        also_accept=("sync.collective_mismatch",),
+        fault="metrics_dtype",
+        env=DETAIL,
+        strike_ranks=(1,),
+        strike_step=25,
+        note="Rank 1 all-reduces doubles, rank 0 floats; DETAIL names both types.",
+    ),
+    fsdp(
+        "torch_collective_mismatch",
+        cause="sync.collective_mismatch",
+        fault="other_collective",
+        env=DETAIL,
+        strike_ranks=(1,),
+        strike_step=25,
+        note="Rank 1 broadcasts while the others all-reduce; DETAIL names both collectives.",
+        **four_clocks,
+    ),
+    ddp(
+        "torch_model_shape",
+        cause="data.shape_mismatch",
+        also_accept=("sync.collective_mismatch", "sync.replica_desync"),
+        fault="wider_model",
+        strike_ranks=(1,),
+        note="Rank 1 built a wider model: DDP finds the parameters' shapes differ when it wraps them.",
+    ),
+    ddp(
+        "torch_uneven_data",
+        cause="data.sharding_uneven_or_empty",
+        fault="short_shard",
+        args=("--timeout", "8", "--epochs", "1"),
+        note="Rank 1's file has fewer rows: it finishes and waits in the last barrier; rank 0 goes on training.",
+        **on_shard_1,
+    ),
+    ddp(
+        "torch_uneven_four",
+        cause="data.sharding_uneven_or_empty",
+        fault="short_shard",
+        args=("--timeout", "8", "--epochs", "1"),
+        note="The same with four ranks whose clocks differ; rank 2 has fewer rows.",
+        **four_clocks,
+        **on_shard_2,
+    ),
+    ddp(
+        "torch_empty_shard",
+        cause="data.sharding_uneven_or_empty",
+        fault="empty_shard",
+        args=("--timeout", "8"),
+        note="Rank 1's file has no rows: its loop ends at once, the others wait for it.",
+        **on_shard_1,
+    ),
+    ddp(
+        "torch_missing_data",
+        cause="data.corrupt_or_truncated",
+        fault="missing_data",
+        args=("--timeout", "8"),
+        note="Rank 1's data file is not there.",
+        **on_shard_1,
+    ),
+    ddp(
+        "torch_truncated_data",
+        cause="data.corrupt_or_truncated",
+        fault="truncated_data",
+        args=("--timeout", "8"),
+        note="Rank 2's data file lost its second half: 'File is not a zip file'.",
+        **four_clocks,
+        **on_shard_2,
+    ),
+    ddp(
+        "torch_flipped_data",
+        cause="data.corrupt_or_truncated",
+        fault="flipped_data",
+        args=("--timeout", "8"),
+        note="One bit of rank 1's data file flipped: 'Bad CRC-32'.",
+        **on_shard_1,
+    ),
+    ddp(
+        "torch_last_batch",
+        cause="data.batch_not_divisible",
+        also_accept=("data.shape_mismatch", "sync.collective_mismatch", "data.sharding_uneven_or_empty"),
+        fault="split_batch",
+        args=("--batch", "48", "--keep-last"),
+        note="The last batch of an epoch has 32 rows, which do not divide into the 3 parts of each step.",
+    ),
+    ddp(
+        "torch_label_out_of_range",
+        cause="data.label_out_of_range",
+        fault="label_out_of_range",
+        args=("--timeout", "8"),
+        note="A label of 10 with 10 classes in rank 1's file: 'Target 10 is out of bounds'.",
+        **on_shard_1,
+    ),
+    ddp(
+        "torch_loader_killed",
+        cause="data.loader_worker_killed",
+        also_accept=("resource.host_oom_killed",),
+        fault="loader_worker_killed",
+        args=("--workers", "2", "--epochs", "4"),
+        note="A DataLoader worker of rank 1 is killed by SIGKILL; from outside that is what the OOM killer does.",
+        **on_rank_1,
+    ),
+    ddp(
+        "torch_unused_parameters",
+        cause="sync.unused_parameters",
+        fault="unused_head",
+        note="The auxiliary head gets no gradient: DDP's reduction had not finished in the step before.",
+    ),
+    ddp(
+        "torch_truncated_checkpoint",
+        cause="checkpoint.corrupt_or_missing",
+        fault="truncated_checkpoint",
+        quick=True,
+        note="The checkpoint to resume from is cut in half; every rank fails to read it.",
+    ),
+    ddp(
+        "torch_empty_checkpoint",
+        cause="checkpoint.corrupt_or_missing",
+        fault="empty_checkpoint",
+        ranks=3,
+        launcher="torchrun-tee",
+        note="The checkpoint to resume from has no bytes: torch.load ends in a bare EOFError on every rank.",
+    ),
+    ddp(
+        "torch_other_checkpoint",
+        cause="checkpoint.mismatch_keys_shapes",
+        fault="other_checkpoint",
+        launcher="torchrun",
+        note="The checkpoint is of another model: missing and unexpected keys, size mismatches.",
+    ),
+    fsdp(
+        "torch_truncated_dcp",
+        cause="checkpoint.corrupt_or_missing",
+        fault="truncated_dcp",
+        note="A file of the sharded checkpoint is cut in half; every rank of FSDP fails to read it.",
+    ),
+    fsdp(
+        "torch_other_dcp",
+        cause="checkpoint.mismatch_keys_shapes",
+        fault="other_dcp",
+        note="The sharded checkpoint is of a wider model.",
+        **four_clocks,
+    ),
+)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's tables hold together: every scenario can be found, struck, proven and judged."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+from keepstep.core.cause import Cause
+from keepstep.lab import faults
+from keepstep.lab.scenario import FRAMEWORKS
+from keepstep.lab.scenarios import SCENARIOS
+
+FAULTS = sorted(module.name for module in pkgutil.iter_modules(faults.__path__) if not module.name.startswith("_"))
+FAILING = [s for s in SCENARIOS.values() if not s.healthy]
+HEALTHY = [s for s in SCENARIOS.values() if s.healthy]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_strikes_somewhere_and_proves_that_it_happened(name: str) -> None:
+    module = faults.load(name)
+    strikes = [part for part, _ in inspect.getmembers(module, inspect.isfunction) if part in ("prepare", "outside", "at") or part.startswith("change_")]
+    settings = [scenario.args for scenario in SCENARIOS.values() if scenario.fault == name]
+    assert strikes or any(settings), "neither it nor the job's arguments do anything"
+    assert callable(module.proof)
+    assert name in {scenario.fault for scenario in SCENARIOS.values()}, "no scenario uses it"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.name)
+def test_a_scenario_names_what_there_is(scenario) -> None:
+    known = {cause.value for cause in Cause}
+    assert scenario.accepted <= known
+    assert scenario.framework in FRAMEWORKS
+    assert scenario.fault is None or scenario.fault in FAULTS
+    assert scenario.later in (None, "guard", "run", "check")
+    assert all(0 <= rank < scenario.ranks for rank in scenario.root_ranks or ())
+    assert scenario.note.endswith(".")
+
+
+def test_there_are_as_many_as_were_promised() -> None:
+    assert len(FAILING) >= 60
+    assert len({s.fault for s in FAILING}) >= 45
+    assert len(HEALTHY) >= 12
+    for framework in FRAMEWORKS:
+        assert sum(s.framework == framework for s in FAILING) >= 15
+    assert 12 <= sum(s.quick for s in SCENARIOS.values()) <= 16
+
+
+def test_the_list_is_printed_for_people_and_machines() -> None:
+    done = subprocess.run([sys.executable, "-m", "keepstep", "lab", "list", "--json"], capture_output=True, text=True, check=True)
+    assert [each["name"] for each in json.loads(done.stdout)] == list(SCENARIOS)
+    done = subprocess.run([sys.executable, "-m", "keepstep", "lab", "list", "--framework", "jax"], capture_output=True, text=True, check=True)
+    assert "jax_healthy" in done.stdout and "torch_" not in done.stdout
+
+
+def test_an_unknown_name_is_a_usage_error_with_a_hint() -> None:
+    done = subprocess.run([sys.executable, "-m", "keepstep", "lab", "run", "no_such"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "keepstep lab list" in done.stderr
