@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 
 from keepstep import __version__
 from keepstep.core.codec import moment, representative
 from keepstep.core.evidence import CoverageState, Evidence
 from keepstep.core.facts.base import Fact
-from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety
+from keepstep.core.finding import Confidence, Finding, Fix, Role, Safety, Severity
 from keepstep.core.redact import redacted
 from keepstep.core.report import SCHEMA, Report, Verdict
 from keepstep.core.wording import count, ranks
 from keepstep.render.excerpt import Surroundings
+from keepstep.render.link_matrix import heat_map
 from keepstep.render.templating import Markup, asset, fill, join, prose
 from keepstep.render.timeline import Event, Lane, Timeline, lay_out
 
@@ -32,6 +34,13 @@ _HEADLINES = {
     Verdict.DEGRADED: "The run went on, with trouble",
     Verdict.UNKNOWN: "There was nothing to look at",
 }
+_BEFORE = {
+    **_HEADLINES,
+    Verdict.FAILED: "The run would fail",
+    Verdict.HUNG: "The run would hang",
+    Verdict.DEGRADED: "The run may suffer",
+}
+_WEIGHTS = {Severity.FATAL: "would kill it", Severity.WARNING: "may hurt", Severity.NOTE: "worth knowing"}
 _ROLES = {
     Role.INITIATING: "began it",
     Role.CASCADE: "followed",
@@ -56,8 +65,35 @@ _STATES = {
 
 
 def render_html(report: Report, around: Surroundings | None = None) -> str:
-    """The page, redacted. ``around``: lines above and below pieces of evidence, where they are at hand."""
+    """The page of a run that was, redacted. ``around``: lines above and below pieces of evidence, where at hand."""
     report = redacted(report)
+    root = report.root
+    return _page(
+        report,
+        headline=_headline(report, _HEADLINES[report.verdict], "why"),
+        fixes=_fixes(root) if root else Markup(),
+        timeline=_timeline(report),
+        links=Markup(),
+        chain=_chain(report),
+        evidence=_evidence(report, around or {}),
+    )
+
+
+def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = ()) -> str:
+    """The page of a run that is to be, redacted: each problem for itself, with its fixes. ``links``: probes between hosts."""
+    report = redacted(report)
+    return _page(
+        report,
+        headline=_headline(report, _BEFORE[report.verdict], "check"),
+        fixes=Markup(),
+        timeline=Markup(),
+        links=heat_map(redacted(tuple(links))),
+        chain=_problems(report),
+        evidence=_evidence(report, {}),
+    )
+
+
+def _page(report: Report, **parts: Markup) -> str:
     root = report.root
     script = asset("page.js")
     return fill(
@@ -69,12 +105,8 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
         page_title=f"{report.verdict.value}: {root.title}" if root else _HEADLINES[report.verdict],
         css=asset("page.css"),
         script=script,
-        headline=_headline(report),
-        fixes=_fixes(root) if root else Markup(),
-        timeline=_timeline(report),
-        chain=_chain(report),
-        evidence=_evidence(report, around or {}),
         coverage=_coverage(report),
+        **parts,
     )
 
 
@@ -83,13 +115,13 @@ def _hash(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _headline(report: Report) -> Markup:
+def _headline(report: Report, said: str, verb: str) -> Markup:
     root = report.root
-    said = _HEADLINES[report.verdict]
     if root is None:
-        return fill("headline_plain.html", verdict=report.verdict.value, headline=said, detail=_looked(report))
+        return fill("headline_plain.html", verb=verb, verdict=report.verdict.value, headline=said, detail=_looked(report))
     return fill(
         "headline.html",
+        verb=verb,
         headline=said,
         title=prose(root.title),
         because=prose(root.because),
@@ -133,24 +165,39 @@ def _chain(report: Report) -> Markup:
     if not report.findings:
         return Markup()
     shown = report.findings[:MOST_FINDINGS]
-    links = [
-        fill(
-            "link.html",
-            number=n,
-            role=finding.role.value,
-            said=_ROLES[finding.role],
-            rule=finding.rule,
-            cause=finding.cause.value,
-            title=prose(finding.title),
-            because=prose(finding.because),
-            who=_who(finding.ranks),
-            sure=finding.confidence.value,
-        )
-        for n, finding in enumerate(shown)
-    ]
-    rest = len(report.findings) - len(shown)
-    more = fill("more.html", text=f"and {count(rest, 'more finding')}; see the JSON document") if rest else Markup()
-    return fill("chain.html", items=join(links), more=more)
+    links = [_link(n, finding, _ROLES[finding.role], Markup()) for n, finding in enumerate(shown)]
+    return fill("chain.html", heading="From cause to fallout", items=join(links), more=_rest(report))
+
+
+def _problems(report: Report) -> Markup:
+    if not report.findings:
+        return Markup()
+    links = []
+    for n, finding in enumerate(report.findings[:MOST_FINDINGS]):
+        fixes = fill("own_fixes.html", items=join([_fix(fix) for fix in finding.fixes])) if finding.fixes else Markup()
+        links.append(_link(n, finding, _WEIGHTS[finding.severity], fixes))
+    return fill("chain.html", heading="What was found, and what to do", items=join(links), more=_rest(report))
+
+
+def _link(number: int, finding: Finding, said: str, fixes: Markup) -> Markup:
+    return fill(
+        "link.html",
+        number=number,
+        role=finding.role.value,
+        said=said,
+        rule=finding.rule,
+        cause=finding.cause.value,
+        title=prose(finding.title),
+        because=prose(finding.because),
+        who=_who(finding.ranks),
+        sure=finding.confidence.value,
+        fixes=fixes,
+    )
+
+
+def _rest(report: Report) -> Markup:
+    rest = len(report.findings) - MOST_FINDINGS
+    return fill("more.html", text=f"and {count(rest, 'more finding')}; see the JSON document") if rest > 0 else Markup()
 
 
 def _evidence(report: Report, around: Surroundings) -> Markup:

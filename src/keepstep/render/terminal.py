@@ -81,6 +81,10 @@ class _Page:
             yield from self._field("", f"+ {count(rest, 'more line')} like it")
 
     def _rest(self, report: Report) -> Iterator[str]:
+        for finding in report.findings[1:]:
+            if finding.role is Role.INITIATING:
+                yield ""
+                yield from self._finding(finding, first=True)
         fallout = [f for f in report.findings[1:] if f.role in (Role.CASCADE, Role.TEARDOWN)]
         if fallout:
             yield ""

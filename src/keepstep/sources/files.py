@@ -13,6 +13,7 @@ import re
 import stat
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -148,15 +149,16 @@ def _kind(path: Path, head: bytes) -> Kind | None:
         return Kind.FLIGHT_RECORDER
     if _compression(head) or not head:
         return Kind.LOG
-    plain = head.translate(None, b"\x00")
-    if len(plain) < len(head) * 0.9 or _share_of_control(head) > 0.05:
+    if _share_of_control(head) > 0.05:
         return None
     return Kind.LOG
 
 
+_STRANGE = bytes(n for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))
+
+
 def _share_of_control(head: bytes) -> float:
-    strange = sum(head.count(bytes([n])) for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))
-    return strange / max(1, len(head))
+    return (len(head) - len(head.translate(None, _STRANGE))) / max(1, len(head))
 
 
 def _compression(head: bytes) -> str | None:
@@ -294,7 +296,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def _unique_names(found: Found) -> None:
     """Two files of one name (given from several folders) are told apart by their folder."""
-    names = [left.name for left in found.files]
+    names = Counter(left.name for left in found.files)
     for index, left in enumerate(found.files):
-        if names.count(left.name) > 1 and left.path is not None:
+        if names[left.name] > 1 and left.path is not None:
             found.files[index] = Left(left.path, str(left.path), left.kind, left.size, left.modified, left.data)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How two processes of one check talk: each proves that it knows the token, then they exchange framed JSON.
+
+The one who was called sends a fixed greeting and a random number; the caller answers with a random number and
+an HMAC of both under the token; the called one checks it and answers with one of its own. Neither reads
+anything of variable length before that. Every later message carries an HMAC over its place in the sequence, so nothing can be
+put in between. Messages are not encrypted: they hold what a report holds, and no secrets.
+
+The talk has to survive the very faults that are looked for. Where packets of full size get lost, a large message
+would hang, so it is sent in small pieces, each acknowledged before the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import socket
+import struct
+import time
+import zlib
+from typing import Any
+
+from keepstep.sources.network import unacknowledged
+
+GREETING = b"keepstep.check/1"
+NONCE = 32
+LARGEST = 32 << 20
+"""Bytes of one message, unpacked."""
+PIECE = 900
+"""Fits into the smallest packets that are in use, with all headers."""
+HANDSHAKE_S = 4.0
+SEND_S = 30.0
+
+
+class Stranger(ConnectionError):
+    """Who answered is not of this check: it speaks something else, or does not know the token."""
+
+
+class Broken(ConnectionError):
+    """The other side sent what cannot be."""
+
+
+class Channel:
+    """One connection whose other end has proved that it belongs to this check."""
+
+    def __init__(self, connection: socket.socket, key: bytes, *, called: bool) -> None:
+        self.socket = connection
+        self._key = key
+        self._sent = self._got = 0
+        self._mine, self._theirs = (b"<", b">") if called else (b">", b"<")
+        self._buffer = bytearray()
+
+    def send(self, message: dict[str, Any], within: float = SEND_S) -> None:
+        """Send one message. Raises ``OSError`` (also for a time-out)."""
+        body = zlib.compress(json.dumps(message, allow_nan=False, separators=(",", ":")).encode(), 1)
+        frame = struct.pack(">I", len(body)) + self._mac(self._mine, self._sent, body) + body
+        self._sent += 1
+        deadline = time.monotonic() + within
+        for start in range(0, len(frame), PIECE):
+            self.socket.settimeout(max(0.05, deadline - time.monotonic()))
+            self.socket.sendall(frame[start : start + PIECE])
+            while len(frame) > PIECE and unacknowledged(self.socket):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("the other side does not acknowledge")
+                time.sleep(0.0001)
+
+    def receive(self, within: float) -> dict[str, Any]:
+        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`Broken`."""
+        deadline = time.monotonic() + within
+        while (message := self.waiting()) is None:
+            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self.read_some()
+        return message
+
+    def read_some(self) -> None:
+        """Take in what has come. Raises ``ConnectionError`` when the other side is gone."""
+        if hasattr(socket, "TCP_QUICKACK"):
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionResetError("the other side closed the connection")
+        self._buffer += data
+
+    def waiting(self) -> dict[str, Any] | None:
+        """A message that has come in full, if there is one."""
+        head = 4 + hashlib.sha256().digest_size
+        if len(self._buffer) < head:
+            return None
+        (size,) = struct.unpack(">I", self._buffer[:4])
+        if size > LARGEST:
+            raise Broken(f"a message of {size} bytes is announced")
+        if len(self._buffer) < head + size:
+            return None
+        body = bytes(self._buffer[head : head + size])
+        if not hmac.compare_digest(bytes(self._buffer[4:head]), self._mac(self._theirs, self._got, body)):
+            raise Broken("a message is not of this conversation")
+        self._got += 1
+        del self._buffer[: head + size]
+        return _unpacked(body)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _mac(self, direction: bytes, number: int, body: bytes) -> bytes:
+        return hmac.digest(self._key, direction + struct.pack(">Q", number) + body, "sha256")
+
+
+def _unpacked(body: bytes) -> dict[str, Any]:
+    try:
+        unpack = zlib.decompressobj()
+        text = unpack.decompress(body, LARGEST)
+        if unpack.unconsumed_tail:
+            raise Broken("a message is too large")
+        message = json.loads(text)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise Broken(f"a message cannot be read: {error}") from error
+    if not isinstance(message, dict):
+        raise Broken("a message is no object")
+    return message
+
+
+def answer(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Channel:
+    """The side that was called. Raises :class:`Stranger`."""
+    deadline = time.monotonic() + within
+    _prepare(connection)
+    mine = secrets.token_bytes(NONCE)
+    connection.settimeout(within)
+    connection.sendall(GREETING + mine)
+    told = _exactly(connection, NONCE + 32, deadline)
+    theirs, proof = told[:NONCE], told[NONCE:]
+    if not hmac.compare_digest(proof, hmac.digest(token, b"caller" + mine + theirs, "sha256")):
+        raise Stranger("who called does not know the token")
+    connection.sendall(hmac.digest(token, b"called" + theirs + mine, "sha256"))
+    return Channel(connection, hmac.digest(token, b"key" + mine + theirs, "sha256"), called=True)
+
+
+def call(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Channel:
+    """The side that called; ``connection`` stands already. Raises :class:`Stranger`, or ``OSError`` if it breaks."""
+    deadline = time.monotonic() + within
+    _prepare(connection)
+    told = _exactly(connection, len(GREETING) + NONCE, deadline)
+    if not told.startswith(GREETING):
+        raise Stranger("what answered is not keepstep")
+    theirs, mine = told[len(GREETING) :], secrets.token_bytes(NONCE)
+    connection.sendall(mine + hmac.digest(token, b"caller" + theirs + mine, "sha256"))
+    try:
+        proof = _exactly(connection, 32, deadline)
+    except ConnectionError as error:
+        if error.errno is not None:
+            raise  # cut on the way
+        raise Stranger("what answered has another token") from error
+    if not hmac.compare_digest(proof, hmac.digest(token, b"called" + mine + theirs, "sha256")):
+        raise Stranger("what answered does not know the token")
+    return Channel(connection, hmac.digest(token, b"key" + theirs + mine, "sha256"), called=False)
+
+
+def _prepare(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
+    found = b""
+    while len(found) < size:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        data = connection.recv(size - len(found))
+        if not data:
+            raise ConnectionResetError("the other side closed the connection")
+        found += data
+        if not found.startswith(GREETING[: len(found)]) and size == len(GREETING) + NONCE:
+            raise Stranger("what answered is not keepstep")
+    return found

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole check: who this process is, what it sees, what the others see, and one report of it all."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.check import network
+from keepstep.check.attend import attend, lead
+from keepstep.check.meeting import arrange
+from keepstep.check.over_ssh import cluster_of
+from keepstep.check.parts import PARTS, look
+from keepstep.check.place import Looked, Place
+from keepstep.check.slurm_hosts import reachable
+from keepstep.cluster import understand
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.finding import Confidence, Finding, Severity
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person wants checked, and how the processes find each other."""
+
+    parts: tuple[str, ...] = tuple(PARTS)
+    script: Path | None = None
+    paths: tuple[Path, ...] = ()
+    meet: str | None = None
+    """``host:port`` of rank 0's check, where the launcher does not say it."""
+    wait: float = 30.0
+    """Seconds that rank 0 waits for the others."""
+    sample: int | None = None
+    """So many rounds between the hosts instead of all."""
+    member: tuple[int, tuple[str, ...]] | None = None
+    """Which of these hosts this one is, where no launcher says it (``--hosts``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What came of a check. ``report`` is None where rank 0 has it; the exit status is the same everywhere."""
+
+    report: Report | None
+    status: int
+    seen: EvidenceSet
+
+
+def place_of(asked: Asked, env: Mapping[str, str] = os.environ) -> Place:
+    """This process, as its launcher describes it."""
+    cluster = understand(env) if asked.member is None else cluster_of(asked.member[1], asked.member[0])
+    if cluster is not None:
+        cluster = reachable(cluster, env)
+    host = socket.gethostname()
+    own = cluster.own if cluster else None
+    rank = Rank(index=own.rank, node=host, local=own.local, role=own.role) if own else None
+    return Place(env=env, host=host, rank=rank, cluster=cluster, script=asked.script, paths=asked.paths)
+
+
+def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Checked], None] | None = None) -> Checked:
+    """Look, meet the other processes of the job if there are any, and judge.
+
+    ``tell`` is called with what came of it before the other processes are let go: a launcher may end everything as soon
+    as the first of them ends with a status of 1.
+    """
+    place = place_of(asked, env)
+    appointment = arrange(place, asked.meet, asked.wait)
+    done: list[Checked] = []
+
+    def conclude(looked: Looked) -> int:
+        done.append(judged(looked))
+        if tell is not None:
+            tell(done[0])
+        return done[0].status
+
+    if appointment is None:
+        looked = look(place, asked.parts)
+        if "network" in asked.parts:
+            looked.take(network.look(place))
+        if place.cluster is not None and place.cluster.size > 1:
+            looked.unavailable("the other processes", "nothing says where rank 0 is: give --meet HOST:PORT")
+        status = conclude(looked)
+    elif appointment.leads:
+        status = lead(place, appointment, asked.parts, asked.sample, conclude)
+    else:
+        looked, end = attend(place, appointment, asked.parts)
+        status = conclude(looked) if end is None else end
+    return done[0] if done else Checked(report=None, status=status, seen=EvidenceSet(items=()))
+
+
+def judged(looked: Looked) -> Checked:
+    """The report on everything that was seen."""
+    # only who judges needs the rules: hundreds of processes may start at once on one machine
+    from keepstep.rules import builtin_rules
+
+    seen = EvidenceSet(items=tuple(looked.evidence), coverage=tuple(looked.coverage))
+    report = diagnose(seen, builtin_rules(), side_by_side)
+    return Checked(report=report, status=report.exit_status, seen=seen)
+
+
+def judge(looked: Looked) -> Report:
+    """Only the report of it."""
+    report = judged(looked).report
+    assert report is not None
+    return report
+
+
+def side_by_side(seen: EvidenceSet, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Before a run nothing follows from anything else yet: each problem stands for itself, the worst first."""
+    severities, confidences = list(Severity), list(Confidence)
+    return tuple(sorted(findings, key=lambda f: (severities.index(f.severity), confidences.index(f.confidence), f.rule)))

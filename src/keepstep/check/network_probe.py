@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a link that calls: how a connection fails, or how quick and how wide it is, and whether full packets pass."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from statistics import median
+
+from keepstep.check.channel import Channel, Stranger, call
+from keepstep.check.network_answers import ECHO
+from keepstep.core.facts.link import Reached
+from keepstep.sources.network import tcp_state, waited_for_processor
+
+CONNECT_S = 1.5
+"""The first SYN is sent again after one second: two of them lost by chance are rare."""
+ANSWER_S = 4.0
+ECHOES = 9
+FULL_S = 1.5
+"""A lost packet is sent again after 0.2, 0.6 and 1.4 seconds; four losses in a row are no chance."""
+SMALLER_S = 0.7
+SMALLER = (1400, 1280, 1000, 576)
+"""Sizes of packets to try where the full size gets lost: of tunnels, of IPv6's minimum, of the oldest links."""
+HEADERS, MORE_IN_IPV6 = 40 + 12, 20
+"""Bytes of a packet before its payload: IPv4 and TCP with time stamps."""
+BULK_S = 0.05
+LEAST_SHARE = 0.2
+"""However long a process waited for its processor, so much of the time counts."""
+REFUSED = (errno.ECONNREFUSED,)
+RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
+REJECTED = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EHOSTDOWN, errno.ENETDOWN)
+
+
+@dataclass
+class Attempt:
+    """What one connection gave."""
+
+    reached: Reached
+    said: str = ""
+    latency_s: float | None = None
+    quickest_s: float | None = None
+    ahead_s: float | None = None
+    rate_bytes_s: float | None = None
+    full_size: int | None = None
+    passed_size: int | None = None
+    resent: int | None = None
+
+
+def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket | Attempt:
+    """A connection, or how it failed."""
+    try:
+        return socket.create_connection((address, port), timeout=within)
+    except OSError as error:
+        return failed(error)
+    except (ValueError, OverflowError) as error:  # a name that cannot be one, a port that cannot be
+        return Attempt(Reached.UNRESOLVED, str(error)[:200])
+
+
+def failed(error: OSError) -> Attempt:
+    """What an error of the kernel means for reaching somebody."""
+    said = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, socket.gaierror):
+        return Attempt(Reached.UNRESOLVED, said)
+    if isinstance(error, Stranger):
+        return Attempt(Reached.STRANGER, said)
+    if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
+        return Attempt(Reached.NO_ANSWER, "no answer")
+    if error.errno in REFUSED:
+        return Attempt(Reached.REFUSED, said)
+    if error.errno in REJECTED:
+        return Attempt(Reached.REJECTED, said)
+    if error.errno in RESET or isinstance(error, ConnectionError):
+        return Attempt(Reached.RESET, said)
+    return Attempt(Reached.REJECTED, said)
+
+
+def probe(address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S) -> Attempt:
+    """Call ``who`` at an address: the handshake, and the measurements if a time is given for the longest of them."""
+    connection = connect(address, port, within)
+    if isinstance(connection, Attempt):
+        return connection
+    try:
+        try:
+            channel = call(connection, token)
+            told = channel.receive(within)
+        except TimeoutError:
+            return Attempt(Reached.SILENT, "connected, then no answer")
+        if told.get("who") != who:
+            return Attempt(Reached.STRANGER, "another host of this job answered")
+        found = Attempt(Reached.CONNECTED)
+        if bulk_s is not None:
+            _measure(channel, found, bulk_s)
+            if found.passed_size is not None:
+                found.passed_size = _passing(address, port, token, found.full_size or 0)
+        return found
+    except OSError as error:
+        return failed(error)
+    finally:
+        _drop(connection)
+
+
+def _measure(channel: Channel, found: Attempt, bulk_s: float) -> None:
+    _echo(channel, found)
+    state = tcp_state(channel.socket)
+    if state is not None:
+        found.full_size = state.segment + _headers(channel.socket)
+        if not _passes(channel, state.segment, FULL_S):
+            found.passed_size = 0
+            return
+    found.rate_bytes_s = _bulk(channel, bulk_s)
+    state = tcp_state(channel.socket)
+    found.resent = state.resent if state else None
+
+
+def _ask(channel: Channel, what: dict[str, float]) -> None:
+    channel.send(what)
+    channel.receive(ANSWER_S)
+
+
+def _echo(channel: Channel, found: Attempt) -> None:
+    connection = channel.socket
+    _ask(channel, {"echoes": ECHOES})
+    trips: list[tuple[float, float]] = []
+    for _ in range(ECHOES):
+        sent, began = time.time(), time.perf_counter()
+        connection.sendall(b"?")
+        came, went = ECHO.unpack(_read(connection, ECHO.size))
+        trips.append((time.perf_counter() - began, ((came - sent) + (went - time.time())) / 2))
+    quickest = min(trips)
+    found.latency_s, found.quickest_s, found.ahead_s = median(trip for trip, _ in trips), *quickest
+
+
+def _passes(channel: Channel, size: int, within: float) -> bool:
+    """Whether one packet with so much payload is acknowledged. The kernel sets "do not fragment" on it."""
+    connection = channel.socket
+    _ask(channel, {"packet": size})
+    try:
+        connection.settimeout(within)
+        connection.sendall(bytes(size))
+        return _read(connection, 1) == b"!"
+    except TimeoutError:
+        return False
+
+
+def _passing(address: str, port: int, token: bytes, full: int) -> int:
+    """The largest of the usual sizes that passes, each on a connection of its own; 0: none."""
+    for size in SMALLER:
+        if size >= full:
+            continue
+        connection = connect(address, port)
+        if isinstance(connection, Attempt):
+            return 0
+        try:
+            channel = call(connection, token)
+            channel.receive(SMALLER_S)
+            if _passes(channel, size - _headers(connection), SMALLER_S):
+                return size
+        except OSError:
+            continue
+        finally:
+            _drop(connection)
+    return 0
+
+
+def _headers(connection: socket.socket) -> int:
+    return HEADERS + (MORE_IN_IPV6 if connection.family == socket.AF_INET6 else 0)
+
+
+def _bulk(channel: Channel, seconds: float) -> float | None:
+    """Bytes a second that arrive, 0 where it stalls; what is still on the way when the time is over is thrown away."""
+    connection = channel.socket
+    _ask(channel, {"bulk_s": seconds})
+    block = memoryview(bytes(1 << 18))
+    connection.setblocking(False)
+    deadline = time.monotonic() + seconds + 3.0
+    waited = waited_for_processor()
+    ready = select.poll()
+    ready.register(connection, select.POLLIN | select.POLLOUT)
+    while time.monotonic() < deadline:
+        events = sum(event for _, event in ready.poll(500))
+        if events & ~select.POLLOUT:
+            break
+        if events:
+            with contextlib.suppress(BlockingIOError):
+                connection.send(block)
+    try:
+        told = channel.receive(max(0.1, deadline - time.monotonic()))
+    except TimeoutError:
+        return 0.0
+    size, took = int(told["bytes"]), float(told["seconds"])
+    idle = max(float(told["waited"]), waited_for_processor() - waited)
+    return size / max(took - idle, took * LEAST_SHARE) if took > 0 else None
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        data = connection.recv(size - len(found))
+        if not data:
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        found += data
+    return found
+
+
+def _drop(connection: socket.socket) -> None:
+    """Close, and forget what was not yet sent."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()

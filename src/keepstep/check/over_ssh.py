@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep check --hosts a,b,c``: start the check on each host over ssh and gather what they saw.
+
+The first host plays rank 0 and receives the others; what it gathered comes back here as evidence and is judged here, so
+this machine need not be reachable from the hosts. ssh asks no questions (BatchMode). The token goes over ssh's standard
+input, where no list of processes shows it, and that input stays open: when it ends, the check on the host ends too, so that
+Ctrl-C here leaves nothing there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keepstep.check.meeting import FIRST_PORT, PORTS
+from keepstep.check.packing import SCHEMA, unpacked
+from keepstep.check.place import Looked
+from keepstep.cluster.address import joined
+from keepstep.cluster.model import Cluster, Task
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.link import HostNotStarted
+from keepstep.errors import UserError
+
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR", "-T")
+MOST_HOSTS = 4096
+MOST_OUTPUT = 256 << 20
+MOST_WORDS = 4000
+PATIENCE_S = 600.0
+FAILED = (255, 126, 127)
+"""ssh itself, a file that cannot be run, no such command."""
+_HOST = re.compile(r"^(?:[A-Za-z0-9_][\w.+-]{0,63}@)?(?:[A-Za-z0-9_][\w.-]{0,252}|[0-9A-Fa-f:]{2,45})$")
+
+
+@dataclass
+class _Started:
+    host: str
+    process: subprocess.Popen[bytes]
+    said: bytes = b""
+    words: bytes = b""
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """The hosts of ``a,b,c``. Raises ``UserError`` for what ssh might take for something else."""
+    hosts = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = next((host for host in hosts if not _HOST.match(host)), None)
+    if not hosts or wrong is not None:
+        raise UserError(f"--hosts: {(wrong or text)[:80]!r} is no host", hint="e.g. --hosts node-0,node-1,me@node-2")
+    if len(hosts) > MOST_HOSTS:
+        raise UserError(f"--hosts: more than {MOST_HOSTS} hosts")
+    return hosts
+
+
+def cluster_of(hosts: Sequence[str], me: int) -> Cluster:
+    """The cluster that a list of hosts means: one process on each."""
+    names = [host.rpartition("@")[2] for host in hosts]
+    return Cluster(said_by="--hosts", tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me)
+
+
+def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Looked:
+    """Run the check on all hosts; ``words`` are the parts and options that they get. What they saw, to be judged here."""
+    token = secrets.token_hex(32)
+    first = hosts[0].rpartition("@")[2]
+    meet = joined(first, FIRST_PORT + random.SystemRandom().randrange(PORTS)) or ""
+    listed = ",".join(hosts)
+    started: list[_Started] = []
+    threads: list[threading.Thread] = []
+    try:
+        for number, host in enumerate(hosts):
+            check = [*shlex.split(remote), "check", *words, "--meet", meet, "--hosts", listed, "--member", str(number), "--evidence"]
+            script = f"read -r KEEPSTEP_TOKEN && export KEEPSTEP_TOKEN && exec {shlex.join(check)}"
+            each = _Started(host, _start([*SSH, "--", host, script]))
+            started.append(each)
+            assert each.process.stdin is not None
+            with contextlib.suppress(OSError):
+                each.process.stdin.write(f"{token}\n".encode())
+                each.process.stdin.flush()
+            threads += [threading.Thread(target=_read, args=(each, name), daemon=True) for name in ("stdout", "stderr")]
+            for thread in threads[-2:]:
+                thread.start()
+        _wait(started)
+    finally:
+        for each in started:
+            _end(each)
+        for thread in threads:
+            thread.join(5)
+    return _gathered(started)
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    except OSError as error:
+        raise UserError(f"ssh cannot be started: {error.strerror}", hint="--hosts needs the ssh client") from error
+
+
+def _wait(started: list[_Started]) -> None:
+    """Until the first host has told all; without it nobody else has anybody to meet."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        status = started[0].process.wait(PATIENCE_S)
+        for each in started[1:]:
+            # who could not reach the first host says so itself; who could ends with it
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                each.process.wait(0.2 if status in FAILED else 30)
+
+
+def _end(each: _Started) -> None:
+    with contextlib.suppress(OSError):
+        if each.process.stdin is not None:
+            each.process.stdin.close()
+    try:
+        each.process.wait(2)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(OSError):
+            os.killpg(each.process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            each.process.wait(5)
+
+
+def _read(each: _Started, name: str) -> None:
+    pipe = getattr(each.process, name)
+    into = "said" if name == "stdout" else "words"
+    most = MOST_OUTPUT if name == "stdout" else MOST_WORDS
+    while data := pipe.read1(65536):
+        setattr(each, into, (getattr(each, into) + data)[:most])
+    pipe.close()
+
+
+def _gathered(started: list[_Started]) -> Looked:
+    looked = Looked()
+    for number, each in enumerate(started):
+        told = _document(each.said)
+        if told is not None:
+            looked.take(unpacked(told, each.host))
+        elif each.process.returncode in FAILED or number == 0:
+            words = each.words.decode(errors="replace").strip()
+            status = each.process.returncode if each.process.returncode is not None else -1
+            fact = HostNotStarted(rank=number, host=each.host, status=status, said=words[:MOST_WORDS])
+            looked.add(Evidence(fact=fact, origin=Origin(source=f"ssh {each.host}"), quote=words[:MOST_WORDS] or f"status {status}"))
+    return looked
+
+
+def _document(said: bytes) -> dict[str, Any] | None:
+    """The evidence in what a host printed; a login shell may have printed something before."""
+    start = said.find(b'{"schema": "%s"' % SCHEMA.encode())
+    if start < 0:
+        return None
+    try:
+        told = json.loads(said[start:])
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def end_with_standard_input() -> None:
+    """Let this process be interrupted when its standard input ends: who started it is gone."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while os.read(sys.stdin.fileno(), 4096):
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a check is run: this process, its environment, and the cluster that its launcher means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keepstep.cluster.model import Cluster
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.identity import Rank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One process that looks. ``cluster`` is None where no launcher says anything, or nothing that can be understood."""
+
+    env: Mapping[str, str]
+    host: str
+    rank: Rank | None = None
+    cluster: Cluster | None = None
+    script: Path | None = None
+    """The training script, where it was named."""
+    paths: tuple[Path, ...] = ()
+    """Where the run will write: checkpoints, logs, temporary files."""
+
+    def saw(self, fact: Fact, where: str, quote: str = "") -> Evidence[Fact]:
+        """Evidence of ``fact``, seen at ``where`` (``TF_CONFIG``, ``/proc/meminfo``, ...) by this process."""
+        return Evidence(fact=fact, origin=Origin(source=f"{where} on {self.host}"), rank=self.rank, quote=quote)
+
+
+@dataclass
+class Looked:
+    """What one part of the check saw, and what it could not look at."""
+
+    evidence: list[Evidence[Fact]] = field(default_factory=list)
+    coverage: list[Coverage] = field(default_factory=list)
+
+    def add(self, *evidence: Evidence[Fact]) -> None:
+        self.evidence.extend(evidence)
+
+    def checked(self, what: str) -> None:
+        self.coverage.append(Coverage(what=what, state=CoverageState.CHECKED))
+
+    def unavailable(self, what: str, why: str) -> None:
+        self.coverage.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why))
+
+    def take(self, other: Looked | Iterable[Looked]) -> None:
+        for each in [other] if isinstance(other, Looked) else other:
+            self.evidence += each.evidence
+            self.coverage += each.coverage

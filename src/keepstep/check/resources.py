@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources part: what this host has to give, and whether it made trouble before."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from keepstep.check.place import Looked, Place
+from keepstep.core.facts.host import TroubleBefore
+from keepstep.core.wording import size
+from keepstep.sources import capacity
+from keepstep.store import history
+
+
+def look(place: Place) -> Looked:
+    """Memory, shared memory, disks, limits, cores, devices and history of this host."""
+    looked = Looked()
+    memory = capacity.memory()
+    looked.add(place.saw(memory, "/proc/meminfo", f"{size(memory.available)} of {size(memory.total)} available"))
+    if shm := capacity.shared_memory():
+        looked.add(place.saw(shm, "/dev/shm", f"{size(shm.free)} of {size(shm.total)} free"))
+    for path in dict.fromkeys((*place.paths, Path(tempfile.gettempdir()))):
+        disk = capacity.disk(path)
+        looked.add(place.saw(disk, str(path), disk.error or f"{size(disk.free)} of {size(disk.total)} free"))
+    for limit in capacity.limits():
+        looked.add(place.saw(limit, "limits", f"{limit.name}: {limit.soft if limit.soft is not None else 'no limit'}"))
+    cores = capacity.cores(place.env, _ranks_here(place))
+    looked.add(place.saw(cores, "cores", f"{cores.cores} cores for {cores.ranks_here} ranks"))
+    gpus, why_not = capacity.gpus()
+    for gpu in gpus:
+        looked.add(place.saw(gpu, f"GPU {gpu.index}", f"{gpu.name}: {size(gpu.used)} of {size(gpu.total)} used"))
+    if why_not:
+        looked.unavailable(f"GPUs of {place.host}", why_not)
+    for lock in capacity.tpu_locks():
+        looked.add(place.saw(lock, lock.path, lock.holder or "nobody holds it"))
+    if why := capacity.core_files():
+        looked.unavailable(f"core files on {place.host}", why)
+    if trouble := _trouble(place.host):
+        looked.add(place.saw(trouble, "earlier failures", f"{trouble.began} of the last {trouble.of}"))
+    looked.checked("memory, disks, limits" + (f" and {len(gpus)} GPUs" if gpus else ""))
+    return looked
+
+
+def _ranks_here(place: Place) -> int:
+    local = place.env.get("LOCAL_WORLD_SIZE", "")
+    if local.isdigit() and 0 < len(local) < 7:
+        return int(local)
+    own = place.cluster.own if place.cluster else None
+    if place.cluster is None or own is None or own.host is None:
+        return 1
+    return sum(task.host == own.host for task in place.cluster.tasks)
+
+
+def _trouble(host: str) -> TroubleBefore | None:
+    failures = history.remembered()
+    mine = [cause for name, cause in failures if name == host]
+    if not mine:
+        return None
+    return TroubleBefore(host=host, began=len(mine), of=len(failures), last_cause=mine[-1])

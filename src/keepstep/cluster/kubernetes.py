@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes: an indexed Job or a StatefulSet, told by the pod's own name and its completion index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.said import Said, Variables
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that knows its place: ``name-INDEX`` in a group, reachable as ``name-I.SERVICE``."""
+
+    group: str
+    index: int
+
+
+def read_kubernetes(env: Mapping[str, str]) -> Said:
+    """The pods of a group, where a variable says how many they are; their names need a headless service."""
+    pod = own_pod(env)
+    if pod is None:
+        return Said()
+    read = Variables(env)
+    counts = [name for name in ("NUM_PODS", "REPLICAS", "WORLD_SIZE", "NUM_PROCESSES", "JOB_PARALLELISM") if name in env]
+    size = read.number(counts[0], low=1) if counts else None
+    if not size or pod.index >= size:
+        return Said(faults=read.faults)
+    service = env.get("SUBDOMAIN") or env.get("SERVICE_NAME") or env.get("HEADLESS_SERVICE")
+    tail = f".{service}" if service and re.fullmatch(r"[\w.-]{1,200}", service) else ""
+    tasks = tuple(Task(rank=rank, index=rank, host=f"{pod.group}-{rank}{tail}") for rank in range(size))
+    return Said(Cluster(said_by="Kubernetes", tasks=tasks, me=pod.index), read.faults)
+
+
+def own_pod(env: Mapping[str, str]) -> Pod | None:
+    """This pod's group and index; None outside of Kubernetes, or where the name has none."""
+    if "KUBERNETES_SERVICE_HOST" not in env:
+        return None
+    name = env.get("POD_NAME") or env.get("HOSTNAME") or ""
+    numbered = re.fullmatch(r"([\w.-]{1,240}?)-(\d{1,6})(?:-[a-z0-9]{5})?", name)
+    index = env.get("JOB_COMPLETION_INDEX", "")
+    if index.isdigit() and len(index) < 7:
+        group = numbered[1] if numbered and int(numbered[2]) == int(index) else name
+        return Pod(group, int(index))
+    return Pod(numbered[1], int(numbered[2])) if numbered else None

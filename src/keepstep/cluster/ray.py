@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray: where its head is. The ranks that Ray Train starts carry torch's own variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keepstep.cluster.address import read_address
+from keepstep.cluster.said import Said, Variables
+from keepstep.core.facts.cluster import Fault
+
+BY_NAME = ("auto", "local")
+
+
+def read_ray(env: Mapping[str, str]) -> Said:
+    """RAY_ADDRESS: ``auto``, ``local``, ``HOST:PORT`` or ``ray://HOST:PORT``."""
+    text = env.get("RAY_ADDRESS", "").strip()
+    if not text or text in BY_NAME:
+        return Said()
+    read = Variables(env)
+    address = read_address(text.removeprefix("ray://"), 6379)
+    if address.fault is not None:
+        better = f"ray://{address.better}" if text.startswith("ray://") and address.better else address.better
+        read.fault("RAY_ADDRESS", address.fault or Fault.ADDRESS_MALFORMED, text, "HOST:PORT", better=better)
+    return Said(faults=read.faults)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm: tasks, their host names, and the compressed forms that it writes them in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.said import MOST_TASKS, Said, Variables
+from keepstep.core.facts.cluster import Fault
+
+LONGEST = 1_000_000
+
+
+def read_slurm(env: Mapping[str, str]) -> Said:
+    """The tasks of a job step; a batch script without srun is one process and says nothing of a cluster."""
+    if "SLURM_PROCID" not in env or "SLURM_STEP_ID" not in env:
+        return Said()
+    read = Variables(env)
+    counts = [name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS") if name in env]
+    size = read.number(counts[0], low=1) if counts else None
+    rank = read.number("SLURM_PROCID", high=size - 1 if size else MOST_TASKS, needed=True)
+    local = read.number("SLURM_LOCALID")
+    if size is None:
+        return Said(faults=read.faults)
+    hosts = _hosts(env, read)
+    per_host = _tasks_per_host(env, hosts, size, read)
+    tasks: list[Task] = []
+    for host, count in zip(hosts, per_host, strict=False):
+        for index in range(count):
+            tasks.append(Task(rank=len(tasks), index=len(tasks), host=host, local=index))
+    if len(tasks) != size:
+        tasks = [Task(rank=each, index=each, local=local if each == rank else None) for each in range(size)]
+    job = env.get("SLURM_JOB_ID")
+    return Said(Cluster(said_by="Slurm", tasks=tuple(tasks), me=rank, job=f"{job}.{env['SLURM_STEP_ID']}"), read.faults)
+
+
+def _hosts(env: Mapping[str, str], read: Variables) -> list[str]:
+    for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
+        if text := env.get(name, "").strip():
+            hosts = list(expand_hosts(text)) if len(text) <= LONGEST else []
+            if not hosts:
+                read.fault(name, Fault.ADDRESS_MALFORMED, text, "a list of hosts such as node[01-04]")
+            return hosts
+    return []
+
+
+def _tasks_per_host(env: Mapping[str, str], hosts: list[str], size: int, read: Variables) -> list[int]:
+    for name in ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"):
+        if text := env.get(name, "").strip():
+            counts = list(expand_counts(text)) if len(text) <= LONGEST else []
+            if sum(counts) == size and len(counts) == len(hosts):
+                return counts
+    if hosts and size % len(hosts) == 0:
+        return [size // len(hosts)] * len(hosts)
+    return []
+
+
+def expand_hosts(text: str) -> Iterator[str]:
+    """``gpu[01-03,7],login`` as gpu01, gpu02, gpu03, gpu7, login; nothing where it cannot be read."""
+    made = 0
+    for part in re.findall(r"[^,\[\]]*(?:\[[^\]]*\][^,\[\]]*)*(?:,|$)", text):
+        for host in _expand(part.rstrip(",").strip()):
+            made += 1
+            if made > MOST_TASKS:
+                return
+            yield host
+
+
+def _expand(part: str) -> Iterator[str]:
+    if not part:
+        return
+    bracket = re.match(r"([^\[\]]*)\[([^\[\]]*)\](.*)$", part)
+    if not bracket:
+        if re.fullmatch(r"[\w.-]{1,253}", part):
+            yield part
+        return
+    before, inside, after = bracket.groups()
+    for piece in inside.split(","):
+        ends = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", piece)
+        if not ends:
+            continue
+        first, last = int(ends[1]), int(ends[2] or ends[1])
+        for number in range(first, min(last, first + MOST_TASKS) + 1):
+            yield from _expand(f"{before}{number:0{len(ends[1])}d}{after}")
+
+
+def expand_counts(text: str) -> Iterator[int]:
+    """``2(x3),1`` as 2, 2, 2, 1; nothing where it cannot be read."""
+    for piece in text.split(","):
+        read = re.fullmatch(r"\s*(\d{1,6})(?:\(x(\d{1,6})\))?\s*", piece)
+        if not read:
+            return
+        yield from [int(read[1])] * min(int(read[2] or 1), MOST_TASKS)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TPU pods: the worker's number and the names of all workers, as Cloud TPU and GKE set them. Built from documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keepstep.cluster.address import read_address
+from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.said import Said, Variables
+from keepstep.core.facts.cluster import Fault
+
+PORT = 8476
+"""Where JAX's coordinator listens on Cloud TPU."""
+
+
+def read_tpu(env: Mapping[str, str]) -> Said:
+    """TPU_WORKER_ID and TPU_WORKER_HOSTNAMES (or TPU_PROCESS_ADDRESSES)."""
+    named = next((name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if env.get(name, "").strip()), None)
+    if named is None:
+        return Said()
+    read = Variables(env)
+    hosts = [part.strip() for part in env[named][:1_000_000].split(",") if part.strip()]
+    me = read.number("TPU_WORKER_ID", high=max(0, len(hosts) - 1), needed=True)
+    tasks = []
+    for rank, text in enumerate(hosts):
+        address = read_address(text, PORT)
+        if address.fault not in (None, Fault.ADDRESS_WITHOUT_PORT):
+            read.fault(named, address.fault or Fault.ADDRESS_MALFORMED, text, "host names, separated by commas")
+        tasks.append(Task(rank=rank, index=rank, host=address.host, port=address.port))
+    meeting = f"{tasks[0].host}:{PORT}" if tasks and tasks[0].host else None
+    return Said(Cluster(said_by="Cloud TPU", tasks=tuple(tasks), me=me, meeting=meeting), read.faults)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The software of a process and of its host, as a whole, so that processes can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareSeen(Fact):
+    """What a process would run with. Pairs are name and value, sorted by name."""
+
+    host: str
+    packages: Pairs = ()
+    """Distributions and their versions."""
+    places: Pairs = ()
+    """Where the frameworks would be imported from."""
+    system: Pairs = ()
+    """Python, glibc, kernel, driver, CUDA, CPU."""
+    cpu_flags: tuple[str, ...] = ()
+    """Of the instruction sets that frameworks are built for, those that this CPU has."""
+    variables: Pairs = ()
+    script: str | None = None
+    script_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptCalls(Fact):
+    """What the training script visibly uses."""
+
+    script: str
+    strategies: tuple[str, ...] = ()
+    fits: bool = False
+    """It calls ``fit`` of a model."""
+    loader_workers: int | None = None

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training script's text: the strategies, calls and loader settings that it visibly uses. It is not run."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.software import ScriptCalls
+
+_STRATEGY = re.compile(r"\b(\w*(?:MultiWorkerMirrored|ParameterServer|Mirrored|TPU|CentralStorage)Strategy)\b")
+_FIT = re.compile(r"\.fit\s*\(")
+_WORKERS = re.compile(r"\bnum_workers\s*=\s*(\d{1,4})\b")
+
+
+def read_script(name: str, text: str) -> ScriptCalls:
+    """What ``text`` uses, by its words; comments do not count."""
+    code = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    workers = [int(number) for number in _WORKERS.findall(code)]
+    return ScriptCalls(
+        script=name,
+        strategies=tuple(sorted(set(_STRATEGY.findall(code)))),
+        fits=bool(_FIT.search(code)),
+        loader_workers=max(workers) if workers else None,
+    )

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG102: the description of the cluster lacks a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import Fault, VariableFaulty
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.config._exports import by_fault, faults, found
+
+
+@rule(id="CFG102", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
+def description_incomplete(seen: EvidenceSet) -> Iterator[Found]:
+    """The description of the cluster lacks a part.
+
+    ## What it looks like
+    TF_CONFIG has no `cluster`, no `task`, addresses that are no list, or neither a chief nor a worker.
+
+    ## Why it happens
+    A part was forgotten, or the same text without a task was given to every process.
+
+    ## How we know
+    The variable was read and the part is not there.
+
+    ## What to do
+    Give every process the same `cluster` and a `task` of its own.
+
+    ## When this is wrong
+    A process that only evaluates may have no cluster.
+    """
+    kinds = (Fault.NO_CLUSTER, Fault.NO_TASK, Fault.BAD_CLUSTER, Fault.NOBODY_TRAINS)
+    for group in by_fault(faults(seen, *kinds)):
+        yield found(
+            group,
+            f"each process needs the whole map and its own place in it, here {group[0].fact.wanted}",
+            Fix(do="let keepstep write it from the hosts", command="keepstep check config --write --hosts HOST1,HOST2"),
+        )

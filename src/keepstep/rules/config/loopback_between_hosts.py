@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG113: an address that means the host itself, in a cluster of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+
+LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "0.0.0.0", "::", "::1")
+
+
+def _means_itself(name: str) -> bool:
+    return name.lower().rstrip(".") in LOCAL or name.startswith(("127.", "169.254.", "fe80:"))
+
+
+def _resolves_to_itself(seen: EvidenceSet, name: str) -> bool:
+    """On every host that looked: /etc/hosts maps a host's name to 127.0.1.1 only on that host itself."""
+    looked = [e.fact.addresses for e in seen.all(NameLookedUp) if e.fact.name == name and e.fact.addresses]
+    return bool(looked) and all(_means_itself(address) for addresses in looked for address in addresses)
+
+
+def _first_of_each(seen: EvidenceSet) -> list[Evidence[ClusterSeen]]:
+    """One process a description: equal ones need not be told twice."""
+    found: dict[tuple[object, ...], Evidence[ClusterSeen]] = {}
+    for each in seen.all(ClusterSeen):
+        found.setdefault((each.fact.said_by, each.fact.hosts, each.fact.meeting), each)
+    return list(found.values())
+
+
+@rule(id="CFG113", cause=Cause.CONFIG_LOCALHOST_ADDRESS, needs=(ClusterSeen,))
+def loopback_between_hosts(seen: EvidenceSet) -> Iterator[Found]:
+    """A cluster of several hosts has an address that means the host itself.
+
+    ## What it looks like
+    `localhost`, `127.0.0.1`, `0.0.0.0` or `169.254.x.y` in TF_CONFIG or MASTER_ADDR while processes run on
+    several hosts; or a host's own name that its /etc/hosts maps to 127.0.1.1.
+
+    ## Why it happens
+    A setting that was right on one machine was taken to two.
+
+    ## How we know
+    The processes run on several hosts, or other addresses of the same list are real ones.
+
+    ## What to do
+    Give the address that the other hosts reach.
+
+    ## When this is wrong
+    All processes run on one host.
+    """
+    machines = {e.fact.machine for e in seen.all(HostSeen)}
+    for each in _first_of_each(seen):
+        fact = each.fact
+        meeting = (fact.meeting.rpartition(":")[0].strip("[]"),) if fact.meeting else ()
+        named = tuple(dict.fromkeys((*fact.hosts, *meeting)))
+        local = [name for name in named if _means_itself(name) or _resolves_to_itself(seen, name)]
+        if not local or fact.size < 2 or (len(machines) < 2 and len(local) == len(named)):
+            continue
+        yield Found(
+            title=f"{fact.said_by} gives {listing(local[:3])} in a cluster of several hosts",
+            because="that address never leaves the host that uses it, so the others talk to themselves and wait",
+            evidence=(each, *(e for e in seen.all(NameLookedUp) if e.fact.name in local)),
+            fixes=(
+                Fix(do="see this host's own addresses, and use one that the other hosts reach", command="ip -brief address"),
+                Fix(do="or take the first host's name from the scheduler", command="export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"),
+            ),
+        )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG114: a process's own address is not one of its host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import ClusterSeen, HostSeen, NameLookedUp
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+
+
+@rule(id="CFG114", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
+def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+    """The address that a process is told to listen on is not one of its host.
+
+    ## What it looks like
+    TF_CONFIG's entry for this very task, or MASTER_ADDR on rank 0, names an address that no interface here has.
+    The others connect to another machine, or to nothing.
+
+    ## Why it happens
+    The index and the host were mixed up, an address changed, or the process runs in a container or behind NAT
+    with an address of its own.
+
+    ## How we know
+    The address, resolved here, is compared with those of all interfaces.
+
+    ## What to do
+    Let each process take the index of the entry that is its own host.
+
+    ## When this is wrong
+    A load balancer, a Kubernetes service or port forwarding gives the address to this host.
+    """
+    for each in seen.all(ClusterSeen):
+        name = each.fact.own_host
+        here = next((e for e in seen.all(HostSeen) if e.rank == each.rank and e.origin.source.endswith(each.origin.source.rpartition(" on ")[2])), None)
+        if name is None or here is None or name.lower() in ("localhost", "0.0.0.0", "::") or name.lower() == here.fact.name.lower():
+            continue
+        looked = [e for e in seen.all(NameLookedUp) if e.fact.name == name and e.rank == each.rank]
+        addresses = looked[0].fact.addresses if looked else (name,)
+        local = ("127.", "::1")
+        if not addresses or any(a in here.fact.addresses or a.startswith(local) for a in addresses):
+            continue
+        mine = [a for a in here.fact.addresses if not a.startswith((*local, "fe80:"))]
+        yield Found(
+            title=f"{each.fact.own} is told to listen on {name}, which is not this host ({here.fact.name})",
+            because=f"this host has {listing(mine[:3]) or 'no address but loopback'}; whoever connects to {name} reaches another machine",
+            evidence=(each, here, *looked),
+            fixes=(
+                Fix(do="set the task index to the entry that is this host, or correct the entry"),
+                Fix(do="see this host's addresses", command="ip -brief address"),
+            ),
+        )

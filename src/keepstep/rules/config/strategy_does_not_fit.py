@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG118: the cluster has parameter servers and the script no strategy for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import ClusterSeen
+from keepstep.core.facts.software import ScriptCalls
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+
+
+@rule(id="CFG118", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ScriptCalls,))
+def strategy_does_not_fit(seen: EvidenceSet) -> Iterator[Found]:
+    """The cluster has parameter servers, and the script no strategy for them.
+
+    ## What it looks like
+    TF_CONFIG lists `ps` tasks, but the script uses MultiWorkerMirroredStrategy, which refuses them.
+
+    ## Why it happens
+    The description was made for another script.
+
+    ## How we know
+    The script names its strategy; the cluster lists its tasks.
+
+    ## What to do
+    Remove the `ps` tasks, or use ParameterServerStrategy.
+
+    ## When this is wrong
+    The script chooses its strategy at run time.
+    """
+    described = [e for e in seen.all(ClusterSeen) if e.fact.said_by == "TF_CONFIG" and any(m.startswith("ps:") for m in e.fact.members)]
+    for script in seen.all(ScriptCalls)[:1]:
+        used = script.fact.strategies
+        if described and any("MultiWorker" in name for name in used) and not any("ParameterServer" in name for name in used):
+            yield Found(
+                title=f"TF_CONFIG has parameter servers, but {script.fact.script} uses {', '.join(used)}",
+                because="that strategy wants workers only and refuses a cluster with ps tasks",
+                evidence=(described[0], script),
+                severity=Severity.WARNING,
+                fixes=(Fix(do="take the ps tasks out of TF_CONFIG, or use tf.distribute.ParameterServerStrategy"),),
+            )

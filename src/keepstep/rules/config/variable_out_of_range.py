@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG107: a rank or size cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import Fault, VariableFaulty
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.config._exports import by_fault, faults, found
+
+
+@rule(id="CFG107", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(VariableFaulty,))
+def variable_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank, a size or a port cannot be what its variable says.
+
+    ## What it looks like
+    RANK is not below WORLD_SIZE, a number is text or negative, a port is above 65535. The run waits for a rank
+    that never comes, or stops at once.
+
+    ## Why it happens
+    Counting from 1, a size of hosts where one of processes belongs, a variable that holds an unexpanded
+    template.
+
+    ## How we know
+    Each variable is read as the framework reads it and compared with the size of the world.
+
+    ## What to do
+    Ranks go from 0 to WORLD_SIZE - 1, local ranks from 0 to the number of processes on the host less one.
+
+    ## When this is wrong
+    Never: the frameworks refuse it too.
+    """
+    for group in by_fault(faults(seen, Fault.NOT_A_NUMBER, Fault.OUT_OF_RANGE)):
+        yield found(
+            group,
+            f"it must be {group[0].fact.wanted}",
+            Fix(do="or let the launcher set it", command="torchrun --nproc-per-node=NPROC SCRIPT.py"),
+        )

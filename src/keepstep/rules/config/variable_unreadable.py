@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG101: the description of the cluster cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import Fault, VariableFaulty
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.config._exports import by_fault, faults, found
+
+
+@rule(id="CFG101", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
+def variable_unreadable(seen: EvidenceSet) -> Iterator[Found]:
+    """The description of the cluster cannot be read.
+
+    ## What it looks like
+    TF_CONFIG is set, but it is not JSON: single quotes, a comma after the last entry, a template that was not
+    filled in, quotes around quotes. TensorFlow dies with a `JSONDecodeError`, or, where its reader is lenient,
+    takes no notice and trains alone.
+
+    ## Why it happens
+    The variable was pasted from Python's `print`, written by hand, or quoted by a shell, YAML and a template
+    engine one after another.
+
+    ## How we know
+    The JSON reader names the character where it stopped; the common mistakes are told by their own marks.
+
+    ## What to do
+    Use the corrected text below where there is one, or let `keepstep check config --write` make the variable.
+
+    ## When this is wrong
+    Never for TensorFlow: it reads the variable with the same JSON reader.
+    """
+    for group in by_fault(faults(seen, Fault.NOT_JSON, Fault.NOT_AN_OBJECT, Fault.TOO_LARGE)):
+        fact = group[0].fact
+        where = f" (character {fact.column})" if fact.column else ""
+        yield found(
+            group,
+            f"it needs {fact.wanted}{where}; TensorFlow would stop at its first line, or each process would train alone",
+            Fix(do="or let keepstep write it from the hosts", command="keepstep check config --write --hosts HOST1,HOST2"),
+        )

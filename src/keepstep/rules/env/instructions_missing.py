@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV107: a CPU lacks instructions that the framework was built for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+
+NEEDS_AVX = frozenset({"tensorflow", "tensorflow-cpu", "jaxlib"})
+
+
+@rule(id="ENV107", cause=Cause.ENV_ABI_OR_CPU_INSTRUCTION, needs=(SoftwareSeen,))
+def instructions_missing(seen: EvidenceSet) -> Iterator[Found]:
+    """A host's CPU lacks instructions that the installed framework was built for.
+
+    ## What it looks like
+    `Illegal instruction (core dumped)` at the import of TensorFlow or jaxlib on an old or virtual CPU.
+
+    ## Why it happens
+    TensorFlow's wheels need AVX since 1.6, jaxlib's too; a hypervisor may hide it.
+
+    ## How we know
+    The CPU's flags are read; the wheels' needs are known.
+
+    ## What to do
+    Use another host, let the hypervisor show the CPU as it is, or build the framework for this CPU.
+
+    ## When this is wrong
+    A build of your own for an older CPU.
+    """
+    for each in seen.all(SoftwareSeen):
+        names = {name for name, _ in each.fact.packages} & NEEDS_AVX
+        architecture = dict(each.fact.system).get("architecture")
+        if names and architecture == "x86_64" and each.fact.cpu_flags and "avx" not in each.fact.cpu_flags:
+            yield Found(
+                title=f"the CPU of {each.fact.host} has no AVX, which {', '.join(sorted(names))} needs",
+                because="the official wheels use AVX instructions from the first import on",
+                evidence=(each,),
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="see the CPU's flags", command="grep -m1 flags /proc/cpuinfo"), Fix(do="use another host, or show the guest the host's CPU")),
+            )

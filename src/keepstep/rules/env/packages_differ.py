@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV102: hosts have different versions of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import count
+from keepstep.rules.env._inventories import Difference, differences
+from keepstep.rules.env.frameworks_differ import CRITICAL
+
+NEAR = frozenset({"numpy", "protobuf", "grpcio", "h5py", "ml-dtypes", "flax", "optax", "orbax-checkpoint", "safetensors", "pyarrow", "mpi4py"})
+
+
+def _told(found: list[Difference], severity: Severity, because: str) -> Found:
+    first = found[0]
+    more = f" and {count(len(found) - 1, 'other package')}" if len(found) > 1 else ""
+    evidence = tuple({id(each): each for difference in found for each in difference.evidence}.values())
+    return Found(
+        title=f"{first.hosts} has {first.name} {first.odd[0][0]}, the others {first.usual}{more}",
+        because=because,
+        evidence=evidence,
+        severity=severity,
+        confidence=Confidence.SUPPORTED,
+        fixes=(Fix(do="compare the lists", command="pip freeze | sort"), Fix(do="install from one lock file on every host")),
+    )
+
+
+@rule(id="ENV102", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
+def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Hosts have different versions of packages other than the frameworks.
+
+    ## What it looks like
+    numpy, protobuf, grpcio or any other package differs between hosts.
+
+    ## Why it happens
+    Hosts were set up at different times.
+
+    ## How we know
+    Each process lists its distributions; they are compared with what most have.
+
+    ## What to do
+    Use one lock file. A patch version of an unrelated package rarely matters; another numpy or protobuf can.
+
+    ## When this is wrong
+    The package is not used by the training.
+    """
+    found = list(differences(seen, lambda fact: fact.packages, lambda name: name not in CRITICAL))
+    for near in [each for each in found if each.name in NEAR]:
+        yield _told([near], Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently")
+    rest = [each for each in found if each.name not in NEAR]
+    if rest:
+        yield _told(rest, Severity.NOTE, "most differences of this kind do no harm; one in what the training imports can")

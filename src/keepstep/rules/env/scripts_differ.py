@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV105: the training script is not the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.env._inventories import differences
+
+
+@rule(id="ENV105", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
+def scripts_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """The training script is not the same on every host.
+
+    ## What it looks like
+    One host runs an older or edited copy of the script. Ranks then compute different things and hang in a
+    collective.
+
+    ## Why it happens
+    Copies on local disks, a branch that was not pulled on one host, an edit in one container.
+
+    ## How we know
+    Each process hashes the script's content.
+
+    ## What to do
+    Copy it again, or keep it on a shared disk or in the image.
+
+    ## When this is wrong
+    Scripts that differ on purpose by role.
+    """
+    for found in differences(seen, lambda fact: ((fact.script, fact.script_hash or "unreadable"),) if fact.script else ()):
+        yield Found(
+            title=f"{found.name} on {found.hosts} is not the same file as on the others",
+            because=f"its content hash is {found.odd[0][0][:12]} there and {found.usual[:12]} elsewhere",
+            evidence=found.evidence,
+            fixes=(Fix(do="compare and copy it again", command=f"sha256sum {found.name}"),),
+        )

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV103: hosts have different drivers, C libraries or kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.env._inventories import differences
+
+
+@rule(id="ENV103", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
+def systems_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Hosts have different drivers, C libraries or architectures.
+
+    ## What it looks like
+    One host has another NVIDIA driver, glibc or architecture than the rest.
+
+    ## Why it happens
+    Hosts are updated one after another, or of different generations.
+
+    ## How we know
+    Each process reads its host's versions; they are compared with what most have.
+
+    ## What to do
+    Bring the hosts to one state, or keep to those that are alike.
+
+    ## When this is wrong
+    A kernel's patch version does not matter and is not told.
+    """
+    for found in differences(seen, lambda fact: fact.system, lambda name: name in ("NVIDIA driver", "libc", "architecture")):
+        yield Found(
+            title=f"{found.hosts} has {found.name} {found.odd[0][0]}, the others {found.usual}",
+            because="binaries and collectives may behave differently there",
+            evidence=found.evidence,
+            severity=Severity.WARNING,
+            confidence=Confidence.SUPPORTED,
+            fixes=(Fix(do="compare the hosts", command="nvidia-smi --query-gpu=driver_version --format=csv; ldd --version | head -n1; uname -m"),),
+        )

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ENV104: hosts have different values of variables that change what is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.config._exports import export
+from keepstep.rules.env._inventories import ABSENT, differences
+
+SAID_ELSEWHERE = frozenset({"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "XLA_FLAGS", "JAX_ENABLE_X64", "JAX_COORDINATOR_ADDRESS", "TF_COLLECTIVE_COMMUNICATION", "JAX_CPU_COLLECTIVES_IMPLEMENTATION"})
+
+
+@rule(id="ENV104", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
+def variables_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Processes differ in a variable that changes what is loaded or compiled.
+
+    ## What it looks like
+    LD_LIBRARY_PATH, LD_PRELOAD, XLA_FLAGS, PYTHONPATH, a TF_ or NCCL_ variable is set otherwise on one host.
+
+    ## Why it happens
+    A profile or module file of one host sets it.
+
+    ## How we know
+    Each process lists its variables of this kind; they are compared with what most have.
+
+    ## What to do
+    Set it in the job's own script.
+
+    ## When this is wrong
+    Variables that must differ, such as the rank, are left out.
+    """
+    for found in differences(seen, lambda fact: fact.variables, lambda name: name not in SAID_ELSEWHERE):
+        mend = f"unset {found.name}" if found.usual == ABSENT else export(found.name, found.usual)
+        yield Found(
+            title=f"{found.hosts} has {found.name}={found.odd[0][0][:60]}, the others {found.usual[:60]}",
+            because="it changes what is loaded, compiled or spoken, and should be the same everywhere",
+            evidence=found.evidence,
+            severity=Severity.WARNING,
+            confidence=Confidence.SUPPORTED,
+            fixes=(Fix(do="set it the same everywhere", command=mend),),
+        )

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FRM101: what is installed is known not to work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())
+
+
+def _at_least(version: str, *wanted: int) -> bool:
+    return _number(version) >= wanted
+
+
+@rule(id="FRM101", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(SoftwareSeen,))
+def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
+    """What is installed is known not to work together.
+
+    ## What it looks like
+    Keras 3's `fit` under MultiWorkerMirroredStrategy or ParameterServerStrategy fails at its first step; NumPy
+    2 with a TensorFlow below 2.18; `TF_USE_LEGACY_KERAS=1` without tf_keras; a jaxlib newer than its jax.
+
+    ## Why it happens
+    Packages move at different speeds.
+
+    ## How we know
+    The versions installed, the variables and the calls in the script are compared with a table of what is known
+    not to work.
+
+    ## What to do
+    Each finding says which version or setting works.
+
+    ## When this is wrong
+    The script does not use the part that fails.
+    """
+    for each in seen.all(SoftwareSeen)[:1]:
+        packages, variables = dict(each.fact.packages), dict(each.fact.variables)
+        tensorflow = packages.get("tensorflow") or packages.get("tensorflow-cpu")
+        legacy = variables.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+        for script in seen.all(ScriptCalls)[:1]:
+            several = [name for name in script.fact.strategies if "MultiWorker" in name or "ParameterServer" in name]
+            if tensorflow and _at_least(packages.get("keras", "0"), 3) and not legacy and several and script.fact.fits:
+                yield Found(
+                    title=f"{script.fact.script} calls Keras 3's fit under {several[0]}, which fails",
+                    because=f"Keras {packages['keras']} has no support for it; tf_keras, or a loop of your own, has",
+                    evidence=(script, each),
+                    fixes=(Fix(do="use the Keras that supports it", command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1"),),
+                )
+        if tensorflow and legacy and "tf-keras" not in packages:
+            yield Found(
+                title="TF_USE_LEGACY_KERAS is set, and tf_keras is not installed",
+                because="TensorFlow would import tf_keras and stop",
+                evidence=(each,),
+                fixes=(Fix(do="install it", command=f"pip install 'tf_keras~={'.'.join(tensorflow.split('.')[:2])}.0'"),),
+            )
+        if tensorflow and not _at_least(tensorflow, 2, 18) and _at_least(packages.get("numpy", "0"), 2):
+            yield Found(
+                title=f"NumPy {packages['numpy']} with TensorFlow {tensorflow}, which was built for NumPy 1",
+                because="the import fails, or arrays are misread",
+                evidence=(each,),
+                fixes=(Fix(do="install a NumPy that it was built for", command="pip install 'numpy<2'"),),
+            )
+        jax, jaxlib = packages.get("jax"), packages.get("jaxlib")
+        if jax and jaxlib and _number(jaxlib)[:3] > _number(jax)[:3]:
+            yield Found(
+                title=f"jaxlib {jaxlib} is newer than jax {jax}",
+                because="jax works with a jaxlib of its own version or a little older",
+                evidence=(each,),
+                severity=Severity.WARNING,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="install the pair", command=f"pip install 'jax=={jax}' 'jaxlib<={jax}'"),),
+            )

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HWD101: a GPU reports errors or slows itself down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.host import GpuSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+
+
+@rule(id="HWD101", cause=Cause.HARDWARE_GPU_FAULT_XID_ECC, needs=(GpuSeen,))
+def gpu_unwell(seen: EvidenceSet) -> Iterator[Found]:
+    """A GPU reports uncorrected memory errors or slows itself down.
+
+    ## What it looks like
+    The driver counts uncorrected ECC errors, or says that the hardware lowers its clocks for power or heat.
+
+    ## Why it happens
+    A failing device, a failing fan or power supply.
+
+    ## How we know
+    The driver's own counters.
+
+    ## What to do
+    Take the device out of service and have it looked at.
+
+    ## When this is wrong
+    Old errors that a reset would clear.
+    """
+    for each in seen.all(GpuSeen):
+        fact, where = each.fact, each.origin.source.rpartition(" on ")[2]
+        if fact.uncorrected_errors or fact.throttled:
+            what = f"{fact.uncorrected_errors} uncorrected memory errors" if fact.uncorrected_errors else fact.throttled
+            yield Found(
+                title=f"GPU {fact.index} on {where} reports {what}",
+                because="ranks on it fail, or make all others wait",
+                evidence=(each,),
+                severity=Severity.WARNING,
+                confidence=Confidence.ESTABLISHED,
+                fixes=(Fix(do="look at the device", command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER"),),
+            )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET113: a network interface counts errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.link import InterfaceCounters
+from keepstep.core.finding import Fix, Found, Safety, Severity
+from keepstep.core.rule import rule
+
+MANY_NOW = 3
+"""Errors while the check lasted,"""
+SHARE = 1e-5
+"""or of all packets since the interface came up, with at least so many:"""
+MANY = 1000
+DROPPED_SHARE = 0.05
+DROPPED = 500
+
+
+@rule(id="NET113", cause=Cause.HARDWARE_NIC_FAULT, needs=(InterfaceCounters,), severity=Severity.WARNING)
+def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
+    """A network interface counts damaged or lost packets.
+
+    ## What it looks like
+    Collectives that are slow now and then, retransmissions, time-outs under load.
+
+    ## Why it happens
+    A cable, transceiver or switch port that is going bad, a wrong duplex, or a card whose queues overflow.
+
+    ## How we know
+    The driver's own counters rose while the check sent packets, or are more than 1 in 100,000 since the interface came up.
+
+    ## What to do
+    Look at the single counters; change the cable or transceiver, or raise the ring size for overflows.
+
+    ## When this is wrong
+    Old errors of a fault that was mended stay in the counters until the host is restarted.
+    """
+    for each in seen.all(InterfaceCounters):
+        fact = each.fact
+        now = fact.errors_now >= MANY_NOW
+        ever = fact.errors >= MANY and fact.errors > SHARE * fact.packets
+        overflow = fact.dropped_now >= DROPPED and fact.dropped_now > DROPPED_SHARE * fact.packets_now
+        if not (now or ever or overflow):
+            continue
+        if now:
+            title = f"{fact.interface} of {fact.host} had {fact.errors_now} errors in {fact.packets_now:,} packets during the check"
+        elif overflow:
+            title = f"{fact.interface} of {fact.host} dropped {fact.dropped_now} of {fact.packets_now:,} packets during the check"
+        else:
+            title = f"{fact.interface} of {fact.host} has had {fact.errors:,} errors in {fact.packets:,} packets"
+        yield Found(
+            title=title,
+            because=f"the driver counts them{f' ({fact.kinds})' if fact.kinds else ''}: cable, transceiver, port or card",
+            evidence=(each,),
+            fixes=(
+                Fix(do="see which counters rise", command=f"ethtool -S {fact.interface} | grep -iE 'err|drop|crc|miss' | grep -v ': 0'"),
+                Fix(do="for overflows, give the card larger rings", command=f"ethtool -G {fact.interface} rx 4096", safety=Safety.NEEDS_OWNER),
+            ),
+        )

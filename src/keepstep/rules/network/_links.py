@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links between hosts: what several rules of the network check ask."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.link import LinkProbed, Reached
+from keepstep.core.finding import Fix, Safety
+from keepstep.core.wording import listing
+
+DROPPED = (Reached.NO_ANSWER, Reached.SILENT)
+REJECTED = (Reached.REFUSED, Reached.REJECTED, Reached.RESET)
+MOST_PAIRS = 12
+Link = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Blockage:
+    """Links that cannot be opened for one reason."""
+
+    links: tuple[Link, ...]
+    evidence: tuple[Evidence[LinkProbed], ...]
+    into: str | None = None
+    """All links to this host,"""
+    out_of: str | None = None
+    """all links from this host; neither: single pairs."""
+    one_way: bool = False
+    """The links in the other direction can be opened."""
+
+    @property
+    def dropped(self) -> bool:
+        return any(e.fact.reached in DROPPED for e in self.evidence)
+
+    @property
+    def sources(self) -> list[str]:
+        return list(dict.fromkeys(source for source, _ in self.links))
+
+    @property
+    def targets(self) -> list[str]:
+        return list(dict.fromkeys(target for _, target in self.links))
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks at both ends; only that of the host where it is one."""
+        found = [e.fact.target_rank for e in self.evidence if self.out_of is None]
+        found += [e.fact.source_rank for e in self.evidence if self.into is None]
+        return tuple(sorted({rank for rank in found if rank is not None}))
+
+
+def literal(name: str) -> bool:
+    """Whether the job says an address instead of a name."""
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def misled(fact: LinkProbed) -> bool:
+    """Whether the address is not the target's, and led nowhere or to somebody else."""
+    if fact.reached is Reached.STRANGER:
+        return True
+    return not fact.owned and not fact.usable and fact.reached is not Reached.UNRESOLVED
+
+
+def blockages(seen: EvidenceSet) -> list[Blockage]:
+    """Every link that cannot be opened, in exactly one place: by host where all of a host's are, else by pair."""
+    tried: dict[Link, list[Evidence[LinkProbed]]] = defaultdict(list)
+    for each in seen.all(LinkProbed):
+        if not misled(each.fact) and each.fact.reached is not Reached.UNRESOLVED:
+            tried[each.fact.source, each.fact.target].append(each)
+    failed = {link: [e for e in found if not e.fact.usable] for link, found in tried.items()}
+    failed = {link: found for link, found in failed.items() if found}
+    left = dict(failed)
+    blocked: list[Blockage] = []
+    for host in dict.fromkeys(target for _, target in failed):
+        links = [link for link in tried if link[1] == host]
+        if len(links) > 1 and all(link in failed for link in links):
+            back = [(b, a) for a, b in links]
+            blocked.append(_blockage(links, left, into=host, one_way=all(link not in failed for link in back)))
+    for host in dict.fromkeys(source for source, _ in left):
+        links = [link for link in tried if link[0] == host]
+        mine = [link for link in links if link in left]
+        if len(mine) > 1 and all(link in failed for link in links):
+            blocked.append(_blockage(mine, left, out_of=host, one_way=all((b, a) not in failed for a, b in mine)))
+    for link in list(left):
+        if link in left:
+            both = [each for each in (link, link[::-1]) if each in left]
+            blocked.append(_blockage(both, left, one_way=link[::-1] in tried and link[::-1] not in failed))
+    return blocked
+
+
+def _blockage(
+    links: list[Link],
+    left: dict[Link, list[Evidence[LinkProbed]]],
+    into: str | None = None,
+    out_of: str | None = None,
+    one_way: bool = False,
+) -> Blockage:
+    evidence = [e for link in links for e in left.pop(link, [])]
+    return Blockage(tuple(links), tuple(evidence), into, out_of, one_way)
+
+
+def ports(evidence: Iterable[Evidence[LinkProbed]]) -> str:
+    """``port 2222``, ``ports 2222 and 2223``, or that it was any."""
+    pieces = list(evidence)
+    numbers = sorted({e.fact.port for e in pieces if e.fact.of_the_job})
+    if not numbers:
+        return "ports that the system gives out (such as gloo and NCCL use)"
+    if any(not e.fact.of_the_job for e in pieces):
+        return f"any port that was tried ({listing(str(number) for number in numbers[:6])} and one that the system gave out)"
+    return f"port{'s' if len(numbers) > 1 else ''} {listing(str(number) for number in numbers[:6])}"
+
+
+def opened(seen: EvidenceSet, blocked: Blockage) -> tuple[Fix, ...]:
+    """What lets the packets through, in the words of the usual firewalls."""
+    at = {e.fact.target: e.fact.address for e in seen.all(LinkProbed) if e.fact.address and e.fact.owned}
+    sources = [at[host] for host in blocked.sources if host in at][:20]
+    who = listing(blocked.targets[:4]) + (" and others" if len(blocked.targets) > 4 else "")
+    from_ = f" -s {','.join(sources)}" if sources else ""
+    numbers = sorted({e.fact.port for e in blocked.evidence if e.fact.of_the_job})
+    any_port = any(not e.fact.of_the_job for e in blocked.evidence)
+    to = "" if any_port or not numbers else f" --dport {numbers[0]}" if len(numbers) == 1 else f" -m multiport --dports {','.join(map(str, numbers[:15]))}"
+    zone = "\n".join(f"firewall-cmd --permanent --zone=trusted --add-source={source}" for source in sources[:4]) or "firewall-cmd --permanent --zone=trusted --add-source=ADDRESS"
+    span = "all TCP ports" if any_port else f"TCP {ports(blocked.evidence)}"
+    return (
+        Fix(
+            do=f"let it in on {who} (iptables)",
+            command=f"iptables -I INPUT -p tcp{from_}{to} -j ACCEPT",
+            safety=Safety.NEEDS_OWNER,
+        ),
+        Fix(do=f"or with firewalld, on {who}", command=f"{zone}\nfirewall-cmd --reload", safety=Safety.NEEDS_OWNER),
+        Fix(
+            do=f"in a cloud: an inbound rule of the security group (or network policy) of {who} that allows {span} from the hosts of the job",
+            safety=Safety.NEEDS_OWNER,
+        ),
+    )
+
+
+def ranks_at(evidence: Iterable[Evidence[Fact]]) -> tuple[int, ...]:
+    """The ranks at both ends of the links."""
+    found: set[int] = set()
+    for each in evidence:
+        for name in ("source_rank", "target_rank"):
+            rank = getattr(each.fact, name, None)
+            if rank is not None:
+                found.add(rank)
+    return tuple(sorted(found))

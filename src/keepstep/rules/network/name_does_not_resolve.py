@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET180: a host name of the cluster does not resolve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import NameLookedUp
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+
+
+@rule(id="NET180", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))
+def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
+    """A host name of the cluster does not resolve.
+
+    ## What it looks like
+    The resolver of one or all hosts does not know a name of TF_CONFIG, MASTER_ADDR or the scheduler's list.
+
+    ## Why it happens
+    A misspelt name, a search domain that one host lacks, a Kubernetes pod without a headless service
+    (subdomain), or pods that are not ready yet.
+
+    ## How we know
+    Each process asked its own resolver.
+
+    ## What to do
+    Correct the name, or add it to DNS or /etc/hosts. In Kubernetes: a headless service whose name is the pods'
+    subdomain, with publishNotReadyAddresses.
+
+    ## When this is wrong
+    The other hosts start later, and the name appears with them.
+    """
+    for group in seen.groups(NameLookedUp, by=lambda fact: fact.name):
+        failed = tuple(e for e in group if not e.fact.addresses)
+        if not failed:
+            continue
+        name = failed[0].fact.name
+        where = listing(list(dict.fromkeys(e.origin.source.rpartition(" on ")[2] for e in failed))[:4])
+        yield Found(
+            title=f"{name} does not resolve on {where}",
+            because=f"the resolver there says: {failed[0].fact.error}",
+            evidence=failed,
+            fixes=(
+                Fix(do="ask the resolver on that host", command=f"getent hosts {name}"),
+                Fix(do="correct the name, or make it known on every host", command=f"echo 'ADDRESS {name}' | sudo tee -a /etc/hosts"),
+            ),
+        )

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET101: a process of the job never came to the meeting of the check."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.link import HostNotStarted, MemberMissing, Reached
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration, listing, ranks
+
+
+@rule(id="NET101", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(MemberMissing,), confidence=Confidence.SUPPORTED)
+def process_never_arrived(seen: EvidenceSet) -> Iterator[Found]:
+    """A process of the job never came: it was not started, or cannot reach rank 0.
+
+    ## What it looks like
+    The job would wait here until its own time-out, often half an hour, and then blame the network.
+
+    ## Why it happens
+    The process was never started (too few tasks, a host that is down, a pod that is pending), it ended at once, or a
+    firewall keeps it from rank 0's host.
+
+    ## How we know
+    The launcher's variables say how many processes there are. Rank 0 listened for the whole time, and tried to
+    reach the hosts of those who did not come.
+
+    ## What to do
+    See what the missing process says itself: its own check ends with the reason why it cannot reach rank 0.
+
+    ## When this is wrong
+    When the processes start far apart: give `--wait` more seconds.
+    """
+    groups: dict[tuple[Reached | None, str], list[Evidence[MemberMissing]]] = defaultdict(list)
+    not_started = {e.fact.rank for e in seen.all(HostNotStarted)}
+    for each in seen.all(MemberMissing):
+        if each.fact.rank in not_started:
+            continue  # ssh said why
+        groups[each.fact.reached, each.fact.said].append(each)
+    for (reached, said), found in groups.items():
+        fact = found[0].fact
+        missing = [e.fact.rank for e in found if e.fact.rank is not None]
+        hosts = list(dict.fromkeys(e.fact.host for e in found if e.fact.host))
+        on = f" ({listing(hosts[:4])}{' and others' if len(hosts) > 4 else ''})" if hosts else ""
+        yield Found(
+            title=f"{ranks(missing)}{on} never came: {fact.arrived} of {fact.expected} processes met in {duration(fact.waited_s)}",
+            because=_because(reached, said),
+            evidence=tuple(found),
+            ranks=tuple(missing),
+            fixes=_fixes(reached, hosts[0] if hosts else None),
+        )
+
+
+def _because(reached: Reached | None, said: str) -> str:
+    if reached in (Reached.REFUSED, Reached.CONNECTED):
+        return "its host answers, so the process was not started there or cannot get through to rank 0"
+    if reached is Reached.NO_ANSWER:
+        return "its host does not answer either: it is down, or a firewall keeps the two hosts apart"
+    if reached is Reached.UNRESOLVED:
+        return f"the name of its host does not resolve here: {said}"
+    if reached is not None:
+        return f"its host cannot be reached from here: {said or reached.value}"
+    return "it was not started, or cannot reach rank 0; nothing here says on which host it should be"
+
+
+def _fixes(reached: Reached | None, host: str | None) -> tuple[Fix, ...]:
+    see = Fix(do="read the output of that process itself, or run the check alone on its host", command=f"ssh {host} keepstep check" if host else "keepstep check")
+    if reached is Reached.NO_ANSWER:
+        return (Fix(do="see whether the host is up", command=f"ping -c 3 {host}"), see)
+    started = Fix(do="see how many processes the launcher started: under Slurm", command="squeue --steps; echo $SLURM_NTASKS")
+    return (see, started, Fix(do="or give slow starters more time", command="keepstep check --wait 120"))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET182: gRPC would ask a proxy for hosts of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import ProxySet
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+
+
+@rule(id="NET182", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(ProxySet,))
+def proxy_in_the_way(seen: EvidenceSet) -> Iterator[Found]:
+    """gRPC would ask a proxy for hosts of the cluster.
+
+    ## What it looks like
+    `http_proxy` or `https_proxy` is set, and `no_proxy` does not exempt the hosts of the cluster. Connections
+    between tasks go to the proxy, which refuses them or never answers; nothing says so.
+
+    ## Why it happens
+    A profile sets the proxy for downloads, and gRPC honours it for everything.
+
+    ## How we know
+    The variables are read as gRPC reads them, and each host of the cluster is compared with the exemptions.
+
+    ## What to do
+    Exempt the hosts of the cluster.
+
+    ## When this is wrong
+    The proxy lets connections between hosts of the cluster through.
+    """
+    for group in seen.groups(ProxySet, by=lambda fact: (fact.variable, fact.through)):
+        fact = group[0].fact
+        yield Found(
+            title=f"{fact.variable} is set, and {listing(list(fact.through[:3]))} is not exempt from it",
+            because="gRPC sends the tasks' own connections through the proxy",
+            evidence=group,
+            confidence=Confidence.SUPPORTED,
+            severity=Severity.WARNING,
+            fixes=(Fix(do="exempt the hosts of the cluster", command=f"export no_proxy={','.join(fact.through)}"),),
+        )

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET107: a link between two hosts is far slower than the others."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.link import LinkProbed, usual_rate
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import count
+from keepstep.rules.network._links import Link, ranks_at
+
+BEHIND = 4.0
+"""So many times below the median rate of the cluster is slow,"""
+HOPELESS = 20.0
+"""and so many times is as bad as broken: every step waits for its slowest link."""
+LATE = 8.0
+LATE_S = 0.003
+FLOOR_BYTES_S = 6.25e6
+"""50 Mbit/s: no network that is fit for training is slower, whatever the others have."""
+MOST_LINKS = 8
+
+
+@rule(id="NET107", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(LinkProbed,), severity=Severity.WARNING)
+def slow_link(seen: EvidenceSet) -> Iterator[Found]:
+    """A link is far slower than the other links of the cluster, or one host is slow in all its links.
+
+    ## What it looks like
+    The job trains at a fraction of its speed, or a collective times out, and no log says why: in a ring every step waits for
+    its slowest link.
+
+    ## Why it happens
+    A card that came up at a lower speed, a bad cable or transceiver, a saturated uplink, a shaper, or traffic that
+    goes by another interface than meant.
+
+    ## How we know
+    The link's rate, measured twice and the second time with nearly nobody else on the network, stays at a quarter
+    of the cluster's own median or less. In a cluster of two there is no median: there the two directions are
+    compared with each other, and with 50 Mbit/s.
+
+    ## What to do
+    Look at the card's speed and errors on the host that is named; measure again with iperf3.
+
+    ## When this is wrong
+    When hosts are far apart on purpose (two sites), their links are slower for good.
+    """
+    rates = _rates(seen)
+    if not rates:
+        return
+    usual = usual_rate([first for first, _ in rates.values()], len({source for source, _ in rates}))
+    slow = _slow(seen, rates, usual)
+    evidence: dict[Link, list[Evidence[LinkProbed]]] = defaultdict(list)
+    for each in seen.all(LinkProbed):
+        if each.fact.rate_bytes_s is not None:
+            evidence[each.fact.source, each.fact.target].append(each)
+    left = dict(slow)
+    for host in dict.fromkeys(end for link in slow for end in link):
+        links = [link for link in rates if host in link]
+        mine = [link for link in links if link in left]
+        directions = [end for end in (0, 1) if _most([link for link in links if link[end] == host], slow)]
+        if len(links) < 4 or not directions or not mine:
+            continue
+        for link in mine:
+            del left[link]
+        worst = sorted(mine, key=lambda link: slow[link])
+        way = "" if len(directions) == 2 else " outwards" if directions == [0] else " inwards"
+        yield _found(
+            f"{host} is slow{way} in {count(len(mine), 'link')}: {_mbit(slow[worst[0]])} against {_mbit(usual)} between the others",
+            [e for link in worst for e in evidence[link]],
+            slow[worst[0]],
+            usual,
+            host,
+            tuple(sorted({rank for e in seen.all(LinkProbed) for name, rank in _ends(e.fact) if name == host and rank is not None})),
+        )
+    yield from _pairs(left, evidence, rates, usual)
+    yield from _late(seen)
+
+
+def _pairs(
+    left: dict[Link, float],
+    evidence: dict[Link, list[Evidence[LinkProbed]]],
+    rates: dict[Link, tuple[float, float]],
+    usual: float,
+) -> Iterator[Found]:
+    shown = 0
+    for link in sorted(left, key=lambda link: left[link]):
+        if link not in left:
+            continue
+        both = link[::-1] in left
+        one, other = link
+        against = usual if len(rates) > 2 else max(rate for rate, _ in rates.values())
+        compared = f"{_mbit(against)} the other way" if len(rates) == 2 and not both else f"{_mbit(against)} in the median"
+        if len(rates) == 2 and both:
+            compared = "50 Mbit/s at the very least"
+        pieces = [*evidence[link], *(evidence[link[::-1]] if both else [])]
+        yield _found(
+            f"the link {'between' if both else 'from'} {one} {'and' if both else 'to'} {other} carries {_mbit(left[link])}, against {compared}",
+            pieces,
+            left[link],
+            against,
+            one,
+        )
+        left = {each: rate for each, rate in left.items() if each not in (link, link[::-1])}
+        shown += 1
+        if shown == MOST_LINKS:
+            return
+
+
+def _late(seen: EvidenceSet) -> Iterator[Found]:
+    """Links whose answers come late, also when asked again."""
+    best: dict[Link, float] = {}
+    again: set[Link] = set()
+    pieces: dict[Link, list[Evidence[LinkProbed]]] = defaultdict(list)
+    for each in seen.all(LinkProbed):
+        fact = each.fact
+        if fact.quickest_s is not None:
+            link = (fact.source, fact.target)
+            best[link] = min(best.get(link, fact.quickest_s), fact.quickest_s)
+            pieces[link].append(each)
+            if fact.again:
+                again.add(link)
+    if len(best) < 6:
+        return
+    usual = median(best.values())
+    late = {link: s for link, s in best.items() if link in again and s > max(LATE_S, LATE * usual)}
+    for link in sorted(late, key=lambda link: -late[link])[:MOST_LINKS]:
+        if link[::-1] in late and link > link[::-1]:
+            continue
+        yield Found(
+            title=f"answers from {link[1]} to {link[0]} take {late[link] * 1e3:.1f} ms, against {usual * 1e3:.1f} ms in the median",
+            because="even the quickest of several exchanges, asked twice, is that late: this link takes another way or is overloaded",
+            evidence=tuple(pieces[link]),
+            ranks=ranks_at(pieces[link]),
+            fixes=(Fix(do="see the way that the packets take", command=f"tracepath -n {pieces[link][0].fact.address or link[1]}"),),
+        )
+
+
+def _slow(seen: EvidenceSet, rates: dict[Link, tuple[float, float]], usual: float) -> dict[Link, float]:
+    """Links that are slow each time; what was measured once counts where both ends' other slow links stayed slow."""
+    again = {(e.fact.source, e.fact.target) for e in seen.all(LinkProbed) if e.fact.again}
+    behind = {link: best for link, (_, best) in rates.items() if best < _limit(rates, link, usual)}
+    sure = {link: rate for link, rate in behind.items() if link in again}
+    refuted = {end for link in again if link not in behind for end in link}
+    struck = Counter(end for link in sure for end in link)
+    for link, rate in behind.items():
+        if link not in sure and any(struck[end] > 1 and end not in refuted for end in link):
+            sure[link] = rate
+    return sure
+
+
+def _rates(seen: EvidenceSet) -> dict[Link, tuple[float, float]]:
+    """Of each link the first rate, and the best that was measured when it was looked at again (else the first)."""
+    first: dict[Link, float] = {}
+    again: dict[Link, float] = {}
+    for each in seen.all(LinkProbed):
+        fact = each.fact
+        if fact.rate_bytes_s is not None:
+            into = again if fact.again else first
+            into[fact.source, fact.target] = max(into.get((fact.source, fact.target), 0.0), fact.rate_bytes_s)
+    return {link: (rate, max(rate, again.get(link, 0.0))) for link, rate in first.items()}
+
+
+def _limit(rates: dict[Link, tuple[float, float]], link: Link, usual: float) -> float:
+    if len(rates) == 2:
+        return max(FLOOR_BYTES_S, rates[link[::-1]][1] / (2 * BEHIND) if link[::-1] in rates else 0.0)
+    return max(FLOOR_BYTES_S, usual / BEHIND)
+
+
+def _most(links: list[Link], slow: dict[Link, float]) -> bool:
+    return len(links) > 1 and sum(link in slow for link in links) * 2 > len(links)
+
+
+def _found(title: str, evidence: list[Evidence[LinkProbed]], rate: float, usual: float, host: str, ranks: tuple[int, ...] | None = None) -> Found:
+    hopeless = rate * HOPELESS < usual or rate < FLOOR_BYTES_S
+    return Found(
+        title=title,
+        because="measured again with nearly nobody else on the network it stays that slow; every collective waits for its slowest link",
+        evidence=tuple(evidence),
+        ranks=ranks_at(evidence) if ranks is None else ranks,
+        severity=Severity.FATAL if hopeless else None,
+        fixes=(
+            Fix(do=f"on {host}: see at which speed the card runs, and what it counts", command="ethtool eth0 | grep -iE 'speed|duplex'; ip -s link; tc qdisc show"),
+            Fix(
+                do="measure that link with another tool (iperf3 -s on the other host)",
+                command=f"iperf3 -c {evidence[0].fact.address or evidence[0].fact.target}",
+            ),
+        ),
+    )
+
+
+def _ends(fact: LinkProbed) -> tuple[tuple[str, int | None], ...]:
+    return ((fact.source, fact.source_rank), (fact.target, fact.target_rank))
+
+
+def _mbit(rate: float) -> str:
+    mbit = rate * 8 / 1e6
+    return f"{mbit / 1000:,.1f} Gbit/s" if mbit >= 1000 else f"{mbit:,.1f} Mbit/s" if mbit < 20 else f"{mbit:,.0f} Mbit/s"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES106: more threads are asked for than there are cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.host import CoresSeen
+from keepstep.core.facts.software import ScriptCalls
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+
+
+@rule(id="RES106", cause=Cause.RESOURCE_CONTENTION, needs=(CoresSeen,))
+def cores_oversubscribed(seen: EvidenceSet) -> Iterator[Found]:
+    """More threads or loader workers are asked for than there are cores.
+
+    ## What it looks like
+    OMP_NUM_THREADS times the ranks of a host, or the loader workers of all ranks, are more than twice its
+    cores. Every step takes longer, one rank is always late.
+
+    ## Why it happens
+    Settings for a larger host; a control group that gives fewer cores than the host has.
+
+    ## How we know
+    The variable, the script's num_workers, the launcher's count of ranks, and the cores that this process may
+    use.
+
+    ## What to do
+    Divide the cores by the ranks.
+
+    ## When this is wrong
+    Most threads sleep most of the time.
+    """
+    for each in seen.all(CoresSeen)[:1]:
+        fact = each.fact
+        threads = fact.ranks_here * (fact.threads_each or 1)
+        workers = next((e for e in seen.all(ScriptCalls) if e.fact.loader_workers), None)
+        loading = fact.ranks_here * (workers.fact.loader_workers or 0) if workers else 0
+        share = max(1, fact.cores // fact.ranks_here)
+        if fact.threads_each and threads > 2 * fact.cores:
+            yield Found(
+                title=f"{threads} threads for {fact.cores} cores: OMP_NUM_THREADS={fact.threads_each} in {fact.ranks_here} ranks",
+                because="the ranks take the cores from each other",
+                evidence=(each,),
+                severity=Severity.WARNING,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="divide the cores by the ranks", command=f"export OMP_NUM_THREADS={share}"),),
+            )
+        if workers and loading > 2 * fact.cores:
+            yield Found(
+                title=f"{loading} loader workers for {fact.cores} cores: num_workers={workers.fact.loader_workers} in {fact.ranks_here} ranks",
+                because="they take the cores from each other and from the ranks",
+                evidence=(workers, each),
+                severity=Severity.WARNING,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do=f"set num_workers to {share} or less"),),
+            )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES105: a limit on files or processes is nearly reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.host import LimitSeen
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+
+
+@rule(id="RES105", cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT, needs=(LimitSeen,))
+def limits_low(seen: EvidenceSet) -> Iterator[Found]:
+    """A limit on open files or processes is low or nearly reached.
+
+    ## What it looks like
+    Fewer than 1,024 files may be open, or fewer than 200 processes more be started. Loader workers fail with
+    `Too many open files` or `Resource temporarily unavailable`.
+
+    ## Why it happens
+    A hard default of the container, the service manager or a control group.
+
+    ## How we know
+    The limits of this process, and what is used of them.
+
+    ## What to do
+    Raise the limit.
+
+    ## When this is wrong
+    The run is small.
+    """
+    for each in seen.all(LimitSeen):
+        fact, where = each.fact, each.origin.source.rpartition(" on ")[2]
+        if fact.soft is None:
+            continue
+        left = fact.soft - (fact.used or 0)
+        if (fact.name == "open files" and left < 900) or (fact.name != "open files" and fact.used is not None and left < 200):
+            flag = "-n 65536" if fact.name == "open files" else "-u 65536"
+            yield Found(
+                title=f"{fact.name} are limited to {fact.soft} on {where}, {left} are left",
+                because="loader workers, sockets and checkpoints need more",
+                evidence=(each,),
+                severity=Severity.WARNING,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="raise it in the job's script", command=f"ulimit {flag}"),),
+            )

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN101: ranks differ in a setting by which they choose how to talk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import AgreedSetting
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.config._exports import export
+
+
+@rule(id="SYN101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(AgreedSetting,))
+def settings_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks differ in a setting by which they choose how to talk, or what to compile.
+
+    ## What it looks like
+    NCCL_ALGO, XLA_FLAGS, the collective implementation or the like is set on some ranks only, or differently.
+    The ranks enter different collectives and hang, or compile different programs.
+
+    ## Why it happens
+    The variable is set in one host's profile, or was exported in one shell.
+
+    ## How we know
+    Every process says what it has; they are compared with what most have.
+
+    ## What to do
+    Set it the same everywhere, in the batch script rather than in a profile.
+
+    ## When this is wrong
+    A setting that has no effect in this job (NCCL_ALGO where gloo is used).
+    """
+    for group in seen.groups(AgreedSetting, by=lambda fact: fact.name):
+        values = [e.fact.value for e in group]
+        if len(set(values)) < 2:
+            continue
+        usual = max(dict.fromkeys(values), key=values.count)
+        odd = tuple(e for e in group if e.fact.value != usual)
+        name = group[0].fact.name
+        mend = export(name, usual) if usual is not None else f"unset {name}"
+        who = say_ranks(tuple(w for e in odd if (w := e.who) is not None)) or "a process"
+        yield Found(
+            title=f"{who} has {name}={odd[0].fact.value or '(not set)'}, the others {usual or '(not set)'}",
+            because="the ranks choose by it how they talk to each other or what they compile, and must choose alike",
+            evidence=odd,
+            severity=Severity.WARNING,
+            fixes=(Fix(do="set it the same everywhere", command=mend),),
+        )

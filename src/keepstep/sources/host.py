@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This host: which machine it is, its addresses and interfaces, who holds a port, what names resolve to."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+LOOKUP_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Interface:
+    name: str
+    addresses: tuple[str, ...]
+    up: bool
+    loopback: bool
+
+
+def machine() -> str:
+    """Tells this machine from others, also where names are equal; containers of one host share it."""
+    for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
+        with contextlib.suppress(OSError):
+            return Path(path).read_text().strip()
+    return socket.gethostname()
+
+
+def network_of() -> str:
+    """Tells network namespaces of one machine apart: each is a host of its own for the network."""
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/self/ns/net")
+    return ""
+
+
+def interfaces() -> list[Interface]:
+    """The network interfaces with their IP addresses."""
+    states = psutil.net_if_stats()
+    found = []
+    for name, entries in psutil.net_if_addrs().items():
+        addresses = tuple(
+            entry.address.partition("%")[0] for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)
+        )
+        up = name in states and states[name].isup
+        loopback = bool(addresses) and all(ipaddress.ip_address(a).is_loopback for a in addresses)
+        found.append(Interface(name, addresses, up, loopback))
+    return found
+
+
+def look_up(names: list[str]) -> dict[str, tuple[tuple[str, ...], str | None]]:
+    """What each name resolves to, all at once and never for longer than a limit; or why it does not."""
+    results: dict[str, tuple[tuple[str, ...], str | None]] = {}
+
+    def ask(name: str) -> None:
+        try:
+            entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            results[name] = (tuple(dict.fromkeys(str(entry[4][0]) for entry in entries)), None)
+        except (OSError, UnicodeError) as error:
+            results[name] = ((), getattr(error, "strerror", None) or str(error))
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LOOKUP_LIMIT_S)
+    return {name: results.get(name, ((), f"no answer in {LOOKUP_LIMIT_S:.0f} s")) for name in names}
+
+
+def port_is_free(port: int) -> bool | None:
+    """Whether this process could listen on ``port``; None where it may not try."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            with socket.socket(family) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                trial.bind(("", port))
+        except PermissionError:
+            return None
+        except OSError as error:
+            if error.errno == 98:
+                return False
+    return True
+
+
+def holder_of(port: int) -> tuple[int, str] | None:
+    """The process that listens on ``port``, where it can be seen."""
+    with contextlib.suppress(psutil.Error, OSError, RuntimeError):
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                with contextlib.suppress(psutil.Error):
+                    return connection.pid, psutil.Process(connection.pid).name()
+                return connection.pid, "?"
+    return None
+
+
+def is_ancestor(pid: int) -> bool:
+    """Whether ``pid`` started this process, perhaps through others."""
+    with contextlib.suppress(psutil.Error):
+        return any(parent.pid == pid for parent in psutil.Process().parents())
+    return False
+
+
+def accelerators() -> int | None:
+    """How many GPUs this process may use, by device files and CUDA_VISIBLE_DEVICES; None: there are none."""
+    count = sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
+    if not count:
+        return None
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return count
+    return min(count, len([part for part in chosen.split(",") if part.strip() and part.strip() != "-1"]))

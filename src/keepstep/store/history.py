@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small local memory of which hosts began failures: the last ones that were looked at from here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+MOST = 50
+LONGEST_LINE = 500
+
+
+def where() -> Path:
+    """The user's own state folder."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "keepstep" / "hosts.jsonl"
+
+
+def remember(host: str, cause: str, at: float, path: Path | None = None) -> None:
+    """Note that ``host`` began a failure. Nothing happens where it cannot be written."""
+    path = path or where()
+    with contextlib.suppress(OSError, RuntimeError):
+        lines = path.read_text().splitlines()[-MOST + 1 :] if path.exists() else []
+        lines.append(json.dumps({"host": host[:200], "cause": cause[:100], "at": round(at)}))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_text("\n".join(lines) + "\n")
+        fresh.replace(path)
+
+
+def remembered(path: Path | None = None) -> list[tuple[str, str]]:
+    """Host and cause of the last failures, oldest first; what cannot be read is left out."""
+    path = path or where()
+    found = []
+    with contextlib.suppress(OSError, RuntimeError):
+        for line in path.read_text(errors="replace").splitlines()[-MOST:]:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line[:LONGEST_LINE])
+                found.append((str(entry["host"]), str(entry["cause"])))
+    return found

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between hosts, and what a host lacks: told as bad as it is, and nothing told where all is well."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from keepstep.check.checkup import Asked, judge, place_of
+from keepstep.check.parts import look
+from keepstep.check.place import Looked, Place
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.host import (
+    CoresSeen,
+    DiskSeen,
+    GpuSeen,
+    LimitSeen,
+    LockFileSeen,
+    MemorySeen,
+    SharedMemorySeen,
+    TroubleBefore,
+)
+from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
+from keepstep.core.finding import Severity
+from keepstep.core.identity import Rank
+from keepstep.parse.script import read_script
+from keepstep.sources import capacity, software
+from keepstep.store import history
+
+GB = 1 << 30
+USUAL = SoftwareSeen(
+    host="node-0",
+    packages=(("keras", "3.10.0"), ("numpy", "2.1.0"), ("requests", "2.32.0"), ("tensorflow", "2.21.0"), ("torch", "2.13.0")),
+    system=(("NVIDIA driver", "550.54.15"), ("Python", "3.11.7"), ("architecture", "x86_64"), ("kernel", "6.1.0"), ("libc", "glibc 2.36")),
+    cpu_flags=("sse4_2", "avx", "avx2"),
+    variables=(("LD_LIBRARY_PATH", "/opt/lib"),),
+    script="train.py",
+    script_hash="a" * 64,
+)
+
+
+def changed(pairs: tuple[tuple[str, str], ...], **changes: str | None) -> tuple[tuple[str, str], ...]:
+    table = {**dict(pairs), **{name.replace("__", " "): value for name, value in changes.items()}}
+    return tuple((name, value) for name, value in sorted(table.items()) if value is not None)
+
+
+def report_on(*facts: Fact):
+    looked = Looked()
+    for index, fact in enumerate(facts):
+        host = getattr(fact, "host", f"node-{index}")
+        place = Place(env={}, host=host, rank=Rank(index=index, node=host))
+        looked.add(place.saw(fact, "the software"))
+    looked.checked("everything")
+    return judge(looked)
+
+
+def three(odd: SoftwareSeen):
+    return report_on(USUAL, replace(USUAL, host="node-1"), replace(odd, host="node-2"))
+
+
+DIFFERENT = {
+    "another TensorFlow": ("ENV101", Severity.FATAL, replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.18.0"))),
+    "no torch": ("ENV101", Severity.FATAL, replace(USUAL, packages=changed(USUAL.packages, torch=None))),
+    "another Python": ("ENV101", Severity.FATAL, replace(USUAL, system=changed(USUAL.system, Python="3.10.4"))),
+    "another numpy": ("ENV102", Severity.WARNING, replace(USUAL, packages=changed(USUAL.packages, numpy="1.26.4"))),
+    "another requests": ("ENV102", Severity.NOTE, replace(USUAL, packages=changed(USUAL.packages, requests="2.31.0"))),
+    "another driver": ("ENV103", Severity.WARNING, replace(USUAL, system=changed(USUAL.system, NVIDIA__driver="535.10.1"))),
+    "another library path": ("ENV104", Severity.WARNING, replace(USUAL, variables=(("LD_LIBRARY_PATH", "/usr/local/cuda-11/lib64"),))),
+    "another script": ("ENV105", Severity.FATAL, replace(USUAL, script_hash="b" * 64)),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_differs_is_told_with_the_host_and_as_bad_as_it_is(name: str) -> None:
+    rule, severity, odd = DIFFERENT[name]
+    report = three(odd)
+    assert [(f.rule, f.severity) for f in report.findings] == [(rule, severity)]
+    assert "node-2" in report.findings[0].title
+    assert report.findings[0].ranks == (2,)
+
+
+def test_equal_hosts_and_a_patch_of_python_or_kernel_give_no_finding() -> None:
+    assert three(USUAL).findings == ()
+    assert three(replace(USUAL, system=changed(USUAL.system, Python="3.11.9", kernel="6.1.5"))).findings == ()
+
+
+ON_ONE_HOST = {
+    "a driver too old for CUDA 12": ("ENV106", replace(USUAL, packages=changed(USUAL.packages, **{"nvidia-cuda-runtime-cu12": "12.4"}), system=changed(USUAL.system, NVIDIA__driver="470.57.02"))),
+    "a CPU without AVX": ("ENV107", replace(USUAL, cpu_flags=("sse4_2",))),
+    "legacy Keras that is not there": ("FRM101", replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),))),
+    "NumPy 2 with an older TensorFlow": ("FRM101", replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.15.0"))),
+    "a jaxlib that is newer than jax": ("FRM101", replace(USUAL, packages=changed(USUAL.packages, jax="0.4.30", jaxlib="0.4.34"))),
+    "little memory": ("RES101", MemorySeen(total=64 * GB, available=GB // 2)),
+    "a tight control group": ("RES101", MemorySeen(total=64 * GB, available=32 * GB, limit=8 * GB, used_of_limit=8 * GB - 10)),
+    "a swapping host": ("RES102", MemorySeen(total=64 * GB, available=32 * GB, swap_used=8 * GB, swap_total=16 * GB)),
+    "Docker's shared memory": ("RES103", SharedMemorySeen(total=64 << 20, free=64 << 20)),
+    "a full disk": ("RES104", DiskSeen(path="/ckpt", free=10 << 20, total=100 * GB)),
+    "no inodes": ("RES104", DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=3, inodes_total=1_000_000)),
+    "a folder of somebody else": ("RES104", DiskSeen(path="/ckpt", error="/ckpt may not be written by this user")),
+    "few open files": ("RES105", LimitSeen(name="open files", soft=256, used=10)),
+    "a full pids group": ("RES105", LimitSeen(name="processes of the control group", soft=100, used=90)),
+    "too many threads": ("RES106", CoresSeen(cores=4, ranks_here=4, threads_each=8)),
+    "a GPU that is taken": ("RES107", GpuSeen(index=0, name="H100", total=80 * GB, used=40 * GB, others=("python (pid 7, 40000 MiB)",))),
+    "a GPU with memory errors": ("HWD101", GpuSeen(index=0, name="H100", total=80 * GB, used=0, uncorrected_errors=3)),
+    "a TPU lock": ("TPU101", LockFileSeen(path="/tmp/libtpu_lockfile")),
+    "a host with a history": ("HWD102", TroubleBefore(host="node-7", began=4, of=5, last_cause="network.mtu")),
+}
+
+
+@pytest.mark.parametrize("name", ON_ONE_HOST)
+def test_what_one_host_lacks_is_told(name: str) -> None:
+    rule, fact = ON_ONE_HOST[name]
+    report = report_on(fact)
+    assert [f.rule for f in report.findings] == [rule], [f.title for f in report.findings]
+
+
+WELL = [
+    MemorySeen(total=64 * GB, available=50 * GB, limit=32 * GB, used_of_limit=GB),
+    SharedMemorySeen(total=32 * GB, free=30 * GB),
+    DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=900_000, inodes_total=1_000_000),
+    LimitSeen(name="open files", soft=1024, used=20),
+    LimitSeen(name="processes", soft=None),
+    CoresSeen(cores=8, ranks_here=8, threads_each=1),
+    GpuSeen(index=0, name="H100", total=80 * GB, used=500 << 20),
+    TroubleBefore(host="node-7", began=1, of=5),
+]
+
+
+@pytest.mark.parametrize("fact", WELL, ids=lambda fact: type(fact).__name__)
+def test_what_is_well_is_not_told(fact: Fact) -> None:
+    assert report_on(fact).findings == ()
+
+
+def test_keras_3_fit_under_several_workers_is_known_not_to_work() -> None:
+    text = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\nmodel.fit(data)\n"
+    assert [f.rule for f in report_on(read_script("train.py", text), USUAL).findings] == ["FRM101"]
+    assert report_on(read_script("train.py", "# MultiWorkerMirroredStrategy\nmodel.fit(data)\n"), USUAL).findings == ()
+    legacy = replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),), packages=changed(USUAL.packages, **{"tf-keras": "2.21.0"}))
+    assert report_on(read_script("train.py", text), legacy).findings == ()
+
+
+def test_the_script_is_read_by_its_words() -> None:
+    calls = read_script("t.py", "DataLoader(data, num_workers=16)\ntrainer.fit (model)\n")
+    assert calls == ScriptCalls(script="t.py", strategies=(), fits=True, loader_workers=16)
+    assert "RES106" in {f.rule for f in report_on(calls, CoresSeen(cores=4, ranks_here=4)).findings}
+
+
+def test_this_host_is_read_without_a_finding_of_its_own_making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    looked = look(place_of(Asked(paths=(tmp_path,)), {}), ["env", "resources"])
+    kinds = {type(each.fact) for each in looked.evidence}
+    assert {SoftwareSeen, MemorySeen, DiskSeen, LimitSeen, CoresSeen} <= kinds
+    assert not [each for each in looked.coverage if "failed" in each.why]
+    (seen,) = [each.fact for each in looked.evidence if isinstance(each.fact, SoftwareSeen)]
+    assert dict(seen.packages)["pytest"] == pytest.__version__
+
+
+def test_a_folder_that_cannot_be_written_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert "not a folder" in (capacity.disk(file).error or "")
+    assert capacity.disk(tmp_path / "made" / "later").error is None
+
+
+def test_limits_are_those_of_this_process() -> None:
+    (files,) = [each for each in capacity.limits() if each.name == "open files"]
+    assert files.soft == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert files.used and files.used < 1000
+
+
+def test_variables_that_differ_by_nature_are_left_out() -> None:
+    env = {"TF_CONFIG": "{}", "XLA_FLAGS": "--a", "HOME": "/x", "CUDA_VISIBLE_DEVICES": "0", "NCCL_DEBUG": "INFO", "NCCL_ALGO": "Ring"}
+    assert software.variables(env) == {"XLA_FLAGS": "--a", "NCCL_ALGO": "Ring"}
+
+
+def test_the_history_is_small_and_survives_damage(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "hosts.jsonl"
+    for index in range(80):
+        history.remember(f"node-{index % 2}", "network.mtu", 1.0 * index, path)
+    assert len(history.remembered(path)) == history.MOST
+    path.write_text("nonsense\n" + path.read_text() + '{"host": 3}\n')
+    assert all(host.startswith("node-") for host, _ in history.remembered(path))
+    os.chmod(path.parent, 0o500)
+    history.remember("node-9", "x", 1.0, Path("/proc/no/such/place"))
+    os.chmod(path.parent, 0o700)
