@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-plain
+OLD := .venv-old
+OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
 JOBS ?= 2
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
@@ -11,18 +13,19 @@ TORCH ?= torch==2.13.0
 TENSORFLOW ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),tensorflow-cpu,tensorflow)==2.21.0
 TF_KERAS ?= tf_keras==2.21.0
 JAX ?= jax
-DEBIAN := ripgrep zstd gdb
+DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test lint unit plain lab bench docs clean
+.PHONY: help setup demo test lint unit plain lab lab-old bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training crashes on this machine; keepstep says why'
 	@echo 'make test    lint, types, import contracts, all tests; then once more without native parts and frameworks'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
-	@echo 'make lab     replay the recorded real faults and score the diagnosis'
+	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
+	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
 	@echo 'make docs    write the pages that are made from code: docs/rules and the README picture'
 	@echo 'make clean   remove everything that was made here, the environments too'
@@ -65,18 +68,29 @@ plain: $(PLAIN)/.ready
 	done
 	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) -m 'not frameworks'
 
+# All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/test_recordings.py
-	@echo 'These were recordings of real faults. To strike again on this machine: $(BIN)/python -m lab.record --all'
+	$(BIN)/keepstep lab score --jobs $(JOBS) --markdown docs/lab.md
+
+# The same jobs on framework versions of two years ago: messages and hooks differ between versions.
+$(OLD)/.ready:
+	@test -x $(OLD)/bin/python || $(PYTHON) -m venv $(OLD)
+	$(OLD)/bin/python -m pip install -q $(OLD_FRAMEWORKS)
+	$(OLD)/bin/python -m pip install -q --no-deps tf_keras==2.18.0
+	@touch $@
+
+lab-old: setup $(OLD)/.ready
+	$(BIN)/keepstep lab score --quick --jobs $(JOBS) --python $(OLD)/bin/python --markdown docs/lab-old.md
 
 bench: setup
 	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
+	$(BIN)/python -m benchmarks.network_check
 
 docs: setup
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
 
 clean:
-	rm -rf $(VENV) $(PLAIN) .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

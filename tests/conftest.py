@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,9 +23,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"not installed: {', '.join(absent)}"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def outside_of_the_users_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What keepstep keeps between starts is not kept in the folder of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def outside_of_any_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test gives the same answer under Slurm, in a pod, or at a desk."""
     for name in list(os.environ):
         if name in RANK_VARIABLES or name.startswith(LAUNCHER_VARIABLES):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def without_a_past(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What earlier tests made keepstep remember of hosts does not count."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))

@@ -30,7 +30,9 @@ def imports_of(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}:{node.lineno}: import by the full name"
+            # faults are also loaded from a copy beside the job's script, where the package has another name
+            beside = node.level == 1 and path.parent == PACKAGE / "lab" / "faults"
+            assert node.level == 0 or beside, f"{name_of(path)}:{node.lineno}: import by the full name"
             yield node.module or ""
 
 

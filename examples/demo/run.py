@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make demo``: a real two-worker TensorFlow training crashes on this machine, and keepstep says why.
+"""``make demo``: a real two-worker TensorFlow training is checked, crashes on this machine, and keepstep says why.
 
-Nothing here is staged for keepstep: the two workers are ordinary processes, and ``keepstep why`` sees only the
-folder that they leave behind. Takes well under a minute.
+Nothing here is staged for keepstep: the two workers are ordinary processes; ``keepstep check`` sees only the variables that
+their launcher would set, ``keepstep why`` only the folder that they leave behind. Takes about a minute.
 """
 
 from __future__ import annotations
@@ -32,8 +32,14 @@ GRACE_S = 15.0
 def main() -> int:
     shutil.rmtree(RUN, ignore_errors=True)
     RUN.mkdir(parents=True)
-    say(f"starting {WORKERS} TensorFlow workers on this machine (MultiWorkerMirroredStrategy, {STEPS} steps)")
     ports = free_ports(WORKERS)
+    say("before the run: both workers were told to be worker 0, as happens when TF_CONFIG is copied")
+    if preflight(ports, indices=[0] * WORKERS) != 1:
+        return 1
+    say("the same with an index for each")
+    if preflight(ports, indices=list(range(WORKERS))) != 0:
+        return 1
+    say(f"starting {WORKERS} TensorFlow workers on this machine (MultiWorkerMirroredStrategy, {STEPS} steps)")
     workers = [start(index, ports) for index in range(WORKERS)]
     try:
         follow(workers)
@@ -53,12 +59,31 @@ def main() -> int:
     return 0 if status == 1 else 1
 
 
+def preflight(ports: list[int], indices: list[int]) -> int:
+    """``keepstep check`` in one process a worker, as a launcher would start it; the first prints for all."""
+    say(f"asking, in each of {WORKERS} processes: keepstep check")
+    print(flush=True)
+    command = [sys.executable, "-m", "keepstep", "check", "--path", str(RUN)]
+    checks = [subprocess.Popen(command, env={**os.environ, "TF_CONFIG": tf_config(index, ports)}) for index in indices]
+    try:
+        statuses = [check.wait(120) for check in checks]
+    finally:
+        end(checks)
+    print(flush=True)
+    say(f"exit status {statuses[0]} ({'problems found' if statuses[0] else 'nothing wrong'})")
+    return statuses[0]
+
+
+def tf_config(index: int, ports: list[int]) -> str:
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    return json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+
+
 def start(index: int, ports: list[int]) -> subprocess.Popen[bytes]:
     """One worker, as a launcher would start it on a machine of its own: TF_CONFIG, a log file, cores allowed."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
     env = {
         **os.environ,
-        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
+        "TF_CONFIG": tf_config(index, ports),
         "CUDA_VISIBLE_DEVICES": "-1",
         "OMP_NUM_THREADS": "1",
         "PYTHONFAULTHANDLER": "1",
