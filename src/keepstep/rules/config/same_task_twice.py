@@ -11,12 +11,16 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.network import ServerStarted
 from keepstep.core.facts.platform import MemberRestarted
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
 _LOOPBACK = re.compile(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
+
+
+ENDS = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested)
 
 
 @rule(
@@ -65,8 +69,10 @@ def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _met(seen: EvidenceSet, twice: tuple[Evidence[ServerStarted], ...]) -> bool:
-    """Whether the first process still spoke when the second already did; unknown times do not tell."""
+    """Whether the first process was still there when the second came: it shows no end, or spoke later than that."""
     first, second = sorted(twice, key=lambda e: e.at or 0.0)[:2]
-    spoke = {each.origin.source: [e.at for e in seen.items if e.origin.source == each.origin.source and e.at is not None] for each in twice}
-    last, began = spoke[first.origin.source], spoke[second.origin.source]
-    return not last or not began or max(last) >= min(began)
+    of_first = [e for e in seen.items if e.origin.source == first.origin.source]
+    if not any(isinstance(e.fact, ENDS) for e in of_first):
+        return True
+    spoke = [e.at for e in of_first if e.at is not None]
+    return second.at is None or not spoke or max(spoke) >= second.at

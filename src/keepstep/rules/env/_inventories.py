@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.software import SoftwareSeen
+from keepstep.core.finding import ranks_of
 from keepstep.core.wording import listing
+from keepstep.core.wording import ranks as say_ranks
 
 ABSENT = "(not there)"
 
@@ -22,10 +24,27 @@ class Difference:
     usual: str
     odd: tuple[tuple[str, Evidence[SoftwareSeen]], ...]
     """What each of the others has."""
+    shared: bool = False
+    """Whether other processes of the same hosts have what is usual."""
 
     @property
     def hosts(self) -> str:
-        return listing(list(dict.fromkeys(each.fact.host for _, each in self.odd))[:4])
+        """The hosts that differ; the ranks too where other processes of these hosts do not."""
+        names = listing(list(dict.fromkeys(each.fact.host for _, each in self.odd))[:4])
+        if not self.shared:
+            return names
+        return f"{say_ranks(ranks_of(self.evidence)) or 'a process'} on {names}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.odd[0][0]} (the others {self.usual})"
+
+    @property
+    def install(self) -> str:
+        """The command that makes it the same."""
+        if self.usual == ABSENT:
+            return f"pip uninstall -y {self.name}"
+        return f"pip install '{self.name}=={self.usual}'"
 
     @property
     def evidence(self) -> tuple[Evidence[SoftwareSeen], ...]:
@@ -45,4 +64,15 @@ def differences(
         counted = Counter(value for value, _ in values)
         if len(counted) > 1:
             usual = max(counted, key=lambda value: (counted[value], value != ABSENT))
-            yield Difference(name, usual, tuple((value, each) for value, each in values if value != usual))
+            odd = tuple((value, each) for value, each in values if value != usual)
+            hosts = {each.fact.host for _, each in odd}
+            shared = any(each.fact.host in hosts for value, each in values if value == usual)
+            yield Difference(name, usual, odd, shared)
+
+
+def by_process(found: Iterable[Difference]) -> list[list[Difference]]:
+    """Differences of the same processes together, so that each process is told once."""
+    groups: dict[tuple[int, ...], list[Difference]] = {}
+    for each in found:
+        groups.setdefault(tuple(id(evidence) for evidence in each.evidence), []).append(each)
+    return list(groups.values())

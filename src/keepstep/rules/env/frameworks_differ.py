@@ -10,7 +10,8 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.software import SoftwareSeen
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.env._inventories import differences
+from keepstep.core.wording import count
+from keepstep.rules.env._inventories import Difference, by_process, differences
 
 CRITICAL = frozenset(
     {
@@ -39,9 +40,6 @@ CRITICAL = frozenset(
 )
 
 
-def _install(name: str, version: str) -> str:
-    return f"pyenv install {version}" if name == "Python" else f"pip install '{name}=={version}'"
-
 
 @rule(id="ENV101", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
 def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
@@ -64,13 +62,21 @@ def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Hosts that play different roles on purpose (a parameter server without the GPU build).
     """
-    for found in differences(seen, lambda fact: (*fact.packages, *fact.system), lambda name: name in CRITICAL):
-        value = found.odd[0][0]
-        if found.name == "Python" and value.rpartition(".")[0] == found.usual.rpartition(".")[0]:
-            continue
+    critical = differences(seen, lambda fact: (*fact.packages, *fact.system), lambda name: name in CRITICAL)
+    for group in by_process(each for each in critical if not _only_a_patch(each)):
+        first, more = group[0], f" and {count(len(group) - 3, 'other')}" if len(group) > 3 else ""
+        python = [each for each in group if each.name == "Python"]
+        install = "; ".join(each.install for each in group if each.name != "Python")
         yield Found(
-            title=f"{found.hosts} has {found.name} {value}, the others {found.usual}",
+            title=f"{first.hosts} has {', '.join(each.words for each in group[:3])}{more}",
             because="the ranks of one run must have the same framework",
-            evidence=found.evidence,
-            fixes=(Fix(do=f"install the same on every host (on {found.hosts})", command=_install(found.name, found.usual)),),
+            evidence=first.evidence,
+            fixes=(
+                *(Fix(do=f"use Python {each.usual} there") for each in python),
+                *((Fix(do=f"install the same there (on {first.hosts})", command=install),) if install else ()),
+            ),
         )
+
+
+def _only_a_patch(found: Difference) -> bool:
+    return found.name == "Python" and found.odd[0][0].rpartition(".")[0] == found.usual.rpartition(".")[0]

@@ -11,7 +11,7 @@ from keepstep.core.facts.software import SoftwareSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
-from keepstep.rules.env._inventories import Difference, differences
+from keepstep.rules.env._inventories import Difference, by_process, differences
 from keepstep.rules.env.frameworks_differ import CRITICAL
 
 NEAR = frozenset({"numpy", "protobuf", "grpcio", "h5py", "ml-dtypes", "flax", "optax", "orbax-checkpoint", "safetensors", "pyarrow", "mpi4py"})
@@ -22,7 +22,7 @@ def _told(found: list[Difference], severity: Severity, because: str) -> Found:
     more = f" and {count(len(found) - 1, 'other package')}" if len(found) > 1 else ""
     evidence = tuple({id(each): each for difference in found for each in difference.evidence}.values())
     return Found(
-        title=f"{first.hosts} has {first.name} {first.odd[0][0]}, the others {first.usual}{more}",
+        title=f"{first.hosts} has {first.words}{more}",
         because=because,
         evidence=evidence,
         severity=severity,
@@ -51,8 +51,7 @@ def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
     The package is not used by the training.
     """
     found = list(differences(seen, lambda fact: fact.packages, lambda name: name not in CRITICAL))
-    for near in [each for each in found if each.name in NEAR]:
-        yield _told([near], Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently")
-    rest = [each for each in found if each.name not in NEAR]
-    if rest:
+    for near in by_process(each for each in found if each.name in NEAR):
+        yield _told(near, Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently")
+    for rest in by_process(each for each in found if each.name not in NEAR):
         yield _told(rest, Severity.NOTE, "most differences of this kind do no harm; one in what the training imports can")
