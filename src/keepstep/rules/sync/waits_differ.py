@@ -39,9 +39,7 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
     while they wait for a rank on another host.
     """
     for job in jobs(seen):
-        if len(job) < 2 or not stands_still(job) or not all(each.waits_for_others for each in job):
-            continue
-        if any(each.wait is None or each.wait.kind is not Kind.COLLECTIVE for each in job):
+        if len(job) < 2 or not (_all_in_collectives(job) or _some_by_their_device(job)):
             continue
         groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
         for each in job:
@@ -64,3 +62,22 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
                 ),
             ),
         )
+
+
+def _all_in_collectives(job: list[Seen]) -> bool:
+    """Whether every rank stands in a collective, and none moved."""
+    return stands_still(job) and all(each.wait is not None and each.wait.kind is Kind.COLLECTIVE for each in job)
+
+
+def _some_by_their_device(job: list[Seen]) -> bool:
+    """The same where compiled programs run collectives: the main thread only waits for a result, and wakes now and then.
+
+    Threads behind it were looked at in one rank of each kind; the others count where they stand at the same line of the program.
+    """
+    sure = [each for each in job if each.wait is not None and each.wait.kind is Kind.COLLECTIVE]
+    lines = {each.signature[1] for each in sure}
+    if len(lines) < 2 or not all(lines) or not any(each.slept for each in sure):
+        return False
+    rest = [each for each in job if each not in sure]
+    alike = all(each.waits_for_device and each.signature[1] in lines for each in rest)
+    return alike and all(each.process.fact.still and not each.busy for each in job)
