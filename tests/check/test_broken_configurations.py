@@ -15,8 +15,10 @@ import pytest
 
 from keepstep.check.checkup import Asked, judge, place_of
 from keepstep.check.parts import look
-from keepstep.check.place import Looked
+from keepstep.check.place import Looked, Place
 from keepstep.core.codec import from_dict
+from keepstep.core.facts.cluster import NameLookedUp
+from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
 from keepstep.lab import hosts
 
@@ -232,6 +234,13 @@ def test_a_setting_that_differs_is_named_with_the_rank() -> None:
     assert "SYN101" in rules(report)
 
 
+def test_a_transport_that_differs_is_named() -> None:
+    other = tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc+verbs")
+    report = together(tf_config(rpc_layer="grpc"), other, tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc"))
+    assert "SYN101" in rules(report)
+    assert rules(together(tf_config(rpc_layer="grpc"), tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc"))) == []
+
+
 def test_parameter_servers_under_a_strategy_that_refuses_them_are_named(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("strategy = tf.distribute.MultiWorkerMirroredStrategy()\n")
@@ -264,3 +273,13 @@ from keepstep.check.parts import look
 from keepstep.core.codec import to_dict
 print(json.dumps([to_dict(each) for each in look(place_of(Asked()), ["config"]).evidence]))
 """
+
+
+def test_a_name_that_means_another_address_on_one_host_is_named() -> None:
+    looked = Looked()
+    for rank, address in enumerate(("10.0.0.7", "10.0.0.7", "10.9.9.9")):
+        place = Place(env={}, host=f"node-{rank}", rank=Rank(index=rank, node=f"node-{rank}"))
+        looked.add(place.saw(NameLookedUp(name="trainer", addresses=(address,)), "the resolver"))
+    report = judge(looked)
+    assert rules(report) == ["NET181"]
+    assert "10.9.9.9" in report.findings[0].title

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
-import resource
+import resource as limits_of
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from keepstep.check import resources
 from keepstep.check.checkup import Asked, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Looked, Place
@@ -168,7 +169,7 @@ def test_a_folder_that_cannot_be_written_is_seen(tmp_path: Path) -> None:
 
 def test_limits_are_those_of_this_process() -> None:
     (files,) = [each for each in capacity.limits() if each.name == "open files"]
-    assert files.soft == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert files.soft == limits_of.getrlimit(limits_of.RLIMIT_NOFILE)[0]
     assert files.used and files.used < 1000
 
 
@@ -187,3 +188,10 @@ def test_the_history_is_small_and_survives_damage(tmp_path: Path) -> None:
     os.chmod(path.parent, 0o500)
     history.remember("node-9", "x", 1.0, Path("/proc/no/such/place"))
     os.chmod(path.parent, 0o700)
+
+
+def test_what_the_kernel_said_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    monkeypatch.setattr(resources, "read_kernel_log", lambda since, until: ([(1.0, line), (2.0, "eth0: link up")], []))
+    looked = look(place_of(Asked(), {}), ["resources"])
+    assert "hardware.gpu_fault_xid_ecc" in {finding.cause.value for finding in judge(looked).findings}

@@ -12,6 +12,7 @@ from keepstep.check.script import look_at_script
 from keepstep.cluster import all_said
 from keepstep.cluster.address import is_loopback
 from keepstep.cluster.model import Cluster
+from keepstep.cluster.tf_config import rpc_layer
 from keepstep.core.facts.cluster import (
     AgreedSetting,
     ClusterSeen,
@@ -44,6 +45,7 @@ AGREED = (
     "HOROVOD_GPU_OPERATIONS",
 )
 """Settings by which the ranks choose how they talk, or what they compile."""
+RPC_LAYER = "the rpc_layer of TF_CONFIG"
 MOST_NAMES = 256
 
 
@@ -64,6 +66,7 @@ def look(place: Place) -> Looked:
     looked.take(_interfaces(place))
     for name in AGREED:
         looked.add(place.saw(AgreedSetting(name=name, value=(place.env.get(name) or "")[:200] or None), name))
+    looked.add(place.saw(AgreedSetting(name=RPC_LAYER, value=rpc_layer(place.env.get("TF_CONFIG", ""))), "TF_CONFIG"))
     looked.take(look_at_script(place))
     who = ", ".join(each.cluster.said_by for each in said if each.cluster) or "no launcher says anything"
     looked.checked(f"launcher's variables ({who})")

@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from keepstep.check.place import Looked, Place
 from keepstep.core.facts.host import TroubleBefore
 from keepstep.core.wording import size
+from keepstep.parse import xid
 from keepstep.sources import capacity
+from keepstep.sources.kernel_log import read_kernel_log
 from keepstep.store import history
+
+HISTORY_S = 86_400.0
+GPU_WORDS = ("NVRM", "Xid", "nvlink", "GPU")
 
 
 def look(place: Place) -> Looked:
@@ -32,6 +39,7 @@ def look(place: Place) -> Looked:
         looked.add(place.saw(gpu, f"GPU {gpu.index}", f"{gpu.name}: {size(gpu.used)} of {size(gpu.total)} used"))
     if why_not:
         looked.unavailable(f"GPUs of {place.host}", why_not)
+    looked.take(_device_faults(place))
     for lock in capacity.tpu_locks():
         looked.add(place.saw(lock, lock.path, lock.holder or "nobody holds it"))
     if why := capacity.core_files():
@@ -39,6 +47,18 @@ def look(place: Place) -> Looked:
     if trouble := _trouble(place.host):
         looked.add(place.saw(trouble, "earlier failures", f"{trouble.began} of the last {trouble.of}"))
     looked.checked("memory, disks, limits" + (f" and {len(gpus)} GPUs" if gpus else ""))
+    return looked
+
+
+def _device_faults(place: Place) -> Looked:
+    """What the kernel said of this host's GPUs in the last day: Xid errors, a link that failed."""
+    looked = Looked()
+    lines, coverage = read_kernel_log(time.time() - HISTORY_S, None)
+    looked.coverage += coverage
+    for at, text in lines:
+        if any(word in text for word in GPU_WORDS):
+            for fact in (found for signature in xid.SIGNATURES if (found := signature.read(text)) is not None):
+                looked.add(replace(place.saw(fact, "the kernel log", text), at=at))
     return looked
 
 

@@ -37,6 +37,13 @@ def read_tf_config(text: str) -> tuple[Cluster | None, list[VariableFaulty]]:
     return _cluster(better.config), [replace(fault, better=whole, sure=better.sure) for fault in faults]
 
 
+def rpc_layer(text: str) -> str | None:
+    """The transport that it asks for (``grpc``), which all tasks must agree on; None where it says none."""
+    found, _ = _load(text)
+    layer = found.get("rpc_layer") if isinstance(found, dict) else None
+    return layer[:80] if isinstance(layer, str) and layer else None
+
+
 def write_tf_config(cluster: Cluster, rank: int) -> str:
     """The TF_CONFIG of one rank."""
     tasks: dict[str, list[str]] = {}

@@ -41,7 +41,7 @@ def settings_differ(seen: EvidenceSet) -> Iterator[Found]:
         usual = max(dict.fromkeys(values), key=values.count)
         odd = tuple(e for e in group if e.fact.value != usual)
         name = group[0].fact.name
-        mend = export(name, usual) if usual is not None else f"unset {name}"
+        mend = (export(name, usual) if usual is not None else f"unset {name}") if name.isupper() else None
         who = say_ranks(tuple(w for e in odd if (w := e.who) is not None)) or "a process"
         yield Found(
             title=f"{who} has {name}={odd[0].fact.value or '(not set)'}, the others {usual or '(not set)'}",
