@@ -13,11 +13,12 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from keepstep.lab.launch import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT / ".demo" / "run"
@@ -138,14 +139,6 @@ def how_it_ended(status: int | None) -> str:
     if status < 0:
         return f"was ended by {signal.Signals(-status).name}"
     return f"ended with exit status {status}"
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def size(path: Path) -> str:

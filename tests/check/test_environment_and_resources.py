@@ -15,6 +15,7 @@ from keepstep.check.checkup import Asked, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Looked, Place
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.cluster import AgreedSetting
 from keepstep.core.facts.host import (
     CoresSeen,
     DiskSeen,
@@ -84,6 +85,13 @@ def test_what_differs_is_told_with_the_host_and_as_bad_as_it_is(name: str) -> No
     assert report.findings[0].ranks == (2,)
 
 
+def test_a_setting_that_another_rule_speaks_of_is_told_once() -> None:
+    odd = replace(USUAL, host="node-1", variables=(("LD_LIBRARY_PATH", "/opt/lib"), ("XLA_FLAGS", "--a")))
+    assert [f.rule for f in report_on(USUAL, odd).findings] == ["ENV104"]
+    told = (AgreedSetting(name="XLA_FLAGS", value=None), AgreedSetting(name="XLA_FLAGS", value="--a"))
+    assert [f.rule for f in report_on(USUAL, odd, *told).findings] == ["SYN101"]
+
+
 def test_equal_hosts_and_a_patch_of_python_or_kernel_give_no_finding() -> None:
     assert three(USUAL).findings == ()
     assert three(replace(USUAL, system=changed(USUAL.system, Python="3.11.9", kernel="6.1.5"))).findings == ()
@@ -102,6 +110,7 @@ ON_ONE_HOST = {
     "a full disk": ("RES104", DiskSeen(path="/ckpt", free=10 << 20, total=100 * GB)),
     "no inodes": ("RES104", DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=3, inodes_total=1_000_000)),
     "a folder of somebody else": ("RES104", DiskSeen(path="/ckpt", error="/ckpt may not be written by this user")),
+    "a folder that is not there": ("RES104", DiskSeen(path="/ckpt/run7", free=50 * GB, total=100 * GB, nearest="/")),
     "few open files": ("RES105", LimitSeen(name="open files", soft=256, used=10)),
     "a full pids group": ("RES105", LimitSeen(name="processes of the control group", soft=100, used=90)),
     "too many threads": ("RES106", CoresSeen(cores=4, ranks_here=4, threads_each=8)),
@@ -164,7 +173,9 @@ def test_a_folder_that_cannot_be_written_is_seen(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert "not a folder" in (capacity.disk(file).error or "")
-    assert capacity.disk(tmp_path / "made" / "later").error is None
+    later = capacity.disk(tmp_path / "made" / "later")
+    assert (later.error, later.nearest) == (None, str(tmp_path))
+    assert capacity.disk(tmp_path).nearest is None
 
 
 def test_limits_are_those_of_this_process() -> None:

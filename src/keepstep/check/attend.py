@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstep.check.channel import Channel
 from keepstep.check.meeting import Appointment, Desk, Guest, join, open_desk
-from keepstep.check.network import Duty, identity, own_addresses, reach
+from keepstep.check.network import Duty, own_addresses, reach
 from keepstep.check.network_probe import Attempt
 from keepstep.check.network_rounds import conduct
 from keepstep.check.packing import packed, unpacked
@@ -21,6 +21,7 @@ from keepstep.core.facts.cluster import NameLookedUp
 from keepstep.core.facts.link import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
 from keepstep.core.identity import Rank
 from keepstep.core.wording import duration
+from keepstep.sources import host as this_host
 
 TELL_S = 120.0
 """Longest that a process may take to look around on its host."""
@@ -140,7 +141,7 @@ def _hello(place: Place) -> dict[str, Any]:
     return {
         "rank": place.rank.index if place.rank else None,
         "host": place.host,
-        "who": identity(),
+        "who": this_host.identity(),
         "addresses": list(own_addresses()),
     }
 

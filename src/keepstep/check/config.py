@@ -107,7 +107,7 @@ def _host(place: Place) -> HostSeen:
     found = [each for each in host.interfaces() if each.up]
     return HostSeen(
         name=place.host,
-        machine=f"{host.machine()} {host.network_of()}",
+        machine=host.identity(),
         addresses=tuple(address for each in found for address in each.addresses),
         interfaces=tuple(each.name for each in found),
         accelerators=host.accelerators(),

@@ -36,7 +36,7 @@ BY_CHANCE = (Reached.RESET, Reached.SILENT)
 """What also happens once where a host is overloaded: tried twice."""
 UNMEASURED = (Reached.STRANGER, Reached.UNRESOLVED)
 
-__all__ = ["Duty", "Target", "identity", "look", "own_addresses"]
+__all__ = ["Duty", "Target", "look", "own_addresses"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,6 @@ class Target:
         )
 
 
-def identity() -> str:
-    """Tells hosts apart as the network sees them: containers with a network of their own are hosts of their own."""
-    return f"{host.machine()} {host.network_of()}"
-
-
 def own_addresses() -> tuple[str, ...]:
     """Every address of this host by which others could reach it."""
     found = [address for each in host.interfaces() if each.up for address in each.addresses]
@@ -99,7 +94,7 @@ class Duty:
     def __init__(self, place: Place, token: bytes) -> None:
         self._place = place
         self._token = token
-        self._who = identity()
+        self._who = host.identity()
         self._name = place.host
         self._answers: Answers | None = None
         self._before: dict[str, Counted] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keepstep.check.meeting import Appointment, Desk, Guest
-from keepstep.check.network import Duty, identity, look, own_addresses
+from keepstep.check.network import Duty, look, own_addresses
 from keepstep.check.network_probe import BULK_S
 from keepstep.check.place import Looked, Place
 from keepstep.check.tournament import Pair, hold, how_many, measured_again, rounds
@@ -18,6 +18,7 @@ from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.link import LinkProbed
 from keepstep.core.wording import listing
+from keepstep.sources import host as this_host
 
 GRPC_ROUNDS = 3
 """Of more than four hosts each calls three others: what breaks gRPC alone is a matter of hosts rather than of links."""
@@ -167,7 +168,7 @@ def _players(place: Place, appointment: Appointment, guests: Sequence[Guest]) ->
     cluster = place.cluster
     tasks = {task.rank: task for task in cluster.tasks} if cluster else {}
     own_rank = place.rank.index if place.rank else None
-    here = Player(None, own_rank, place.host, appointment.host, identity(), own_addresses())
+    here = Player(None, own_rank, place.host, appointment.host, this_host.identity(), own_addresses())
     players = {here.who: here}
     members: list[tuple[int | None, Player]] = [(own_rank, here)]
     for guest in sorted((g for g in guests if not g.gone), key=lambda g: (g.rank is None, g.rank)):

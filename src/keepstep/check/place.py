@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,7 +47,6 @@ class Looked:
     def unavailable(self, what: str, why: str) -> None:
         self.coverage.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why))
 
-    def take(self, other: Looked | Iterable[Looked]) -> None:
-        for each in [other] if isinstance(other, Looked) else other:
-            self.evidence += each.evidence
-            self.coverage += each.coverage
+    def take(self, other: Looked) -> None:
+        self.evidence += other.evidence
+        self.coverage += other.coverage

@@ -99,8 +99,7 @@ def _write(asked: argparse.Namespace) -> int:
     from keepstep.cluster.write import cluster_of, exports, with_ports
 
     if asked.hosts:
-        hosts = [host.strip() for host in asked.hosts.split(",") if host.strip()]
-        cluster = cluster_of(hosts, per_host=asked.per_host, chief=asked.chief, ps=asked.ps, port=asked.port)
+        cluster = cluster_of(list(hosts_of(asked.hosts)), per_host=asked.per_host, chief=asked.chief, ps=asked.ps, port=asked.port)
     else:
         understood = understand(os.environ)
         understood = reachable(understood, os.environ) if understood else None

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from keepstep.lab import data, faults, hosts, sweeper
@@ -81,9 +81,9 @@ def carry_out(run: Run) -> None:
         time.sleep(PAUSE_S)
 
 
-def _outside(act: object, run: Run) -> None:
+def _outside(act: Callable[[Run], None], run: Run) -> None:
     try:
-        act(run)  # type: ignore[operator]
+        act(run)
     except Exception as error:
         (run.work / "outside-failed").write_text(f"{type(error).__name__}: {error}")
 

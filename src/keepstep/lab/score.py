@@ -25,7 +25,6 @@ from keepstep.lab.scenario import Scenario
 from keepstep.lab.scenarios import SCENARIOS
 
 PR_SET_PDEATHSIG = 1
-MODULES = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
 
 
 def run_one(
@@ -127,7 +126,7 @@ def what_is_missing(scenario: Scenario, python: str = sys.executable) -> str | N
         return "needs a writable memory cgroup (v1)"
     if "cuda" in scenario.needs and not Path("/dev/nvidiactl").exists():
         return "needs an NVIDIA GPU"
-    module = MODULES[scenario.framework]
+    module = scenario.framework
     asked = subprocess.run(
         [python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"], capture_output=True
     )

@@ -88,6 +88,7 @@ def disk(path: Path) -> DiskSeen:
         inodes_free=room.f_favail if room.f_files else None,
         inodes_total=room.f_files or None,
         error=error,
+        nearest=str(there) if there != path else None,
     )
 
 

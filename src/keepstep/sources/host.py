@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import os
 import socket
@@ -37,6 +38,11 @@ def network_of() -> str:
     with contextlib.suppress(OSError):
         return os.readlink("/proc/self/ns/net")
     return ""
+
+
+def identity() -> str:
+    """Tells hosts apart as the network sees them: containers with a network of their own are hosts of their own."""
+    return f"{machine()} {network_of()}"
 
 
 def interfaces() -> list[Interface]:
@@ -84,7 +90,7 @@ def port_is_free(port: int) -> bool | None:
         except PermissionError:
             return None
         except OSError as error:
-            if error.errno == 98:
+            if error.errno == errno.EADDRINUSE:
                 return False
     return True
 

@@ -38,6 +38,8 @@ class DiskSeen(Fact):
     inodes_free: int | None = None
     inodes_total: int | None = None
     error: str | None = None
+    nearest: str | None = None
+    """The folder above that exists, where the path itself does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.cluster import AgreedSetting
 from keepstep.core.facts.software import SoftwareSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.config._exports import export
 from keepstep.rules.env._inventories import ABSENT, differences
-
-SAID_ELSEWHERE = frozenset({"NCCL_ALGO", "NCCL_PROTO", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "XLA_FLAGS", "JAX_ENABLE_X64", "JAX_COORDINATOR_ADDRESS", "TF_COLLECTIVE_COMMUNICATION", "JAX_CPU_COLLECTIVES_IMPLEMENTATION"})
 
 
 @rule(id="ENV104", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
@@ -35,7 +34,8 @@ def variables_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Variables that must differ, such as the rank, are left out.
     """
-    for found in differences(seen, lambda fact: fact.variables, lambda name: name not in SAID_ELSEWHERE):
+    told = {each.fact.name for each in seen.all(AgreedSetting)}  # SYN101 speaks of these
+    for found in differences(seen, lambda fact: fact.variables, lambda name: name not in told):
         mend = f"unset {found.name}" if found.usual == ABSENT else export(found.name, found.usual)
         yield Found(
             title=f"{found.hosts} has {found.name}={found.odd[0][0][:60]}, the others {found.usual[:60]}",

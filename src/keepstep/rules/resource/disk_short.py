@@ -42,6 +42,15 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 fixes=(Fix(do="see whose it is", command=f"ls -ld {fact.path}"), Fix(do="name a folder that can be written", command="keepstep check resources --path DIR")),
             )
+        elif fact.nearest is not None:
+            yield Found(
+                title=f"{fact.path} is not there on {where}; the nearest folder above it is {fact.nearest}",
+                because="a mount is missing or the path is misspelt, unless the run makes the folder itself",
+                evidence=(each,),
+                severity=Severity.WARNING,
+                confidence=Confidence.SUPPORTED,
+                fixes=(Fix(do="make it, or name the right one", command=f"mkdir -p {fact.path}"),),
+            )
         elif fact.free < 1 << 30 or (fact.inodes_free is not None and fact.inodes_total and fact.inodes_free * 100 < fact.inodes_total):
             room = f"{size(fact.free)} are free" if fact.free < 1 << 30 else f"{fact.inodes_free} inodes are free"
             yield Found(
