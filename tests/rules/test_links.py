@@ -13,6 +13,7 @@ from keepstep.check.checkup import side_by_side
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.cluster import ClusterSeen
 from keepstep.core.facts.link import (
     ClockCompared,
     GrpcExchanged,
@@ -190,6 +191,15 @@ def test_ranks_that_never_came_for_one_reason_are_one_finding() -> None:
 def test_a_host_that_ssh_could_not_start_is_not_also_missing() -> None:
     missing = MemberMissing(rank=1, host="b", waited_s=9, arrived=1, expected=2)
     assert [f.rule for f in found(missing, HostNotStarted(rank=1, host="b", status=255))] == ["NET116"]
+
+
+def test_a_rank_whose_place_another_process_took_is_told_as_that_and_not_as_missing() -> None:
+    missing = MemberMissing(rank=1, host="b", waited_s=0.1, arrived=2, expected=2)
+    twice = ClusterSeen(said_by="TF_CONFIG", size=2, own="worker:0", own_rank=0)
+    (finding,) = found(missing, twice, twice)
+    assert finding.rule == "CFG111"
+    assert "TF_CONFIG" in finding.fixes[0].do
+    assert [f.rule for f in found(missing)] == ["NET101"], "without the config part nothing else would tell it"
 
 
 def test_grpc_is_blamed_only_where_plain_connections_pass() -> None:

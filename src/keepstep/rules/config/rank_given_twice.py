@@ -11,6 +11,15 @@ from keepstep.core.facts.cluster import ClusterSeen
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 
+_FIXES = {
+    "TF_CONFIG": (
+        Fix(do="set task.index in TF_CONFIG to a number of its own in each process, from 0"),
+        Fix(do="or let keepstep write it for each", command="keepstep check config --write --hosts HOST1,HOST2"),
+    ),
+    "JAX": (Fix(do="give each process an id of its own, e.g. Slurm's", command="export JAX_PROCESS_ID=$SLURM_PROCID"),),
+    "torchrun": (Fix(do="give each process a rank of its own, e.g. Slurm's", command="export RANK=$SLURM_PROCID"),),
+}
+
 
 @rule(id="CFG111", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
 def rank_given_twice(seen: EvidenceSet) -> Iterator[Found]:
@@ -39,5 +48,5 @@ def rank_given_twice(seen: EvidenceSet) -> Iterator[Found]:
                 title=f"{len(group)} processes were told to be {who.own} ({who.said_by})",
                 because="each task is played by one process; the second takes the first one's place, and another is never played",
                 evidence=group,
-                fixes=(Fix(do="give each process an index of its own, e.g. Slurm's", command="export RANK=$SLURM_PROCID"),),
+                fixes=_FIXES.get(who.said_by, _FIXES["torchrun"]),
             )

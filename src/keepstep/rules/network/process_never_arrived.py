@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.cluster import ClusterSeen
 from keepstep.core.facts.link import HostNotStarted, MemberMissing, Reached
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
@@ -40,6 +41,8 @@ def process_never_arrived(seen: EvidenceSet) -> Iterator[Found]:
     for each in seen.all(MemberMissing):
         if each.fact.rank in not_started:
             continue  # ssh said why
+        if each.fact.arrived >= each.fact.expected and seen.all(ClusterSeen):
+            continue  # as many came as there are: one of them was told to be another rank, which CFG111 says
         groups[each.fact.reached, each.fact.said].append(each)
     for (reached, said), found in groups.items():
         fact = found[0].fact
