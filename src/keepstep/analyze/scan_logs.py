@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.known import known
@@ -46,13 +46,21 @@ class _Done:
 _knowledge: Knowledge | None = None
 
 
-def scan_logs(files: list[Left], knowledge: Knowledge | None = None, tell: Tell = lambda n: None) -> tuple[list[Scanned], list[Coverage]]:
-    """Every log's sightings, in the order of the files, and what went wrong in reading."""
+def scan_logs(
+    files: list[Left],
+    knowledge: Knowledge | None = None,
+    tell: Tell = lambda n: None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[list[Scanned], list[Coverage]]:
+    """Every log's sightings, in the order of the files, and what went wrong in reading.
+
+    ``meanwhile`` is done while other processes read, if they do.
+    """
     global _knowledge
     _knowledge = knowledge or known()
     parts = [part for index, left in enumerate(files) for part in _split(index, left)]
     done: list[list[_Done]] = [[] for _ in files]
-    for each in _run(parts, tell):
+    for each in _run(parts, tell, meanwhile):
         done[each.index].append(each)
     results: list[Scanned] = []
     coverage: list[Coverage] = []
@@ -68,15 +76,16 @@ def _joined(parts: list[_Done]) -> Iterator[Sighting]:
     above = 0
     for part in parts:
         for sighting in part.sightings:
-            yield replace(sighting, line=sighting.line + above) if above else sighting
+            yield sighting._replace(line=sighting.line + above) if above else sighting
         above += part.lines
 
 
-def _run(parts: list[_Part], tell: Tell) -> Iterator[_Done]:
+def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Iterator[_Done]:
     total = sum((p.end or p.left.size) - p.begin for p in parts)
     if total > LARGE:
         count_fast()
-    cores = os.cpu_count() or 1
+    (_knowledge or known()).finder.expect(total)
+    cores = _cores()
     if total < WORTH_A_PROCESS or cores < 2 or len(parts) < 2:
         for part in parts:
             result = _scan(part)
@@ -86,10 +95,17 @@ def _run(parts: list[_Part], tell: Tell) -> Iterator[_Done]:
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
     with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method)) as pool:
-        for future in as_completed([pool.submit(_scan_group, group) for group in groups]):
+        futures = [pool.submit(_scan_group, group) for group in groups]
+        meanwhile()
+        for future in as_completed(futures):
             for result in future.result():
                 tell(result.size)
                 yield result
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _grouped(parts: list[_Part]) -> list[list[_Part]]:
@@ -123,7 +139,7 @@ def _split(index: int, left: Left) -> list[_Part]:
     if left.path is None or left.size < 2 * PART:
         return whole
     cuts = [0]
-    part = max(PART, left.size // (os.cpu_count() or 1) + 1)
+    part = max(PART, left.size // _cores() + 1)
     try:
         with left.path.open("rb") as stream:
             if stream.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7"):

@@ -11,10 +11,14 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import NamedTuple
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
+from keepstep.parse.anchors import Hits, in_order
+from keepstep.parse.block_lines import LONGEST_LINE, BlockLines, bounds
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.last_errors import LAST_LINES, read_errors
@@ -28,10 +32,6 @@ from keepstep.parse.wrapping import Unwrapped
 PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
-LONGEST_LINE = 64 << 10
-HALF_A_LINE = LONGEST_LINE // 2
-MOST_LINES_OF_A_BLOCK = 1500
-"""Of all writers: many ranks may fail at once, line by line."""
 MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
 MOST_PER_ANCHOR = 3_000
@@ -43,9 +43,7 @@ TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write into it."""
 QUOTE = 400
-LONGEST_PREFIX = 200
-"""Of what a log viewer puts before each line."""
-_TIMED = re.compile(r"\d\d:\d\d:\d\d")
+_ANCHOR = itemgetter(0)
 
 _LOGGER = re.compile(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
@@ -53,8 +51,7 @@ _LOGGER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A fact and where it stood. ``line`` counts from 1."""
 
     fact: Fact
@@ -66,12 +63,13 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of the log, where it begins (offset and line), and the hits in it as (anchor, end)."""
+    """A part of the log, where it begins (offset and line), how many lines end in it, and the hits in it."""
 
     data: bytes
     begin: int
     line: int
-    hits: list[tuple[int, int]]
+    lines: int
+    hits: Hits
     tells_of_spawned: bool
     """Whether a parent may print the exception of a child here: then each line is asked whether it is such."""
 
@@ -85,6 +83,7 @@ class LogScan:
         self._prefixes = Prefixes(())
         self._seen: Counter[tuple[int, str]] = Counter()
         self._flood: Counter[int] = Counter()
+        self._flooded: set[int] = set()
         self._consumed: dict[str, int] = {}
         self._headings: list[tuple[int, Writer]] = []
         self._unwrapped: Unwrapped | None = None
@@ -97,41 +96,50 @@ class LogScan:
         before: _Piece | None = None
         here: _Piece | None = None
         for data, last in _with_last(_pieces(chunks)):
+            if last:
+                here = self._forget_floods(here, before)
             ahead = self._piece(data, here, last)
             if here is not None:
-                if last:
-                    self._forget_floods()
                 yield from self._hits(here, before, ahead)
             before, here = here, ahead
         assert here is not None
         yield from self._hits(here, before, None)
         around = before.data + here.data if before else here.data
-        ended = here.line - 1 + newlines(here.data, 0, len(here.data))
+        ended = here.line - 1 + here.lines
         self.lines = ended + (1 if around and not around.endswith(b"\n") else 0)
         yield from self._tail(around, ended, whole=here.begin == 0)
 
     def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
         if above is None:
             data = self._begin(data, last)
-            begin, line, seam = 0, 1, b""
+            begin, line = 0, 1
         else:
             begin = above.begin + len(above.data)
-            line = above.line + newlines(above.data, 0, len(above.data))
-            seam = above.data[-LONGEST_ANCHOR:] + data[:LONGEST_ANCHOR]
+            line = above.line + above.lines
         self.bytes += len(data)
-        find = self._know.finder.find
-        hits = find(data.replace(b"\n", b" ") if self._unwrapped else data)
-        if seam:
-            edge = min(LONGEST_ANCHOR, begin)
-            across = [(anchor, end - edge) for anchor, end in find(seam) if end > edge]
-            if across:
-                hits = sorted({*hits, *across}, key=lambda hit: hit[1])
-        return _Piece(data, begin, line, hits, any(anchor in self._know.of_spawned for anchor, _ in hits))
+        return self._found(data, begin, line, newlines(data, 0, len(data)), above)
 
-    def _forget_floods(self) -> None:
+    def _found(self, data: bytes, begin: int, line: int, lines: int, above: _Piece | None) -> _Piece:
+        """The piece with the hits that end in it; those of anchors that came too often already are left out."""
+        find = self._know.finder.find
+        hits = find(data.replace(b"\n", b" ") if self._unwrapped else data, self._flooded)
+        if above is not None:
+            edge = min(LONGEST_ANCHOR, begin)
+            seam = above.data[-LONGEST_ANCHOR:] + data[:LONGEST_ANCHOR]
+            across = [(anchor, end - edge) for anchor, end in find(seam, self._flooded) if end > edge]
+            if across:
+                hits = in_order([*{*hits, *across}])
+        return _Piece(data, begin, line, lines, hits, not self._know.of_spawned.isdisjoint(map(_ANCHOR, hits)))
+
+    def _forget_floods(self, here: _Piece | None, before: _Piece | None) -> _Piece | None:
         """The last part of a log is read anew, however often its words came before."""
+        left_out = bool(self._flooded)
         self._seen.clear()
         self._flood.clear()
+        self._flooded.clear()
+        if here is None or not left_out:
+            return here
+        return self._found(here.data, here.begin, here.line, here.lines, before)
 
     def _begin(self, piece: bytes, last: bool) -> bytes:
         """Learn from the first piece who writes here; a small pasted log is unwrapped."""
@@ -152,7 +160,7 @@ class LogScan:
         shift = here.begin - first.begin
         counted_to, number = shift, here.line
         for anchor, end in wanted:
-            start, stop = _bounds(buffer, end + shift)
+            start, stop = bounds(buffer, end + shift)
             if start > counted_to:
                 number += newlines(buffer, counted_to, start)
                 counted_to = start
@@ -162,7 +170,11 @@ class LogScan:
 
     def _is_wanted(self, anchor: int) -> bool:
         self._flood[anchor] += 1
-        return self._flood[anchor] <= MOST_PER_ANCHOR
+        if self._flood[anchor] < MOST_PER_ANCHOR:
+            return True
+        if anchor not in self._know.of_spawned:
+            self._flooded.add(anchor)
+        return self._flood[anchor] == MOST_PER_ANCHOR
 
     def _line(self, buffer: bytes, start: int, stop: int, hit: int | None = None) -> tuple[Writer, str]:
         raw = buffer[start:stop]
@@ -211,7 +223,7 @@ class LogScan:
             self._seen[key] += 1
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
-            following = _Lines(self, buffer, stop, writer, text[: match.start()])
+            following = BlockLines(self._line, self._prefixes.is_of_another, buffer, stop, writer, text[: match.start()])
             logged = bool(_LOGGER.search(self._before(buffer, start, text, match.start())))
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
@@ -226,7 +238,7 @@ class LogScan:
         """The words just before a block: same line, else the line above."""
         if column > 0 and text[:column].strip():
             return text[:column]
-        above_start, above_stop = _bounds(buffer, start - 1) if start > 1 else (0, 0)
+        above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
         return clean(buffer[above_start:above_stop])
 
     def _wrapped(
@@ -236,13 +248,13 @@ class LogScan:
         if self._unwrapped is None:
             return None
         if start > 1:
-            above = self._line(buffer, *_bounds(buffer, start - 1))
+            above = self._line(buffer, *bounds(buffer, start - 1))
             if above[0].key in (writer.key, ""):
                 fact = each.read(above[1] + "\n" + text)
                 if fact is not None:
                     return fact
         if stop + 1 < len(buffer):
-            below = self._line(buffer, *_bounds(buffer, stop + 1, ends=False))
+            below = self._line(buffer, *bounds(buffer, stop + 1, ends=False))
             if below[0].key in (writer.key, ""):
                 return each.read(text + "\n" + below[1])
         return None
@@ -252,7 +264,7 @@ class LogScan:
         at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
         tries = 0
         while at is None and start > 1 and tries < 60:
-            start, stop = _bounds(buffer, start - 1)
+            start, stop = bounds(buffer, start - 1)
             at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
             tries += 1
         return at
@@ -293,81 +305,6 @@ class LogScan:
             shown, writer, text = end[-1]
             words = text.strip()[:QUOTE]
             yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
-
-
-class _Lines:
-    """The lines of one writer after a place, skipping what others wrote between them.
-
-    ``before``: what stood before the block in its first line. Where the lines below carry the same (a log viewer's
-    column, a quotation mark), or the same but for numbers, it is taken off them.
-    """
-
-    def __init__(self, scan: LogScan, buffer: bytes, position: int, writer: Writer, before: str = "") -> None:
-        self._before = before if before.strip() and len(before) <= LONGEST_PREFIX else ""
-        self._alike = _alike(self._before)
-        self._is_name = bool(self._before) and buffer.find(before.encode(), position, position + HALF_A_LINE) >= 0
-        """It stands there again as it is: then what differs in its numbers is of another writer."""
-        self._scan = scan
-        self._buffer = buffer
-        self._writer = writer
-        self._position = position
-        self.consumed = position
-        """Up to where the reader got; the line that told it to stop is not part of the block."""
-
-    def __iter__(self) -> Iterator[str]:
-        adjacent = True
-        read = 0
-        passed = 0
-        position = self._position
-        while position + 1 < len(self._buffer) and read < PIECE and passed < MOST_LINES_OF_A_BLOCK:
-            if self._buffer[position] in b"\r\n":
-                start, stop = position + 1, _end_of_line(self._buffer, position + 1)
-            else:
-                start, stop = _bounds(self._buffer, position + 1, ends=False)
-            writer, text = self._scan._line(self._buffer, start, stop)
-            read += stop - start + 1
-            passed += 1
-            position = stop
-            if writer.key == self._writer.key:
-                adjacent = True
-            elif writer.key or not adjacent:
-                adjacent = False
-                continue
-            bare = self._bare(text) if self._before else text
-            if bare is None:
-                continue
-            self.consumed = start
-            yield bare
-        self.consumed = position
-
-    def _bare(self, text: str) -> str | None:
-        """The line without what its first line had before it; None for a line that another one wrote so."""
-        if text.startswith(self._before) or text.rstrip() == self._before.rstrip():
-            return text[len(self._before) :]
-        like = self._alike.match(text)
-        if like is None:
-            return text
-        return None if self._is_name and not _TIMED.search(self._before) else text[like.end() :]
-
-
-def _alike(before: str) -> re.Pattern[str]:
-    """The same words with any numbers in them."""
-    return re.compile(re.sub(r"\d+", r"\\d+", re.escape(before.rstrip())) + f" {{0,{len(before) - len(before.rstrip())}}}")
-
-
-def _bounds(buffer: bytes, place: int, ends: bool = True) -> tuple[int, int]:
-    """The line around a place, as (start, stop); ``ends``: the place is the end of a hit."""
-    inside = place - 1 if ends else place
-    above = buffer.rfind(b"\n", 0, inside) + 1
-    start = max(above, buffer.rfind(b"\r", max(above, inside - LONGEST_LINE), inside) + 1)
-    return max(start, inside - HALF_A_LINE), _end_of_line(buffer, inside)
-
-
-def _end_of_line(buffer: bytes, inside: int) -> int:
-    stop = buffer.find(b"\n", inside)
-    stop = len(buffer) if stop < 0 else stop
-    turn = buffer.find(b"\r", inside, stop)
-    return min(stop if turn < 0 else turn, inside + HALF_A_LINE)
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

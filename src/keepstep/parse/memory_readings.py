@@ -40,13 +40,12 @@ _LEFT = re.compile(
 _RAW = re.compile(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
 _PEAK = re.compile(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
 _DEVICE = re.compile(r"(?i)gpu|cuda|device")
-_WORDS = ("mem", "Mem", "MEM", "rss", "RSS", "RAM")
 
 
 def read_memory(line: str) -> MemoryRead | None:
     """A reading of memory on a line of progress; peaks and totals tell nothing and are left out."""
     line = line[:LONGEST]
-    if not any(word in line for word in _WORDS):
+    if not ("mem" in line or "Mem" in line or "MEM" in line or "rss" in line or "RSS" in line or "RAM" in line):
         return None
     left = _LEFT.search(line)
     if left:

@@ -8,6 +8,8 @@ and to the ends of large ones only.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import NamedTuple
 
 from keepstep.core.facts.training import StepSeen
 from keepstep.parse.signature import Make, Signature
@@ -38,28 +40,25 @@ _TIMES = (
 
 
 def _step(match: re.Match[str]) -> StepSeen | None:
-    text = match.string
-    if _FAILURE.search(text) or ("|" in text and _NOT_TRAINING.search(text)):
-        return None
-    return _seen(match)
+    layout = _layout(match.string)
+    return None if layout.fails else _seen(match, layout)
 
 
 def _step_with_company(match: re.Match[str]) -> StepSeen | None:
     return _step(match) if "loss" in match.string or _ALONG.search(match.string) else None
 
 
-def _seen(match: re.Match[str]) -> StepSeen:
+def _seen(match: re.Match[str], layout: _Layout) -> StepSeen:
     groups = match.groupdict()
     step, of = groups.get("step"), groups.get("of")
     loss = groups.get("loss")
-    if loss is None:
-        found = _LOSS.search(match.string)
-        loss = found["loss"] if found else None
+    if loss is None and layout.loss is not None:
+        loss = match.string[slice(*layout.loss)]
     return StepSeen(
         step=int(step.replace(",", "")) if step else None,
         of=int(of.replace(",", "")) if of and of.replace(",", "").isdigit() else None,
         loss=_float(loss),
-        **_timing(match.string),
+        **_timing(match.string, layout),
         rank=int(groups["rank"]) if groups.get("rank") else None,
     )
 
@@ -116,42 +115,79 @@ _RATES = (  # what must be there, and how the rate stands by it
 )
 
 
-def _timing(text: str) -> dict[str, float | None]:
-    """What a line says of the time of its step: many trainers print it, and that of its parts, in much the same way."""
+_DIGITS = str.maketrans("023456789", "111111111")
+_Span = tuple[int, int, float]
+"""Where a number stands, and what it is multiplied with."""
+
+
+class _Layout(NamedTuple):
+    """Where a line says what: the same for all lines that differ in their digits only, and there are millions of these."""
+
+    fails: bool
+    loss: tuple[int, int] | None = None
+    times: tuple[_Span, _Span] | None = None
+    parts: tuple[tuple[str, _Span], ...] = ()
+    bar: _Span | None = None
+    rate: tuple[int, int] | None = None
+
+
+def _layout(text: str) -> _Layout:
+    return _known_layout(text.translate(_DIGITS)) if len(text) <= LONGEST else _read_layout(text)
+
+
+def _read_layout(text: str) -> _Layout:
+    if _FAILURE.search(text) or ("|" in text and _NOT_TRAINING.search(text)):
+        return _Layout(fails=True)
+    loss = _LOSS.search(text)
     text = text[:LONGEST]
-    seconds = waiting = None
-    for pattern in _TIMES if "ata" in text else ():
-        found = pattern.search(text)
-        if found is not None:
-            seconds, data = float(found["whole"]), float(found["data"])
-            waiting = min(1.0, data / seconds) if seconds >= SHORT_S else None
-            break
-    parts: dict[str, float] = {}
+    times = next((found for each in _TIMES if (found := each.search(text))), None) if "ata" in text else None
+    parts: dict[str, _Span] = {}
     for pair in _TIMED.finditer(text) if _IN_PARTS.search(text) else ():
         name = pair["name"].lower()
         for key, names in (("data", _DATA), ("whole", _WHOLE), ("fwd", _FORWARD), ("rest", _AFTER_IT), ("talk", _TALK)):
             if name in names and key not in parts:
-                parts[key] = float(pair["value"]) / (1000.0 if pair["unit"] == "ms" else 1.0)
+                parts[key] = (*pair.span("value"), 1000.0 if pair["unit"] == "ms" else 1.0)
+    bar = _BAR.search(text) if "/s" in text else None
+    told = "/s" in text or "_per_s" in text or "wps=" in text
+    rate = next((found for word, each in _RATES if word in text and (found := each.search(text))), None) if told else None
+    return _Layout(
+        fails=False,
+        loss=loss.span("loss") if loss else None,
+        times=((*times.span("whole"), 1.0), (*times.span("data"), 1.0)) if times else None,
+        parts=tuple(parts.items()),
+        bar=(*bar.span("value"), {"s": 1.0, "ms": 1e-3, "us": 1e-6}[bar["unit"]]) if bar else None,
+        rate=rate.span("rate") if rate else None,
+    )
+
+
+_known_layout = lru_cache(maxsize=8192)(_read_layout)
+
+
+def _timing(text: str, layout: _Layout) -> dict[str, float | None]:
+    """What a line says of the time of its step: many trainers print it, and that of its parts, in much the same way."""
+    seconds = waiting = None
+    if layout.times is not None:
+        seconds, data = (float(text[start:stop]) for start, stop, _ in layout.times)
+        waiting = min(1.0, data / seconds) if seconds >= SHORT_S else None
+    parts = {key: float(text[start:stop]) / unit for key, (start, stop, unit) in layout.parts}
     whole = parts.get("whole")
     if whole is None and "fwd" in parts:
         whole = parts.get("data", 0.0) + parts["fwd"] + parts.get("rest", 0.0)
-    bar = _BAR.search(text) if "/s" in text else None
-    if whole is None and bar is not None:
-        whole = float(bar["value"]) * {"s": 1.0, "ms": 1e-3, "us": 1e-6}[bar["unit"]]
+    if whole is None and layout.bar is not None:
+        start, stop, unit = layout.bar
+        whole = float(text[start:stop]) * unit
     seconds = whole if seconds is None else seconds
     if waiting is None and whole is not None and whole >= SHORT_S and "data" in parts:
         waiting = min(1.0, parts["data"] / whole)
     exchanging = None
     if whole is not None and whole >= SHORT_S and "talk" in parts:
         exchanging = min(1.0, parts["talk"] / whole)
-    told = "/s" in text or "_per_s" in text or "wps=" in text
-    rate = next((found for word, each in _RATES if word in text and (found := each.search(text))), None) if told else None
     return {
         "waiting": waiting,
         "seconds": seconds,
         "own": parts.get("data", 0.0) + parts["fwd"] if "fwd" in parts else None,
         "exchanging": exchanging,
-        "rate": float(rate["rate"]) if rate else None,
+        "rate": float(text[slice(*layout.rate)]) if layout.rate else None,
     }
 
 
