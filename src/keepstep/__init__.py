@@ -8,11 +8,13 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "check", "cluster"]
+__all__ = ["OutOfStep", "__version__", "check", "cluster", "guard"]
 
 
 def __getattr__(name: str) -> Any:
     """The verbs, loaded when they are asked for: `import keepstep` alone loads nothing."""
-    if name in ("check", "cluster"):
+    if name in ("check", "cluster", "guard"):
         return importlib.import_module(f"keepstep.{name}")
+    if name == "OutOfStep":
+        return importlib.import_module("keepstep.errors").OutOfStep
     raise AttributeError(f"module 'keepstep' has no attribute {name!r}")

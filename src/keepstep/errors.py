@@ -3,7 +3,8 @@
 
 KeepstepError
 ├── UserError       the call cannot be served as it is: a wrong path, option or file (exit status 2)
-└── Unavailable     something could not be looked at: a missing client, right or file (exit status 3)
+├── Unavailable     something could not be looked at: a missing client, right or file (exit status 3)
+└── OutOfStep       raised in a training by the guard: going on would surely hang it or spoil its results
 """
 
 from __future__ import annotations
@@ -29,3 +30,9 @@ class Unavailable(KeepstepError):
     """Could not look."""
 
     exit_status = 3
+
+
+class OutOfStep(KeepstepError):
+    """The ranks are about to do different things. The only exception that the guard raises into a training."""
+
+    exit_status = 1

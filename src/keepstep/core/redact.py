@@ -41,7 +41,7 @@ def _redact_line(line: str, rows: list[_Row]) -> str:
 
 
 def redacted(thing: T) -> T:
-    """A report, a finding, evidence, a fact or a tuple of them, with every text in it redacted."""
+    """A report, a finding, evidence, a fact, or tuples and dictionaries of them, with every text in it redacted."""
     return _walk(thing, {})  # type: ignore[no-any-return]
 
 
@@ -52,6 +52,8 @@ def _walk(thing: Any, known: dict[str, str]) -> Any:
         return known[thing]
     if isinstance(thing, tuple | list):
         return type(thing)(_walk(each, known) for each in thing)
+    if isinstance(thing, dict):
+        return {key: _walk(each, known) for key, each in thing.items()}
     if is_dataclass(thing) and not isinstance(thing, type | Enum):
         changed = {}
         for field in fields(thing):

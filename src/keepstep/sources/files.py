@@ -20,6 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
+from keepstep.core.blackbox import is_box
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.parse.flight_recorder import looks_like_dump
 
@@ -38,6 +39,9 @@ class Kind(Enum):
     LOG = "log"
     CORE = "core"
     FLIGHT_RECORDER = "flight recorder"
+    BLACK_BOX = "black box"
+    NOTES = "notes"
+    """Evidence that keepstep itself wrote down, a JSON line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def _walk(root: Path, folder: Path, found: Found, seen: set[tuple[int, int]]) ->
         if is_folder:
             if entry.name not in _NOT_FOLDERS:
                 _walk(root, path, found, seen)
-        else:
+        elif not entry.name.startswith("."):
             _add(path, str(path.relative_to(root)), found, seen, asked=False)
 
 
@@ -147,6 +151,12 @@ def _kind(path: Path, head: bytes) -> Kind | None:
         return Kind.CORE if len(head) > 17 and head[16:18] in (b"\x04\x00", b"\x00\x04") else None
     if looks_like_dump(path.name, head):
         return Kind.FLIGHT_RECORDER
+    if is_box(head):
+        return Kind.BLACK_BOX
+    if head.startswith(b'{"fact": "') and path.suffix == ".jsonl":
+        return Kind.NOTES
+    if _OF_RUN_FOLDER.match(head):
+        return None
     if _compression(head) or not head:
         return Kind.LOG
     if _share_of_control(head) > 0.05:
@@ -154,6 +164,8 @@ def _kind(path: Path, head: bytes) -> Kind | None:
     return Kind.LOG
 
 
+_OF_RUN_FOLDER = re.compile(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|metrics|events)/')
+"""What `keepstep run` writes about a run: it quotes errors, and is none."""
 _STRANGE = bytes(n for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))
 
 

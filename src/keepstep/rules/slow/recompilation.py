@@ -11,6 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.training import Recompiling
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
+from keepstep.core.wording import shorten
 
 _STEP = re.compile(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3
@@ -50,6 +51,10 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A handful of complaints at the start of a run, or at its first evaluation, does no harm.
     """
+    storms = [e for e in seen.all(Recompiling) if e.fact.storm]
+    if storms:
+        yield _storm(storms)
+        return
     again = seen.all(Recompiling)
     reports = [e for e in again if "CompileTime" in e.quote]
     counts = {e.fact.count for e in reports if e.fact.count is not None}
@@ -77,6 +82,22 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="keep shapes constant", command="dataset.batch(n, drop_remainder=True)"),
             Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
             Fix(do="see why torch compiles again", command="export TORCH_LOGS=recompiles"),
+        ),
+    )
+
+
+def _storm(storms: list[Evidence[Recompiling]]) -> Found:
+    """Counted by the guard, which also saw what keeps changing."""
+    worst = max(storms, key=lambda e: e.fact.count or 0).fact
+    times = f"{worst.count} times" if worst.count else "again and again"
+    return Found(
+        title=f"{worst.function or 'a function'} was compiled {times}" + (f": {shorten(worst.reason, 120)}" if worst.reason else ""),
+        because="the guard counted the compilations and compared the arguments that led to them",
+        evidence=tuple(storms[:8]),
+        confidence=Confidence.ESTABLISHED,
+        fixes=(
+            Fix(do="keep that argument's shape and type constant: pad or bucket it, drop the last batch", command="dataset.batch(n, drop_remainder=True)"),
+            Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
         ),
     )
 

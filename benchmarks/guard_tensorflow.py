@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TensorFlow step of about 10 ms under MultiWorkerMirroredStrategy on two processes, with and without the guard, in turns.
+
+    python -m benchmarks.guard_tensorflow             the row of the table
+    python -m benchmarks.guard_tensorflow --more      also the hooks alone, and the creation of a model of 200 variables
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BLOCKS = 60
+STEPS = 25
+BAR = 0.005
+VARIABLES = 200
+WIDTH, ROWS, LAYERS = 256, 160, 4
+
+
+def main(blocks: int = BLOCKS) -> str:
+    """A row of the table: two trainings side by side, of which one goes on while the other one waits."""
+    random.seed(5)
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = {mode: _Job(mode, Path(folder)) for mode in ("off", "on")}
+        try:
+            for job in jobs.values():
+                job.block(3 * STEPS)
+            times: dict[str, list[float]] = {"off": [], "on": []}
+            for _ in range(blocks):
+                for mode in random.sample(("off", "on"), 2):
+                    times[mode].append(jobs[mode].block(STEPS))
+        finally:
+            for job in jobs.values():
+                job.end()
+    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
+    quarter = len(ratios) // 4
+    off, on = statistics.median(times["off"]), statistics.median(times["on"])
+    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
+    return (
+        f"| tensorflow | {off * 1000:.2f} | {on * 1000:.2f} | {statistics.median(ratios):+.2%} ± {2 * error:.2%} "
+        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
+    )
+
+
+def hooks_us() -> tuple[float, float]:
+    """Microseconds of a step that does next to nothing, without and with the hooks, in turns in one process, by its thread's clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, __file__, "--hooks"],
+            env=_environment("on", Path(folder)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=True,
+        )
+    off, on = done.stdout.split()[-2:]
+    return float(off), float(on)
+
+
+def variables_ms() -> tuple[float, float]:
+    """Milliseconds that two ranks take to create a variable, without and with the guard."""
+    found = []
+    for mode in ("off", "on"):
+        with tempfile.TemporaryDirectory() as folder:
+            job = _Job(mode, Path(folder), "--variables")
+            found.append(max(job.answer(rank) for rank in job.ranks) / VARIABLES * 1000)
+            job.end()
+    return found[0], found[1]
+
+
+def _environment(mode: str, folder: Path) -> dict[str, str]:
+    env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode)}
+    return env | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
+
+
+class _Job:
+    """Two ranks that take steps when they are told to."""
+
+    def __init__(self, mode: str, folder: Path, what: str = "--train") -> None:
+        sockets = [socket.socket() for _ in range(2)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]}
+        for each in sockets:
+            each.close()
+        env = _environment(mode, folder)
+        self.ranks = []
+        for rank in range(2):
+            config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+            self.ranks.append(
+                subprocess.Popen(
+                    [sys.executable, __file__, what],
+                    env={**env, "TF_CONFIG": config},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+            )
+
+    def block(self, steps: int) -> float:
+        """Seconds of a step."""
+        for rank in self.ranks:
+            assert rank.stdin is not None
+            rank.stdin.write(f"{steps}\n")
+            rank.stdin.flush()
+        return max(self.answer(rank) for rank in self.ranks) / steps
+
+    def answer(self, rank: subprocess.Popen[str]) -> float:
+        assert rank.stdout is not None
+        while line := rank.stdout.readline():
+            if line.startswith("TOOK "):
+                return float(line.split()[1])
+        raise RuntimeError("a rank of the benchmark ended")
+
+    def end(self) -> None:
+        for rank in self.ranks:
+            if rank.stdin is not None:
+                rank.stdin.close()
+        for rank in self.ranks:
+            try:
+                rank.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                rank.kill()
+
+
+def train() -> None:
+    """A rank: as many steps as each line of the input says, each with a batch, a backward pass, an update and a metric."""
+    import numpy as np
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    generator = np.random.default_rng(0)
+    with strategy.scope():
+        weights = [
+            tf.Variable(generator.normal(size=(WIDTH, WIDTH), scale=0.05).astype("float32"), name=f"layer_{number}")
+            for number in range(LAYERS)
+        ]
+    data = tf.data.Dataset.from_tensor_slices(generator.normal(size=(20 * ROWS, WIDTH)).astype("float32"))
+    batches = iter(data.batch(ROWS, drop_remainder=True).map(lambda x: (x, x)).repeat())
+
+    def replica(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            out = x
+            for weight in weights:
+                out = tf.tanh(out @ weight)
+            loss = tf.reduce_mean(tf.square(out - y))
+        gradients = tf.distribute.get_replica_context().all_reduce("mean", tape.gradient(loss, weights))
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.assign_sub(0.01 * gradient)
+        return loss
+
+    @tf.function
+    def train_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce("mean", strategy.run(replica, args=(x, y)), axis=None)
+
+    for line in sys.stdin:
+        began = time.perf_counter()
+        for _ in range(int(line)):
+            train_step(*next(batches))
+        print(f"TOOK {time.perf_counter() - began}", flush=True)
+
+
+def make_variables() -> None:
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        tf.Variable(tf.zeros([4]), name="first")
+        began = time.perf_counter()
+        for number in range(VARIABLES):
+            tf.Variable(tf.zeros([4, 4]), name=f"variable_{number}")
+    print(f"TOOK {time.perf_counter() - began}", flush=True)
+    sys.stdin.read()
+
+
+def hooks(blocks: int = 60, steps: int = 100) -> None:
+    import tensorflow as tf
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+    from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    weight = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x: tf.Tensor, y: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weight * x) + tf.cast(y, tf.float32)
+        weight.assign_sub(0.0 * tape.gradient(loss, weight))
+
+    batches = iter(tf.data.Dataset.from_tensors((tf.ones([2]), tf.constant(1))).repeat())
+    places = ((ConcreteFunction, "_call_flat"), (OwnedIterator, "__next__"))
+    hooked = [getattr(owner, name) for owner, name in places]
+    took: dict[bool, list[float]] = {False: [], True: []}
+    for block in range(2 * blocks):
+        on = bool(block % 2)
+        for (owner, name), hook in zip(places, hooked, strict=True):
+            setattr(owner, name, hook if on else hook.__wrapped__)
+        began = time.thread_time()
+        for _ in range(steps):
+            step(*next(batches))
+        took[on].append((time.thread_time() - began) / steps * 1e6)
+    print(min(took[False]), min(took[True]))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("more", "train", "hooks", "variables"):
+        parser.add_argument(f"--{name}", action="store_true")
+    options = parser.parse_args()
+    if options.train:
+        train()
+    elif options.hooks:
+        hooks()
+    elif options.variables:
+        make_variables()
+    else:
+        print(main())
+        if options.more:
+            print("a step that does next to nothing: {:.1f} us without, {:.1f} us with the guard".format(*hooks_us()))
+            print("a variable of {}: {:.2f} ms without, {:.2f} ms with the guard".format(VARIABLES, *variables_ms()))

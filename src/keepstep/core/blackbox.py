@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The black box of a rank: its format, its reading, and what a rank was doing by it. Pure.
+
+    header (4096 bytes): magic, sizes, then two slots of JSON (who this is), of which one is valid
+    ring: records of 48 bytes, the n-th at place n modulo the capacity
+
+A record carries its number at both ends, so that one that was being written when the process died is
+passed over. Times are the process's monotonic clock; the header has both clocks of one moment.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from statistics import median
+from typing import Any, NamedTuple
+
+Bytes = bytes | memoryview | mmap.mmap
+
+MAGIC = b"KSBOX\x00\x00\x01"
+HEADER_SIZE = 4096
+HEAD = struct.Struct("<8sIIII")
+"""Magic, size of a record, capacity, which slot is valid, spare."""
+SLOT_SIZE = 2000
+SLOTS = (64, 64 + SLOT_SIZE)
+SLOT_HEAD = struct.Struct("<I")
+RECORD = struct.Struct("<QQqqIIQ")
+"""Number, monotonic nanoseconds, value, extra, kind, spare, number again."""
+CAPACITY = 10_800
+"""Half a megabyte: some thousand steps."""
+MOST_BYTES = 64 << 20
+
+
+class Kind(IntEnum):
+    """What a record tells, and what its ``value`` and ``extra`` are."""
+
+    PHASE = 1
+    """value: the phase entered; extra: the number of steps that are done."""
+    STEP = 2
+    """value: how many steps are done now; extra: nanoseconds since the one before."""
+    PLAN = 3
+    """value: the number of the plan entered (its name is in the notes); extra: 1 entered, 0 left."""
+    COLLECTIVE = 4
+    """value: the sequence number last issued; extra: which group."""
+    BEAT = 5
+    """The guard's own thread is alive; value: nanoseconds the guard has used so far."""
+    EPOCH = 6
+    """value: the epoch that begins; extra: how many batches it has, -1 where that is not known."""
+
+
+class Phase(IntEnum):
+    START = 0
+    COMPILE = 1
+    INPUT = 2
+    COMPUTE = 3
+    CHECKPOINT = 4
+    EVALUATION = 5
+    END = 6
+    """The process is leaving in good order."""
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Phase.START: "starting",
+    Phase.COMPILE: "compiling",
+    Phase.INPUT: "waiting for a batch",
+    Phase.COMPUTE: "in a step",
+    Phase.CHECKPOINT: "saving or restoring a checkpoint",
+    Phase.EVALUATION: "evaluating",
+    Phase.END: "ending",
+}
+
+
+def _phase(value: int) -> Phase:
+    """A phase that a later version knows is some phase: nothing is inferred from it."""
+    return Phase(value) if value in _WORDS else Phase.START
+
+
+class NotABox(ValueError):
+    """The bytes are not a black box, or nothing of it is left."""
+
+
+class Record(NamedTuple):
+    number: int
+    at: int
+    """Monotonic nanoseconds of the process that wrote it."""
+    kind: int
+    value: int
+    extra: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlackBox:
+    """A box as read: whose it is, and its records from the oldest that is left."""
+
+    who: dict[str, Any]
+    records: tuple[Record, ...]
+    damaged: int = 0
+    """Places of the ring that hold no whole record where one should be."""
+
+    def wall(self, at: int) -> float:
+        """A moment of the process as seconds since the epoch."""
+        return float(self.who.get("wall", 0.0)) + (at - int(self.who.get("monotonic", 0))) / 1e9
+
+
+def is_box(head: bytes) -> bool:
+    return head.startswith(MAGIC)
+
+
+def identity(data: Bytes) -> dict[str, Any]:
+    """Who wrote a box. Raises :class:`NotABox`."""
+    if len(data) < HEADER_SIZE:
+        raise NotABox("shorter than a header")
+    magic, record_size, capacity, valid, _ = HEAD.unpack_from(data)
+    if magic != MAGIC or record_size != RECORD.size or not 0 < capacity <= MOST_BYTES // RECORD.size:
+        raise NotABox("not a black box of this version")
+    for slot in (SLOTS[valid % 2], SLOTS[(valid + 1) % 2]):
+        (length,) = SLOT_HEAD.unpack_from(data, slot)
+        if 0 < length <= SLOT_SIZE - SLOT_HEAD.size:
+            try:
+                who = json.loads(bytes(data[slot + SLOT_HEAD.size : slot + SLOT_HEAD.size + length]))
+            except ValueError:
+                continue
+            if isinstance(who, dict):
+                return who
+    return {}
+
+
+def read(data: Bytes) -> BlackBox:
+    """All that is left in a box; what is damaged is passed over. Raises :class:`NotABox`."""
+    who = identity(data)
+    capacity = HEAD.unpack_from(data)[2]
+    places = min(capacity, (len(data) - HEADER_SIZE) // RECORD.size)
+    found, damaged = [], capacity - places
+    for place in range(places):
+        record = _at(data, place, capacity)
+        if record is not None:
+            found.append(record)
+        elif any(data[HEADER_SIZE + place * RECORD.size : HEADER_SIZE + (place + 1) * RECORD.size]):
+            damaged += 1
+    found.sort(key=lambda record: record.number)
+    return BlackBox(who, tuple(found), damaged)
+
+
+def newest_first(data: Bytes) -> Iterator[Record]:
+    """The records of a living box from the newest back, without reading all of it."""
+    capacity = HEAD.unpack_from(data)[2]
+    low, high = 0, capacity - 1
+    first = _number(data, 0)
+    if _number(data, 1) < first and first < capacity:
+        low = high = 0
+    while low < high:  # numbers rise up to the newest, then are smaller (an older round) or 0
+        middle = (low + high + 1) // 2
+        if _number(data, middle) >= max(first, 1) and _number(data, middle) >= middle:
+            low = middle
+        else:
+            high = middle - 1
+    for back in range(capacity):
+        record = _at(data, (low - back) % capacity, capacity)
+        if record is not None:
+            yield record
+        elif back > 2:
+            return
+
+
+def _number(data: Bytes, place: int) -> int:
+    return int.from_bytes(data[HEADER_SIZE + place * RECORD.size : HEADER_SIZE + place * RECORD.size + 8], "little")
+
+
+def _at(data: Bytes, place: int, capacity: int) -> Record | None:
+    number, at, value, extra, kind, _, again = RECORD.unpack_from(data, HEADER_SIZE + place * RECORD.size)
+    if number != again or number == 0 or number % capacity != place:
+        return None
+    return Record(number, at, kind, value, extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a rank was doing at the end of its records. Times are monotonic nanoseconds."""
+
+    phase: Phase
+    since: int
+    """When it entered the phase."""
+    last: int
+    """Its last sign of progress: any record but a beat."""
+    steps: int
+    last_step: int | None
+    """When the last step ended."""
+    usual_ns: int | None
+    """The median time of its recent steps."""
+    collective: int | None
+    """The sequence number of its last collective."""
+    plan: int | None
+    """The plan it had entered and not left."""
+    beat: int | None
+    """When the guard's thread was last alive."""
+
+
+RECENT = 96
+"""Records that are looked at for what a rank is doing: far more than between two steps."""
+
+
+def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
+    """What a rank does, by its records from the newest back; None where there are none."""
+    phase = since = last = last_step = collective = plan = beat = None
+    steps: int | None = None
+    left: set[int] = set()
+    plan_known = False
+    times: list[int] = []
+    for seen, record in enumerate(newest):
+        if seen >= RECENT:
+            break
+        if record.kind == Kind.BEAT:
+            beat = record.at if beat is None else beat
+            continue
+        last = record.at if last is None else last
+        if record.kind == Kind.PHASE and phase is None:
+            phase, since = _phase(record.value), record.at
+            steps = record.extra if steps is None else steps
+        elif record.kind == Kind.STEP:
+            steps = record.value if steps is None else steps
+            last_step = record.at if last_step is None else last_step
+            if record.extra > 0 and len(times) < 32:
+                times.append(record.extra)
+        elif record.kind == Kind.COLLECTIVE and collective is None:
+            collective = record.value
+        elif record.kind == Kind.PLAN and not plan_known:
+            if record.extra == 0:
+                left.add(record.value)
+            elif record.value in left:
+                left.discard(record.value)
+            else:
+                plan, plan_known = record.value, True
+    if last is None:
+        return None
+    if last_step is not None and (phase is None or (phase is Phase.START and (since or 0) <= last_step)):
+        phase, since = Phase.COMPUTE, last_step  # it has stepped since: whoever tells no phases is between two steps
+    return Doing(
+        phase=Phase.START if phase is None else phase,
+        since=last if since is None else since,
+        last=last,
+        steps=steps or 0,
+        last_step=last_step,
+        usual_ns=int(median(times)) if times else None,
+        collective=collective,
+        plan=plan,
+        beat=beat,
+    )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contracts between ranks: what each states of the same thing, and where they differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Stated = Mapping[str, str]
+"""What one rank states: what it is about, and its value, in words."""
+
+class Subject:
+    """What contracts are about: the first word of every subject (``program train_step``, ``batch``); rules go by it."""
+
+    PROGRAM = "program"
+    """A compiled program or traced function, with its collectives. Certain."""
+    VARIABLES = "variables"
+    """The variables that a strategy creates. Certain."""
+    MODEL = "model"
+    """Parameters and buffers, and how they are wrapped. Certain."""
+    COLLECTIVE = "collective"
+    """A single collective that ranks are in or have issued. Certain."""
+    BATCH = "batch"
+    """Structure, dtypes, shapes and rows of a batch. Only reported."""
+    BATCHES = "batches"
+    """How many batches an epoch has. Only reported."""
+    OPTIMIZER = "optimizer"
+    VERSIONS = "versions"
+    OPTIONS = "options"
+    """Communication backend and options."""
+
+
+ABSENT = "(none)"
+UNKNOWN = "?"
+"""A rank that cannot say: it differs from nobody. A rank that states ``{UNKNOWN: UNKNOWN}`` can say nothing at all."""
+REMARK = " named "
+"""What follows it in a value is told and not compared: ranks may call the same thing by different names."""
+MOST_DIFFERENCES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing on which ranks differ: every value with the ranks that stated it, the commonest first."""
+
+    what: str
+    values: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def usual(self) -> tuple[str, tuple[int, ...]]:
+        return self.values[0]
+
+    @property
+    def odd(self) -> tuple[int, ...]:
+        """The ranks outside of the majority; all of them where there is none."""
+        if len(self.values[0][1]) > len(self.values[1][1]):
+            return tuple(sorted(rank for _, ranks in self.values[1:] for rank in ranks))
+        return tuple(sorted(rank for _, ranks in self.values for rank in ranks))
+
+    def __str__(self) -> str:
+        parts = (f"{value} on {_ranks(ranks)}" for value, ranks in self.values[:4])
+        return f"{self.what}: {' but '.join(parts)}"
+
+
+def differences(stated: Mapping[int, Stated]) -> tuple[Difference, ...]:
+    """Where the ranks differ, in the order in which the first rank states things."""
+    stated = {rank: side for rank, side in stated.items() if UNKNOWN not in side}
+    names = dict.fromkeys(name for rank in sorted(stated) for name in stated[rank])
+    found = []
+    for name in names:
+        values: dict[str, list[int]] = {}
+        words: dict[str, str] = {}
+        for rank in sorted(stated):
+            value = stated[rank].get(name, ABSENT)
+            compared = value.partition(REMARK)[0]
+            values.setdefault(words.setdefault(compared, value), []).append(rank)
+        if len(values) > 1:
+            ordered = sorted(values.items(), key=lambda item: (-len(item[1]), item[1][0]))
+            found.append(Difference(name, tuple((value, tuple(ranks)) for value, ranks in ordered)))
+        if len(found) == MOST_DIFFERENCES:
+            break
+    return tuple(found)
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, ranks[:6])) + (", ..." if len(ranks) > 6 else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guard sees from inside a training process. Written by keepstep.guard as JSON lines, read back by their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.facts.base import Fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDoing(Fact):
+    """What a rank did last, by its black box."""
+
+    phase: str
+    """``start``, ``compile``, ``input``, ``compute``, ``checkpoint``, ``evaluation`` or ``end``."""
+    steps: int
+    in_phase_s: float | None = None
+    """How long it had been in the phase when it was last seen alive (or now, of a living one)."""
+    silent_s: float | None = None
+    """How long nothing but the guard's own thread had moved."""
+    usual_step_s: float | None = None
+    plan: str | None = None
+    collective: int | None = None
+    alive: bool | None = None
+    pid: int | None = None
+    input_s: float | None = None
+    """The usual wait for a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractStated(Fact):
+    """What one rank says of something on which all must agree: ``subject`` and the how-manieth of its kind."""
+
+    subject: str
+    ordinal: int
+    stated: tuple[tuple[str, str], ...]
+    certain: bool = False
+    """A difference surely hangs or spoils the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractBroken(Fact):
+    """Ranks stated different things. ``values``: each value with the ranks that stated it."""
+
+    subject: str
+    ordinal: int
+    what: str
+    values: tuple[tuple[str, tuple[int, ...]], ...]
+    certain: bool = False
+    before: bool = False
+    """Found before the step ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSilent(Fact):
+    """Ranks that did not state their side of a contract within the wait."""
+
+    subject: str
+    ordinal: int
+    missing: tuple[int, ...]
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldFormed(Fact):
+    """The world that the framework really formed, beside the one that the launcher meant."""
+
+    size: int
+    index: int | None = None
+    meant: int | None = None
+    meant_by: str | None = None
+    framework: str | None = None
+    at_step: bool = False
+    """The rank was already training in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOdd(Fact):
+    """A batch that breaks its declared or learned contract. ``kind`` is one of :class:`keepstep.guard.batches.BatchFault`."""
+
+    kind: str
+    part: str
+    seen: str
+    wanted: str
+    step: int | None = None
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankLate(Fact):
+    """A rank that takes clearly longer than its peers, or than itself before, and in which phase."""
+
+    phase: str
+    seconds: float
+    usual_s: float
+    against: str
+    """``peers`` or ``past``."""
+    steps: int | None = None
+    """Over how many steps."""
+    step_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeersWait(Fact):
+    """Ranks wait in a collective for others that are elsewhere. Of itself no fault: somebody is always the last."""
+
+    waiting: tuple[int, ...]
+    late: tuple[int, ...]
+    seconds: float
+    collective: int | None = None
+    where: str | None = None
+    """What the first of the late ones does, and at which line."""
+    phase: str | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStopped(Fact):
+    """A rank made no progress for far longer than is usual for what it does."""
+
+    phase: str
+    steps: int
+    seconds: float
+    usual_s: float | None = None
+    proven: bool = False
+    """Its stacks did not move either."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardPart(Fact):
+    """A part of the guard that could not look, or turned itself off."""
+
+    part: str
+    why: str
+    off: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanNamed(Fact):
+    """The name of a plan that the black box knows by its number."""
+
+    number: int
+    name: str

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who keeps the others waiting, by the black boxes of ranks that share a clock. Pure.
+
+In synchronous training every rank's steps take equally long, because all wait for the slowest. What tells it is when each
+is done: the slow one ends its steps after the others, again and again, or it is the one that waits for its batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from keepstep.core.blackbox import Kind, Phase, Record
+
+STEPS = 40
+"""The last steps that are compared."""
+FEWEST = 12
+LATE_SHARE = 0.25
+"""Of a step: so much later than the first one done, on average, is late."""
+LATE_NS = 10_000_000
+ODD_STEPS = 3
+"""The longest delays of a rank that do not count: a checkpoint, an evaluation, a hiccup."""
+WAITS_SHARE = 0.5
+ALIKE = 3.0
+"""How many times as long as the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A rank for which the others wait: in which phase it loses how much of a step, and what the others lose there."""
+
+    rank: int
+    phase: Phase
+    seconds: float
+    others_s: float
+    step_s: float
+    steps: int
+
+
+def late_ranks(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    """The rank that keeps the others waiting, if there is one; by rank, the records of boxes with one clock, oldest first."""
+    if len(records) < 2:
+        return ()
+    return _late_by_input(records) or _late_at_the_end(records)
+
+
+def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    waits = {rank: input_and_step(each) for rank, each in records.items()}
+    known = {rank: each for rank, each in waits.items() if each is not None}
+    if len(known) < len(records):
+        return ()
+    return _odd_one(
+        {rank: wait for rank, (wait, _, _) in known.items()},
+        step_ns=int(median(step for _, step, _ in known.values())),
+        share=WAITS_SHARE,
+        phase=Phase.INPUT,
+        steps=min(steps for _, _, steps in known.values()),
+    )
+
+
+def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
+    """The usual wait for a batch and the usual time of a step, in nanoseconds, and of how many steps; None: too few."""
+    waits: list[int] = []
+    steps: list[int] = []
+    entered: int | None = None
+    waited = 0
+    for record in records:
+        if record.kind == Kind.PHASE:
+            if entered is not None:
+                waited += record.at - entered
+            entered = record.at if record.value == Phase.INPUT else None
+        elif record.kind == Kind.STEP:
+            if record.extra > 0:
+                waits.append(waited)
+                steps.append(record.extra)
+            waited = 0
+    if len(steps) < FEWEST:
+        return None
+    return int(median(waits[-STEPS:])), int(median(steps[-STEPS:])), len(steps[-STEPS:])
+
+
+def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    ends = {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
+    common = sorted(set.intersection(*(set(each) for each in ends.values())))[-STEPS:]
+    if len(common) < FEWEST:
+        return ()
+    first = {step: min(each[step] for each in ends.values()) for step in common}
+    late = {rank: _usually([each[step] - first[step] for step in common]) for rank, each in ends.items()}
+    whole = [first[b] - first[a] for a, b in itertools.pairwise(common) if b == a + 1]
+    if not whole:
+        return ()
+    return _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
+
+
+def _usually(delays: list[int]) -> int:
+    """The mean without the few longest: a rank that is held back in bursts is late on average, and on time by the median."""
+    kept = sorted(delays)[: max(1, len(delays) - ODD_STEPS)]
+    return sum(kept) // len(kept)
+
+
+def _odd_one(lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int) -> tuple[Late, ...]:
+    worst = max(lost, key=lambda rank: lost[rank])
+    others = max(value for rank, value in lost.items() if rank != worst)
+    if lost[worst] < max(LATE_NS, share * step_ns) or lost[worst] < ALIKE * others:
+        return ()
+    return (Late(worst, phase, lost[worst] / 1e9, others / 1e9, step_ns / 1e9, steps),)

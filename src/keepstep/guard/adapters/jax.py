@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX: the world, the programs, their executions, the input and the checkpoints, as far as this version lets them be seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from keepstep.guard.adapters import jax_input, jax_posthook, jax_saves, jax_world
+from keepstep.guard.adapters.jax_contracts import Programs
+from keepstep.guard.adapters.jax_lockstep import Lockstep
+from keepstep.guard.adapters.jax_posthook import PART
+from keepstep.guard.adapters.jax_recompiles import Recompiles
+from keepstep.guard.adapters.jax_runs import Runs
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+OWN_NAMES = ("_identity_fn", "_psum", "_multi_slice", "_threefry_seed", "threefry_2x32")
+OPTIONS = (
+    "jax_cpu_collectives_implementation",
+    "jax_default_matmul_precision",
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+)
+
+
+def attach(session: Session, module: Any) -> None:
+    """Hook into JAX, which has just been imported. No backend is made, nothing of its settings is changed."""
+    version, lockstep = str(getattr(module, "__version__", "?")), Lockstep(session)
+    with session.part("JAX's world"):
+        from jax._src import distributed
+
+        jax_world.watch(session, distributed, lockstep, version, lambda: _options(module))
+    with session.part(PART):
+        runs, programs = _watch_executions(session, module, lockstep)
+        with session.part("JAX's input"):
+            jax_input.watch(session, module, programs, runs)
+    with session.part("JAX's checkpoints"):
+        jax_saves.watch(session)
+    with contextlib.suppress(Exception):  # the guard's frames have no place in a user's traceback
+        from jax._src import traceback_util
+
+        traceback_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+
+
+def _watch_executions(session: Session, module: Any, lockstep: Lockstep) -> tuple[Runs, Programs]:
+    from jax._src import compiler
+    from jax._src.interpreters import pxla
+
+    replicated: Any = pxla.ExecuteReplicated
+    programs = Programs(session, Recompiles(session), lockstep, _own_names(module))
+    runs = Runs(session, programs, _world)
+    session.pulse.every(0.5, "ranks out of step", lockstep.look)
+    runs.leaves = module.tree_util.tree_leaves
+    runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
+    replicated.__call__ = runs.around(replicated.__call__)
+    if hasattr(compiler, "compile_or_get_cached"):
+        compiler.compile_or_get_cached = programs.around_compile(compiler.compile_or_get_cached)
+    else:
+        session.uncovered("compilations of JAX", "this version compiles elsewhere")
+    try:
+        jax_posthook.watch(session, runs)
+    except Exception as error:
+        session.uncovered("steps of JAX after the first", f"this version has no hook after an execution ({error})")
+    return runs, programs
+
+
+def _world() -> int:
+    from jax._src import distributed
+
+    state = distributed.global_state
+    return int(state.num_processes or 1) if state.client is not None else 1
+
+
+def _first_step(session: Session, module: Any) -> None:
+    """The first step has run, so there is a backend: only now may it be asked how many processes it knows."""
+    size = max(_world(), int(module.process_count()))
+    if size > 1 and _world() == 1:  # a pod, which forms its world without jax.distributed
+        session.world_formed(size, int(module.process_index()), "jax")
+    session.trains_in(size, "jax")
+
+
+def _own_names(module: Any) -> frozenset[str]:
+    """Names of JAX's own functions, with which operations outside of the user's functions are executed."""
+    names = set(OWN_NAMES)
+    for part in ("numpy", "lax", "random", "nn"):
+        own = getattr(module, part, None)
+        names |= {name for name in dir(own) if not name.startswith("_")}
+    return frozenset(names | {f"_{name}" for name in names})
+
+
+def _options(module: Any) -> dict[str, str]:
+    found = {}
+    for name in OPTIONS:
+        with contextlib.suppress(Exception):
+            found[name] = str(module.config._read(name) if hasattr(module.config, "_read") else getattr(module.config, name))
+    return found

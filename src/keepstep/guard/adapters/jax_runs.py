@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executions of compiled programs: which of them are the training's steps, and a word before each distinct one runs first.
+
+JAX executes a program twice over: the first time in Python (``ExecuteReplicated``), later in C++, which calls a "post hook"
+afterwards, the one that `jax_debug_nans` uses too. Both together see every execution; neither waits for a device. What
+`jax.jit` returns is left as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from keepstep.core.blackbox import Kind, Phase
+from keepstep.errors import OutOfStep
+from keepstep.guard.adapters.jax_posthook import MARK, PART
+from keepstep.guard.adapters.jax_programs import plain_name
+
+if TYPE_CHECKING:
+    from keepstep.guard.adapters.jax_contracts import Program, Programs
+    from keepstep.guard.session import Session
+
+_PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
+TURNS = 3
+"""Executions of another program, and none of the step, after which the other one is the step."""
+SMALLER_TURNS = 100
+"""The same for one that carries less, and may be a long evaluation."""
+MOST_KNOWN = 10_000
+ALONE = 20
+"""Executions after which a program of one process is taken for a step, in a world of several that has no other."""
+
+
+class Function:
+    """What is known of a function that JAX executes; kept apart for programs of one process and of several."""
+
+    __slots__ = ("carries", "collective", "internal", "name", "number", "runs", "since", "spans", "turn")
+
+    def __init__(self, name: str, number: int, program: Program) -> None:
+        self.name, self.number = name, number
+        self.spans, self.carries, self.internal = program.spans, program.carries, program.internal
+        self.runs = 0
+        self.turn = -1
+        """The step after which it last ran."""
+        self.collective = False
+        """Its programs hold collectives of all processes."""
+        self.since = 0
+        """Executions since the step was last executed."""
+
+
+class Runs:
+    """All executions of this process, and which function's are the steps."""
+
+    def __init__(self, session: Session, programs: Programs, world: Callable[[], int]) -> None:
+        self._session, self._programs, self._world = session, programs, world
+        self._by_name: dict[tuple[str, bool, bool], Function] = {}
+        self._by_outputs: dict[tuple[Any, ...], list[Function]] = {}
+        """By what comes out of it: the fast path knows no more of a function."""
+        self._known: dict[int, tuple[Any, Function | None]] = {}
+        """By the identity of what `jax.jit` returned, with a weak reference that takes it out when it goes."""
+        self._seen: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._lockstep = programs.lockstep
+        self._step: Function | None = None
+        self._others: list[Function] = []
+        """Those that ran since the last step."""
+        self._plan = 0
+        self._evaluating = False
+        self._spanning = False
+        self.steps_began: list[Callable[[], None]] = []
+        """Called once, after the first step."""
+        self.after_step: Callable[[], None] = lambda: None
+        self.before_evaluation: Callable[[], None] = lambda: None
+        self.leaves: Callable[[Any], list[Any]] = lambda tree: []
+        self.mend: Callable[[], None] = lambda: None
+        """Put the hook back where JAX has replaced it."""
+
+    # --- the slow path: the first execution of every program, and all of those with effects
+
+    def around(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+        """``ExecuteReplicated.__call__`` with a look before and after."""
+        first, done, off = self._first, self._done, self._session.is_off
+
+        @functools.wraps(execute)
+        def call(self: Any, *args: Any) -> Any:
+            if off(PART):
+                return execute(self, *args)
+            function, is_new = first(self, args)
+            results = execute(self, *args)
+            if function is not None:
+                done(function, is_new, results)
+            return results
+
+        return call
+
+    def _first(self, executable: Any, args: tuple[Any, ...]) -> tuple[Function | None, bool]:
+        try:
+            function = self._seen.get(executable)
+            is_new = function is None
+            if function is None:
+                program = self._programs.look(executable, args)
+                name = plain_name(str(executable.name))
+                function = self._function(name, program)
+                self._seen[executable] = function
+                self.mend()
+                self._programs.about_to_run(program, args, is_training=self._step is None or function is self._step)
+            return function, is_new
+        except OutOfStep:
+            raise
+        except Exception as error:
+            self._session.failed(PART, error)
+            return None, False
+
+    def _done(self, function: Function, is_new: bool, results: Any) -> None:
+        try:
+            if is_new and len(self._by_outputs) < MOST_KNOWN:
+                alike = self._by_outputs.setdefault(_signature(function.spans, results), [])
+                if function not in alike:
+                    alike.append(function)
+            self.ran(function)
+        except Exception as error:
+            self._session.failed(PART, error)
+
+    # --- the fast path: called by JAX after every execution in C++
+
+    def hook(self, before: Any = None) -> Callable[..., None]:
+        """The post hook, in front of the one that was there."""
+        known, ran, learn, session = self._known, self.ran, self._learn, self._session
+
+        def after_execution(function: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+            try:
+                entry = known.get(id(function))
+                met = entry[1] if entry is not None else learn(function, outputs)
+                if met is not None:
+                    ran(met)
+            except Exception as error:
+                session.failed(PART, error)
+            if before is not None:
+                before(function, args, kwargs, outputs)
+
+        setattr(after_execution, MARK, before)
+        return after_execution
+
+    def _learn(self, function: Any, outputs: Any) -> Function | None:
+        if self._session.is_off(PART):
+            return None
+        leaves = self.leaves(outputs)
+        spans = any(not getattr(leaf, "is_fully_addressable", True) for leaf in leaves)
+        alike = self._by_outputs.get(_signature(spans, leaves), [])
+        name = getattr(function, "__name__", None)
+        found = next((each for each in alike if each.name == name), alike[0] if alike else None)
+        if spans and (found is None or (found.name != name and len(alike) > 1)):
+            self._lockstep.sure = False
+        module = str(getattr(getattr(function, "__wrapped__", None), "__module__", ""))
+        if found is not None and module.startswith("jax.") and "pmap" not in module:
+            found.internal = True
+        met = found if found is not None and self._counts(found) else None
+        identity = id(function)
+        self._known[identity] = (weakref.ref(function, lambda _: self._known.pop(identity, None)), met)
+        return met
+
+    # --- which of them are steps
+
+    def _function(self, name: str, program: Program) -> Function:
+        key = (name, program.spans, program.carries > 0)
+        function = self._by_name.get(key)
+        if function is None:
+            number = self._session.plan(name) if program.spans else 0
+            function = Function(name, number, program)
+            function.collective = program.everywhere
+            self._by_name[key] = function
+        elif function.collective != program.everywhere:
+            self._lockstep.sure = False
+        self._spanning = self._spanning or program.spans
+        return function
+
+    def _counts(self, function: Function) -> bool:
+        return function.spans or (not function.internal and (function.carries > 0 or self._world() < 2))
+
+    def ran(self, function: Function) -> None:
+        """A program was executed, or handed to the device. Hot."""
+        function.runs += 1
+        if function.collective:
+            lockstep = self._lockstep
+            lockstep.executed += 1
+            lockstep.last = function.name
+        if function is self._step:
+            if self._others:
+                self._settle()
+            session = self._session
+            if self._plan == function.number:
+                session.write(_PLAN, function.number, 1)
+            else:
+                self._enter(function)
+            session.step_done()
+            self.after_step()
+        elif not function.internal:
+            self._other_ran(function)
+        elif function.spans:
+            self._enter(function)
+
+    def _settle(self) -> None:
+        for other in self._others:
+            other.since = 0
+        self._others.clear()
+        if self._evaluating:
+            self._evaluating = False
+            self._session.phase(_COMPUTE)
+
+    def _other_ran(self, function: Function) -> None:
+        """A program that is not the step: it may be from now on, or an evaluation."""
+        if not function.spans and (self._spanning or (self._world() > 1 and function.runs < ALONE)):
+            return
+        if function.since == 0:
+            self._others.append(function)
+        function.since += 1
+        step = self._step
+        if self._replaces(function, step):
+            self._choose(function)
+            return
+        if function.spans:
+            self._enter(function)
+        if step is not None:
+            every_turn = function.turn == step.runs - 1
+            if function.since == 2 and not every_turn and not self._session.by_hand:
+                self._evaluating = True
+                self.before_evaluation()
+                self._session.phase(_EVALUATION)
+            if not every_turn or function.since == 1:
+                function.turn = step.runs
+
+    def _replaces(self, function: Function, step: Function | None) -> bool:
+        """Whether this is the step from now on. The same on every rank: it follows from the order of executions alone."""
+        if step is None:
+            return function.carries > 0 or function.spans or function.runs > 10
+        if function.spans != step.spans:
+            return function.spans
+        if function.carries == step.carries:
+            return function.since >= TURNS
+        if function.carries > step.carries:
+            return function.runs * 4 >= step.runs
+        return function.since > SMALLER_TURNS + step.runs
+
+    def _enter(self, function: Function) -> None:
+        write, before = self._session.write, self._plan
+        if before and before != function.number:
+            write(_PLAN, before, 0)
+        self._plan = function.number
+        write(_PLAN, function.number, 1)
+
+    def _choose(self, function: Function) -> None:
+        session, first = self._session, self._step is None
+        session.open()
+        if not function.number:
+            function.number = session.plan(function.name)
+        self._settle()
+        self._step = function
+        if first and not session.by_hand:
+            session.phase(_COMPUTE)
+        self._enter(function)
+        session.step_done()
+        if first:
+            for call in self.steps_began:
+                call()
+
+
+def _signature(spans: bool, leaves: Any) -> tuple[Any, ...]:
+    """What comes out of a program, to know it again."""
+    return (spans, *((getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves))

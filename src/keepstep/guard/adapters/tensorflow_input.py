@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Iterators of tf.data and of distributed datasets: the wait for a batch, and what the pipeline says of its batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from keepstep.core.blackbox import Phase
+from keepstep.guard.adapters import tensorflow_shares as shares
+from keepstep.guard.adapters.tensorflow import ITERATOR, State, enter_call, first, inside, leave_call, replace
+from keepstep.guard.adapters.tensorflow_counts import Mark
+
+INPUT, EVALUATION, CHECKPOINT = int(Phase.INPUT), int(Phase.EVALUATION), int(Phase.CHECKPOINT)
+ATTRIBUTE = "_keepstep_mark"
+MOST_PARTS = 64
+_SHAPES = re.compile(r"Shape of tensor \S+ \[([\d,]+)\] is not compatible with expected shape \[([\d,?]+)\]")
+
+
+def attach(state: State) -> None:
+    session = state.session
+    owned = getattr(inside("data.ops.iterator_ops"), "OwnedIterator", None)
+    replace(session, "iterators of tf.data", owned, "__next__", lambda original: _next(state, original))
+    distributed = getattr(first("distribute.input_lib"), "DistributedIteratorBase", None)
+    replace(session, "iterators of strategies", distributed, "__next__", lambda original: _next(state, original))
+    strategies = getattr(first("distribute.input_lib"), "DistributedDataset", None)
+    replace(session, "sizes of datasets", strategies, "__iter__", lambda original: _iter(state, original))
+    datasets = getattr(first("data.ops.dataset_ops"), "DatasetV2", None)
+    replace(session, "sizes of datasets", datasets, "__iter__", lambda original: _iter(state, original))
+
+
+def _refused(state: State, text: str) -> None:
+    """The pipeline itself wanted batches of another shape: the same words as of a batch that breaks its contract."""
+    found = _SHAPES.search(text)
+    if found is None:
+        return
+    seen, wanted = (each.split(",") for each in found.groups())
+    kind = "short" if seen[1:] == wanted[1:] else "shape"
+    fields: dict[str, Any] = {"kind": kind, "part": "batch", "seen": f"[{','.join(seen)}]", "wanted": f"[{','.join(wanted)}]"}
+    fields |= {"step": state.session.steps, "declared": True}
+    state.session.note("BatchOdd", fields, f"batch after step {state.session.steps}: {found.group()}")
+
+
+def _next(state: State, original: Any) -> Callable[..., Any]:
+    session, local, executing_eagerly = state.session, state.local, state.executing_eagerly
+    look = session.guarded("dataset iterators", _look_at)
+    refused = session.guarded("refused batches", _refused)
+
+    def take(self: Any) -> Any:
+        if getattr(local, "taking", False) or not executing_eagerly():
+            return original(self)
+        local.taking = True
+        shared = state.formed and is_shared(self)
+        if shared:
+            enter_call(state, ITERATOR, training=session._phase != EVALUATION)
+        before = session._phase
+        if before not in (EVALUATION, CHECKPOINT):
+            session.phase(INPUT)
+        try:
+            batch = original(self)
+        except StopIteration:
+            shares.iterator_ended(state, self.__dict__.get(ATTRIBUTE))
+            raise
+        except Exception as error:
+            shares.left_by(state, shared, error)
+            refused(state, str(error)[:4000])
+            raise
+        finally:
+            local.taking = False
+            session.phase(before)
+            if shared:
+                leave_call(state)
+        mark = self.__dict__.get(ATTRIBUTE)
+        state.source = mark if mark is not None else look(self, None)
+        return batch
+
+    return take
+
+
+def is_shared(iterator: Any) -> bool:
+    """Whether its workers ask each other, at every batch, if any has one left: that is a collective, too."""
+    strategy = getattr(iterator, "_strategy", None)
+    return strategy is not None and int(getattr(strategy.extended, "_num_workers", 1) or 1) > 1
+
+
+def _iter(state: State, original: Any) -> Callable[..., Any]:
+    """The dataset knows how many batches there will be; its iterator no longer does."""
+    look = state.session.guarded("dataset iterators", _look_at)
+
+    def iterate(self: Any) -> Any:
+        iterator = original(self)
+        if state.executing_eagerly():
+            look(iterator, self)
+        return iterator
+
+    return iterate
+
+
+def _look_at(iterator: Any, dataset: Any) -> Mark | None:
+    """Once an iterator: the parts of its elements, and how many it will give."""
+    spec = getattr(iterator, "element_spec", None)
+    found: list[tuple[str, tuple[int | None, ...]]] = []
+    _parts(spec, found)
+    mark = vars(iterator)[ATTRIBUTE] = Mark(found, _length(dataset))
+    return mark
+
+
+def _length(dataset: Any) -> int | None:
+    """What the dataset says of its length without reading anything; None where it does not know."""
+    length = getattr(dataset, "cardinality", None)
+    if callable(length):
+        length = length()
+    if length is None:
+        return None
+    number = int(length)
+    return number if number >= -1 else None
+
+
+def _parts(spec: Any, found: list[tuple[str, tuple[int | None, ...]]]) -> None:
+    if len(found) >= MOST_PARTS:
+        return
+    if isinstance(spec, dict):
+        for each in spec.values():
+            _parts(each, found)
+    elif isinstance(spec, tuple | list):
+        for each in spec:
+            _parts(each, found)
+    elif hasattr(spec, "_value_specs"):  # a value for each replica of this process: all alike
+        _parts(spec._value_specs[0], found)
+    elif hasattr(spec, "shape") and hasattr(spec, "dtype") and getattr(spec.shape, "rank", None) is not None:
+        found.append((str(getattr(spec.dtype, "name", spec.dtype)), tuple(spec.shape)))

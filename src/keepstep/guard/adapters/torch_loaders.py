@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which batches are trained on, what they have in common, and how many there are."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from keepstep.core.blackbox import Kind
+from keepstep.core.contracts import UNKNOWN
+from keepstep.errors import OutOfStep
+from keepstep.guard.batches import Batches, leaves
+
+if TYPE_CHECKING:
+    from keepstep.guard.adapters.torch_state import Torch
+
+_EPOCH = int(Kind.EPOCH)
+SAMPLERS = ("SequentialSampler", "RandomSampler", "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler", "BatchSampler")
+"""torch's own: to ask them for their length has no effect."""
+SIGNED = 8
+"""So many first batches are looked at for the comparison between ranks."""
+LOOK_S = 0.05
+"""Batches like the one before are looked into so often, unless labels are declared or the mode is strict."""
+WITHOUT_STEPS = 16
+"""Batches without any optimizer step, after which a batch counts as a step."""
+
+
+class Loaders:
+    """Batches that are followed by an optimizer's step are trained on; datasets are told apart by identity alone."""
+
+    def __init__(self, state: Torch) -> None:
+        self._state, self._session = state, state.session
+        self.turns = 0
+        """How many batches have been handed out, with gradients on."""
+        self.length: int | None = None
+        """How many batches the epoch has, where that is known."""
+        self._lengths: dict[int, int | None] = {}
+        self._epochs: dict[int, int] = {}
+        self._here = 0
+        self._handed = 0
+        self._training: set[int] = set()
+        self._pending: set[int] = set()
+        self._batches: dict[int, Batches] = {}
+        self._signed: dict[str, tuple[tuple[int | None, ...], str] | None] = {}
+        self._looked = 0
+        self._without = 0
+        self._counts = False
+        self._quick: list[Any] = []
+        self._look_again = 0.0
+
+    def begun(self, loader: Any) -> None:
+        """An epoch begins."""
+        key = id(loader.dataset)
+        self._lengths[key] = _length(loader)
+        self._epochs[key] = self._epochs.get(key, 0) + 1
+        self._here, self._handed = key, 0
+        known = self._lengths[key]
+        self._session.write(_EPOCH, self._epochs[key], -1 if known is None else known)
+        if len(self._lengths) > 1000:
+            self._lengths.clear()
+            self._epochs.clear()
+
+    def got(self, dataset: Any, batch: Any) -> None:
+        """A batch is handed to the training, with gradients on."""
+        key, session = id(dataset), self._session
+        self.turns += 1
+        self._handed += 1
+        self.length = self._lengths.get(key)
+        if key not in self._training:
+            self._pending.add(key)
+            if self._training:
+                return  # an evaluation, as far as is known
+            self._training.add(key)
+        if self._looked < SIGNED:
+            self._look(batch)
+        if not session.by_hand:
+            self._check(key, batch)
+        if not session.steps or self._counts:
+            self._count()
+
+    def ended(self, dataset: Any) -> None:
+        """An epoch is over."""
+        if self._here == id(dataset) and not self._handed and not self._state.steps and self._state.all_together:
+            session = self._session
+            fields = {"kind": "empty", "part": "epoch", "seen": "no batches", "wanted": "batches", "step": session.steps}
+            session.note("BatchOdd", fields, "the first epoch has no batches: this rank's share of the data is empty")
+            session.say("the first epoch has no batches on this rank: its share of the data is empty")
+            self.length = 0
+
+    def stepped(self) -> None:
+        """An optimizer took a step: what was handed out before is trained on."""
+        if self._pending:
+            if self._pending.isdisjoint(self._training):
+                self._training.clear()  # what came first was no training
+                self._signed.clear()
+                self._looked = 0
+            self._training |= self._pending
+            self._pending.clear()
+        if self._counts:
+            self._counts = False
+        self._without = 0
+
+    def signature(self) -> dict[str, str]:
+        """What the first batches had in common, in words: sizes that vary are not told."""
+        found: dict[str, str] = {}
+        rows: set[int | None] = set()
+        for name, known in self._signed.items():
+            if known is None:
+                continue
+            shape, dtype = known
+            varies = None in shape[1:]
+            found[name] = UNKNOWN if varies else f"{dtype}{list(shape[1:])}"
+            found[f"type of {name}"] = dtype
+            rows.add(shape[0] if shape else None)
+        if found:
+            found["rows"] = UNKNOWN if None in rows or len(rows) != 1 else str(rows.pop())
+        return found
+
+    def _look(self, batch: Any) -> None:
+        self._looked += 1
+        for name, shape, dtype, _ in leaves(batch):
+            known = self._signed.get(name, (shape, dtype))
+            if known is None or len(known[0]) != len(shape) or known[1] != dtype:
+                self._signed[name] = None
+            else:
+                self._signed[name] = tuple(k if k == s else None for k, s in zip(known[0], shape, strict=True)), dtype
+
+    def _check(self, key: int, batch: Any) -> None:
+        """Hold the batch against the contract of its dataset."""
+        session = self._session
+        if session.is_off("batch checks"):
+            return
+        known = self._batches.get(key)
+        if known is None:
+            known = session.batches if not self._batches else Batches(session)
+            known.labels, known.dtypes, known.finite = session.batches.labels, session.batches.dtypes, session.batches.finite
+            if len(self._batches) < 16:
+                self._batches[key] = known
+        if not session.strict and not known.labels and type(batch) in (list, tuple):
+            now, quick = time.monotonic(), [(getattr(each, "shape", None), getattr(each, "dtype", None)) for each in batch]
+            if quick == self._quick and now < self._look_again and (None, None) not in quick:
+                return  # as the one before, which was looked at a moment ago
+            self._quick, self._look_again = quick, now + LOOK_S
+        try:
+            known.see(batch, session.values)
+        except OutOfStep:
+            raise
+        except Exception as error:
+            session.failed("batch checks", error)
+
+    def _count(self) -> None:
+        """No optimizer is heard of: it is compiled, or of another kind. Then a batch is a step."""
+        if self._counts:
+            self._session.step_done()
+            return
+        self._without += 1
+        if self._without > WITHOUT_STEPS:
+            self._counts = True
+            why = "no optimizer's hook was called (compiled into the step, or not torch's own); a batch counts as a step"
+            self._session.uncovered("optimizer steps seen", why)
+            self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
+
+
+def _length(loader: Any) -> int | None:
+    """How many batches it has; None where asking could have effects."""
+    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    inner = getattr(sampler, "sampler", sampler)
+    for each in (sampler, inner):
+        kind = type(each)
+        if kind.__name__ not in SAMPLERS or not kind.__module__.startswith("torch.utils.data"):
+            return None
+    return len(sampler)

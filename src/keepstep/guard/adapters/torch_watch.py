@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard's thread looks at the groups' sequence numbers; a rank that stands still tells its peers what it waits in.
+
+The first rank of each group compares. A difference is told within a second, where torch would wait for half an hour.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from keepstep.core.blackbox import Kind, Phase
+from keepstep.core.contracts import Subject
+from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, Mismatch, Op, Word, mismatch
+from keepstep.guard.adapters.torch_pace import Pace
+from keepstep.guard.adapters.torch_peers import in_boxes
+
+if TYPE_CHECKING:
+    from keepstep.guard.adapters.torch_collectives import Issued
+    from keepstep.guard.adapters.torch_state import Torch
+
+_COLLECTIVE = int(Kind.COLLECTIVE)
+TOPIC = "collective"
+PERIOD_S = 0.2
+STILL_S = 0.3
+"""Without a collective, a batch or a step for so long, a rank tells what it waits in."""
+WAIT_TOLD_S = 0.6
+COMPLETE_S = 0.8
+"""So long the words of all ranks are waited for, before what is known is told."""
+MOST_GROUPS = 16
+MOST_OPS = 16
+SMALL_WORLD = 64
+FAILURE_WAIT_S = 1.0
+MOST_WAITS_TOLD = 20
+PAUSES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
+STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
+QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
+"""A rank in these phases keeps others waiting by design."""
+TORCH_FOLDER = f"{os.sep}torch{os.sep}"
+OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def begin(state: Torch) -> None:
+    """A world has been formed: look after its groups."""
+    if state.watch is None:
+        state.watch = Watch(state)
+        state.session.pulse.every(PERIOD_S, "collectives watch", state.watch.tick)
+    state.watch.restart()
+
+
+class Watch:
+    """Called five times a second by the guard's thread; costs microseconds while the run moves."""
+
+    def __init__(self, state: Torch) -> None:
+        self._state, self._session = state, state.session
+        self._told: set[tuple[str, int]] = set()
+        self._waits_told = 0
+        self._wait_told_at = -1
+        self._pace = Pace(state)
+        self.restart()
+
+    def restart(self) -> None:
+        self._mark: tuple[Any, ...] = ()
+        self._since = time.monotonic()
+        self._steps_at = (0, self._since)
+        self._usual = 0.0
+        self._cpu = (0, 0)
+        self._idle = False
+        self._published = 0.0
+        self._next = 0.0
+        self._looked_for_pause = False
+
+    def tick(self) -> None:
+        state, now = self._state, time.monotonic()
+        sequences = self._sequences()
+        if sequences is None:
+            return
+        self._idle = self._is_idle()
+        if state.world > 1:
+            doing, line = self._where()
+            self._pace.sample(doing, line, self._usual)
+        mark = (sequences, self._session.steps, state.loaders.turns)
+        if mark != self._mark:
+            self._moved(mark, now)
+            return
+        still = now - self._since
+        limit = STILL_S if state.world <= SMALL_WORLD else max(STILL_S, 2 * self._usual)
+        if still >= STILL_S and not self._looked_for_pause:
+            self._looked_for_pause = True
+            self._enter_pause()
+        if still < limit or now < self._next or state.world < 2 or state.store is None or not state.store.alive():
+            return
+        self._next = now + (0.0 if still < 2.0 else min(still / 4, 5.0))
+        self.publish(sequences, still)
+        if state.rank() == 0 or self._first_of_some_group():
+            self.compare(sequences, still, last=still >= COMPLETE_S)
+
+    def _moved(self, mark: tuple[Any, ...], now: float) -> None:
+        steps, then = self._steps_at
+        if mark[1] > steps:
+            took = (now - then) / (mark[1] - steps)
+            self._usual = took if not self._usual else 0.7 * self._usual + 0.3 * took
+            self._steps_at = (mark[1], now)
+        if self._mark and mark[0] != self._mark[0] and mark[0]:
+            self._session.write(_COLLECTIVE, next(iter(mark[0].values())), 0)
+        self._mark, self._since, self._next, self._looked_for_pause = mark, now, 0.0, False
+        if self._published:
+            self._published = 0.0
+            if self._state.store is not None and self._state.store.alive():
+                self._session.tell_peers(TOPIC, json.dumps(Word(steps=mark[1]).to_dict()))
+
+    def publish(self, sequences: dict[str, int], still: float) -> Word:
+        word = self.word(sequences, still)
+        self._published = still
+        self._session.tell_peers(TOPIC, json.dumps(word.to_dict()))
+        return word
+
+    def compare(self, sequences: dict[str, int], still: float, *, last: bool) -> bool:
+        """Hold all words against each other; whether a mismatch was told. Until the last time, all must have spoken."""
+        words = {rank: word for rank, text in self._session.heard(TOPIC).items() if (word := _read(text)) is not None}
+        words[self._state.rank()] = self.word(sequences, still)
+        found = False
+        for name, (members, default) in self._groups().items():
+            complete = last or all(rank in words and words[rank].line for rank in members)
+            if complete and self._state.rank() in members and (told := mismatch(words, name, members, default)) is not None:
+                self.tell(told, words)
+                found = True
+        if not found and still > max(WAIT_TOLD_S, 2 * self._usual):
+            self._tell_wait(words)
+        return found
+
+    def tell(self, found: Mismatch, words: dict[int, Word]) -> None:
+        """Once for each: in the notes, and one line."""
+        if (found.group, found.sequence) in self._told or len(self._told) >= 8:
+            return
+        self._told.add((found.group, found.sequence))
+        session = self._session
+        subject = f"{Subject.COLLECTIVE} #{found.sequence}"
+        fields = {"subject": subject, "ordinal": found.sequence, "what": found.what, "values": found.values, "certain": True}
+        lines = [f"rank {rank} at {words[rank].line}" for _, ranks in found.values for rank in ranks[:2] if rank in words and words[rank].line]
+        where = f" ({'; '.join(lines[:4])})" if lines else ""
+        session.note("ContractBroken", fields, f"{subject}: {found}{where}")
+        self._tell_batches(words)
+        session.say(f"the ranks are out of step in {subject}: {found}{where}")
+        session.flush()
+
+    def _tell_batches(self, words: dict[int, Word]) -> None:
+        """Ranks that have different numbers of batches end their epochs apart: that is why. Stated at the first step else."""
+        if self._state.steps:
+            return
+        batches: dict[int, list[int]] = {}
+        for rank, word in sorted(words.items()):
+            if word.batches is not None:
+                batches.setdefault(word.batches, []).append(rank)
+        if len(batches) > 1:
+            values = tuple((str(number), tuple(ranks)) for number, ranks in sorted(batches.items(), key=lambda item: -len(item[1])))
+            fields = {"subject": Subject.BATCHES, "ordinal": 0, "what": "batches", "values": values, "certain": False}
+            told = " but ".join(f"{value} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in values)
+            self._session.note("ContractBroken", fields, f"batches of the epoch: {told}")
+
+    def _tell_wait(self, words: dict[int, Word]) -> None:
+        """Who is elsewhere while the others wait."""
+        steps = self._session.steps
+        waiting = tuple(sorted(r for r, w in words.items() if w.doing in (COLLECTIVE, BACKWARD) and w.idle and w.still_s >= STILL_S))
+        late = tuple(
+            sorted(
+                r
+                for r, w in words.items()
+                if w.doing not in (COLLECTIVE, BACKWARD) and w.still_s >= WAIT_TOLD_S and w.phase not in QUIET and w.line
+            )
+        )
+        if not waiting or not late or steps == self._wait_told_at or self._waits_told >= MOST_WAITS_TOLD:
+            return
+        self._waits_told += 1
+        self._wait_told_at = steps
+        word = words[late[0]]
+        where = f"{'waiting for a batch' if word.doing == 'input' else 'elsewhere'}, at {word.line}"
+        behind = [number for rank in waiting for number in words[rank].sequences.values()][:1]
+        fields = {
+            "waiting": waiting,
+            "late": late,
+            "seconds": round(max(words[rank].still_s for rank in waiting), 2),
+            "collective": behind[0] if behind else None,
+            "where": where,
+            "phase": Phase(word.phase).name.lower(),
+            "steps": word.steps,
+        }
+        self._session.note("PeersWait", fields, f"ranks {', '.join(map(str, waiting[:8]))} wait for rank {late[0]}, which is {where}")
+
+    # --- what is seen of this rank
+
+    def word(self, sequences: dict[str, int], still: float) -> Word:
+        state = self._state
+        doing, line = self._where()
+        known = state.collectives.recent if state.collectives is not None else {}
+        ops: dict[str, tuple[Op, ...]] = {}
+        for name in list(known)[:MOST_GROUPS]:
+            ops[name] = tuple(
+                Op(each.number, each.sequence, each.key, each.words, each.running, each.failed) for each in list(known[name])[-MOST_OPS:]
+            )
+        return Word(
+            still_s=round(still, 2),
+            idle=self._idle,
+            steps=self._session.steps,
+            phase=self._session.phase_now,
+            doing=doing,
+            line=line,
+            sequences=sequences,
+            ops=ops,
+            ends=tuple(state.ends)[-16:],
+            batches=state.loaders.length,
+        )
+
+    def sequences_now(self) -> dict[str, int]:
+        return self._sequences() or {}
+
+    def _sequences(self) -> dict[str, int] | None:
+        """The groups' own numbers, the default group's first; None: there is no world."""
+        state = self._state
+        with state.lock:
+            if state.closed:
+                return None
+            default = state.default_group()
+            if default is None:
+                return None
+            found = {default.group_name: state.sequence(default)}
+            for group, name in list(state.c10d._world.pg_names.items())[:MOST_GROUPS]:
+                if group is not default:
+                    found[name] = state.sequence(group)
+            return found
+
+    def _groups(self) -> dict[str, tuple[tuple[int, ...], bool]]:
+        """The members of each group, and whether it is the default one."""
+        state = self._state
+        with state.lock:
+            default = state.default_group()
+            if state.closed or default is None:
+                return {}
+            return {
+                name: (tuple(int(rank) for rank in state.c10d.get_process_group_ranks(group)), group is default)
+                for group, name in list(state.c10d._world.pg_names.items())[:MOST_GROUPS]
+            }
+
+    def _first_of_some_group(self) -> bool:
+        rank = self._state.rank()
+        return any(len(members) > 1 and min(members) == rank for members, _ in self._groups().values())
+
+    def _is_idle(self) -> bool:
+        """Whether the training's thread has hardly computed since the last look."""
+        try:
+            cpu = time.clock_gettime_ns(time.pthread_getcpuclockid(self._state.thread))
+        except (OSError, AttributeError, OverflowError):
+            return False
+        now = time.monotonic_ns()
+        before, then = self._cpu
+        self._cpu = (cpu, now)
+        return cpu - before < (now - then) * 0.1
+
+    def _enter_pause(self) -> None:
+        """A script that saves or evaluates by functions of its own names them so; what it does there is no hang."""
+        if self._session.phase_now not in STEPPING or not self._session.steps:
+            return
+        frame = sys._current_frames().get(self._state.thread)
+        while frame is not None:
+            code = frame.f_code
+            if TORCH_FOLDER not in code.co_filename and (found := PAUSES.search(code.co_name)) is not None:
+                self._session.phase(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
+                break
+            frame = frame.f_back
+        del frame
+
+    def _where(self) -> tuple[str, str]:
+        """What the training's thread does, and the line of the script it is at. Reads names and numbers, holds nothing."""
+        frame = sys._current_frames().get(self._state.thread)
+        doing, line = "", ""
+        while frame is not None:
+            code = frame.f_code
+            path = code.co_filename
+            if TORCH_FOLDER in path:
+                doing = _doing(path, code.co_name) or doing
+            elif not path.startswith(OWN_FOLDER) and not path.startswith("<"):
+                line = f"{os.path.basename(path)}:{frame.f_lineno} in {code.co_name}"
+                doing = doing or "elsewhere"
+                if sys.prefix not in path and not path.startswith(os.path.dirname(os.__file__)):
+                    break
+            frame = frame.f_back
+        del frame
+        return doing, line
+
+
+def _doing(path: str, name: str) -> str:
+    if path.endswith("distributed_c10d.py"):
+        return COLLECTIVE
+    if name == "_engine_run_backward":
+        return BACKWARD
+    return "input" if path.endswith("dataloader.py") else ""
+
+
+def _read(text: str) -> Word | None:
+    try:
+        return Word.from_dict(json.loads(text))
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def after_failure(state: Torch, issued: Issued) -> None:
+    """A collective failed on this rank: see, for a moment, whether its peers issued another one. Once."""
+    watch = state.watch
+    if watch is None or state.world < 2 or state.closed or state.failure_told:
+        return
+    state.failure_told = True
+    end, pausing = time.monotonic() + FAILURE_WAIT_S, threading.Event()
+    while True:
+        sequences = watch.sequences_now()
+        if state.store is not None and state.store.alive():
+            watch.publish(sequences, STILL_S)
+            if watch.compare(sequences, 0.0, last=time.monotonic() >= end):
+                return
+        found = in_boxes(state.session, issued.sequence, issued.packed)
+        if found is not None:
+            watch.tell(found, {state.rank(): watch.word(sequences, 0.0)})
+            return
+        if time.monotonic() >= end:
+            return
+        pausing.wait(0.1)

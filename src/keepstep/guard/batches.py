@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on the host side, held against a declared or learned contract before the step takes them.
+
+Shapes and types are compared at every batch, for a few microseconds. Values (finiteness, label range) are looked at
+now and then, so that it stays within its share of the time; never of what lives on a device.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from keepstep.errors import OutOfStep
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+MOST_LEAVES = 64
+LEARN = 3
+"""Batches after which what they had in common is the contract."""
+SHARE = 0.001
+MOST_TOLD = 10
+
+class BatchFault:
+    """What can be wrong with a batch."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    LABEL = "label"
+    NOT_FINITE = "not finite"
+    EMPTY = "empty"
+    SHORT = "short"
+    STRUCTURE = "structure"
+
+
+Leaf = tuple[str, tuple[int | None, ...], str, Any]
+"""Name, shape, dtype, the thing itself."""
+Values = Callable[[Any], tuple[float, float, bool] | None]
+"""Least, largest, all finite; None where the thing does not live on the host."""
+
+
+def leaves(batch: Any, name: str = "batch") -> list[Leaf]:
+    """What has a shape and a dtype in a batch of tuples, lists and dictionaries."""
+    found: list[Leaf] = []
+    _walk(batch, name, found, 0)
+    return found
+
+
+def _walk(thing: Any, name: str, found: list[Leaf], depth: int) -> None:
+    if len(found) >= MOST_LEAVES or depth > 6:
+        return
+    shape = getattr(thing, "shape", None)
+    if shape is not None and hasattr(thing, "dtype"):
+        try:
+            sizes: tuple[int | None, ...] = tuple(shape)
+        except (TypeError, ValueError):  # a tensor of unknown rank
+            return
+        kind = getattr(thing.dtype, "name", None) or str(thing.dtype).rpartition(".")[2].strip("<>'\" ")
+        found.append((name, sizes, kind, thing))
+    elif isinstance(thing, Mapping):
+        for key, each in thing.items():
+            _walk(each, f"{name}[{key!r}]", found, depth + 1)
+    elif isinstance(thing, tuple | list):
+        for number, each in enumerate(thing):
+            _walk(each, f"{name}[{number}]", found, depth + 1)
+
+
+class Batches:
+    """The contract of one stream of batches."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._learned: list[tuple[str, tuple[int | None, ...], str]] = []
+        self._rows: int | None = None
+        self._seen = 0
+        self._last: tuple[Any, ...] | None = None
+        self._value_ns = 0
+        self._began = time.monotonic_ns()
+        self._told: set[tuple[str, str]] = set()
+        self._short: tuple[int, int] | None = None
+        """Rows of the last batch, where it had fewer than the first, and the steps that were done before it."""
+        self.labels: dict[str, tuple[float, float]] = {}
+        """Declared: the least and the largest value that a leaf (by its name, or the end of it) may hold."""
+        self.dtypes: dict[str, str] = {}
+        self.finite = True
+
+    def see(self, batch: Any, values: Values | None = None) -> None:
+        """A batch is about to be trained on. Raises OutOfStep only in strict mode."""
+        parts = leaves(batch)
+        if not parts:
+            return
+        self._seen += 1
+        signature = tuple((name, shape, dtype) for name, shape, dtype, _ in parts)
+        if signature != self._last:
+            self._compare(signature)
+            self._last = signature
+        if values is not None and (self._seen <= LEARN or self._value_ns < (time.monotonic_ns() - self._began) * SHARE):
+            began = time.perf_counter_ns()
+            for name, _, dtype, thing in parts:
+                self._look_into(name, dtype, thing, values)
+            self._value_ns += time.perf_counter_ns() - began
+
+    def at_end(self) -> None:
+        """The process leaves. A short last batch is nothing to speak of, unless the step that took it failed."""
+        failed = getattr(sys, "last_type", None)
+        if self._short is not None and failed is not None and self._short[1] == self._session.steps:
+            rows, _ = self._short
+            self._odd(BatchFault.SHORT, "batch", f"{rows} rows", f"{self._rows} rows", quiet=True)
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """The contract in words, for the other ranks: rows apart from the rest."""
+        return {name: f"{dtype}{list(shape[1:])}" for name, shape, dtype in self._learned} | {"rows": str(self._rows)}
+
+    def _compare(self, signature: tuple[tuple[str, tuple[int | None, ...], str], ...]) -> None:
+        rows = next((shape[0] for _, shape, _ in signature if shape), None)
+        if not self._learned or len(signature) != len(self._learned):
+            if self._learned:
+                self._odd(BatchFault.STRUCTURE, "batch", f"{len(signature)} tensors", f"{len(self._learned)} tensors")
+            else:
+                self._learned, self._rows = list(signature), rows
+            if rows != 0:
+                return
+        is_short = rows is not None and self._rows is not None and 0 < rows < self._rows
+        self._short = (rows or 0, self._session.steps) if is_short else None
+        for (name, shape, dtype), (_, known, known_dtype) in zip(signature, self._learned, strict=False):
+            if dtype != known_dtype:
+                self._odd(BatchFault.DTYPE, name, dtype, known_dtype)
+            for pattern, wanted in self.dtypes.items():
+                if name.endswith(pattern) and dtype != wanted:
+                    self._odd(BatchFault.DTYPE, name, dtype, wanted, declared=True)
+            if 0 in shape:
+                self._odd(BatchFault.EMPTY, name, str(list(shape)), str(list(known)))
+            elif len(shape) != len(known) or (self._seen > LEARN and self._fixed(shape, known)):
+                self._odd(BatchFault.SHAPE, name, str(list(shape)), str(list(known)))
+            elif shape[1:] != known[1:]:
+                self._vary(name, shape)
+
+    def _fixed(self, shape: tuple[int | None, ...], known: tuple[int | None, ...]) -> bool:
+        """Whether a size differs that has been the same in every batch so far (the first is the number of rows)."""
+        return any(k is not None and s != k for s, k in zip(shape[1:], known[1:], strict=True))
+
+    def _vary(self, name: str, shape: tuple[int | None, ...]) -> None:
+        """While learning, a size that changes (padded sequences) is learned to change."""
+        for number, (known_name, known, dtype) in enumerate(self._learned):
+            if known_name == name and len(known) == len(shape):
+                free = tuple(k if k == s else None for k, s in zip(known, shape, strict=True))
+                self._learned[number] = (name, free, dtype)
+
+    def _look_into(self, name: str, dtype: str, thing: Any, values: Values) -> None:
+        seen = values(thing)
+        if seen is None:
+            return
+        least, largest, finite = seen
+        if self.finite and not finite and "float" in dtype:
+            self._odd(BatchFault.NOT_FINITE, name, "NaN or infinite values", "finite values")
+        for pattern, (low, high) in self.labels.items():
+            if name.endswith(pattern) and not (low <= least and largest <= high):
+                self._odd(BatchFault.LABEL, name, f"{least:g} to {largest:g}", f"{low:g} to {high:g}", declared=True)
+
+    def _odd(self, kind: str, part: str, seen: str, wanted: str, *, declared: bool = False, quiet: bool = False) -> None:
+        if (kind, part) in self._told or len(self._told) >= MOST_TOLD:
+            return
+        self._told.add((kind, part))
+        session = self._session
+        words = f"{part} has {seen} where {'the contract asks for' if declared else 'the batches before had'} {wanted} ({kind})"
+        fields = {"kind": kind, "part": part, "seen": seen, "wanted": wanted, "step": session.steps, "declared": declared}
+        session.note("BatchOdd", fields, f"batch after step {session.steps}: {words}")
+        if quiet:
+            return
+        session.say(words)
+        if session.strict:
+            raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing the black box: a record costs well under a microsecond and never waits for a disk.
+
+The file lives in memory (/dev/shm) and survives the process, however it dies; a link in the guard's folder
+leads to it. Whoever is left (the guard itself at its end, the companion, the supervisor) puts a copy in the link's place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import mmap
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keepstep.core.blackbox import CAPACITY, HEAD, HEADER_SIZE, MAGIC, RECORD, SLOT_HEAD, SLOT_SIZE, SLOTS
+
+MEMORY = Path("/dev/shm")
+KEPT_DEAD_S = 24 * 3600
+Write = Callable[..., None]
+"""``write(kind, value=0, extra=0)``."""
+
+
+def nothing(kind: int, value: int = 0, extra: int = 0) -> None:
+    """What is called where there is no box."""
+
+
+class Box:
+    """One box. ``write`` is a plain function, safe from any thread."""
+
+    def __init__(self, path: Path, who: dict[str, Any], capacity: int = CAPACITY) -> None:
+        self.path = path
+        size = HEADER_SIZE + capacity * RECORD.size
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        handle = os.open(path, flags, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, size)  # a disk that is full says so here, and never by SIGBUS later
+            self._memory = mmap.mmap(handle, size)
+        except OSError:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(handle)
+        HEAD.pack_into(self._memory, 0, MAGIC, RECORD.size, capacity, 0, 0)
+        self._slot = 0
+        self.write = _writer(self._memory, capacity)
+        self.tell(who)
+
+    def tell(self, who: dict[str, Any]) -> None:
+        """Say (again) whose box this is. The old words stay valid until the new ones are whole."""
+        text = json.dumps(who, separators=(",", ":")).encode()[: SLOT_SIZE - SLOT_HEAD.size]
+        slot = SLOTS[1 - self._slot]
+        self._memory[slot + SLOT_HEAD.size : slot + SLOT_HEAD.size + len(text)] = text
+        SLOT_HEAD.pack_into(self._memory, slot, len(text))
+        self._slot = 1 - self._slot
+        capacity = HEAD.unpack_from(self._memory)[2]
+        HEAD.pack_into(self._memory, 0, MAGIC, RECORD.size, capacity, self._slot, 0)
+
+    def bytes(self) -> bytes:
+        return self._memory[:]
+
+
+def _writer(memory: mmap.mmap, capacity: int) -> Write:
+    pack, number, now, size = RECORD.pack_into, itertools.count(1).__next__, time.monotonic_ns, RECORD.size
+
+    def write(kind: int, value: int = 0, extra: int = 0) -> None:
+        n = number()
+        pack(memory, HEADER_SIZE + n % capacity * size, n, now(), value, extra, kind, 0, n)
+
+    return write
+
+
+def in_memory(name: str) -> Path | None:
+    """A path for a new box in this host's memory, in a folder that only this user can enter."""
+    folder = MEMORY / f"keepstep-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        info = folder.lstat()
+        if folder.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o022:
+            return None
+    except OSError:
+        return None
+    _remove_old(folder)
+    return folder / name
+
+
+def keep(link: Path) -> None:
+    """Put a copy of the box in the place of the link that leads to it, and free the memory. Nothing happens twice."""
+    if not link.is_symlink():
+        return
+    box = Path(os.readlink(link))
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        try:
+            shutil.copyfile(box, fresh)
+            os.replace(fresh, link)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
+        box.unlink(missing_ok=True)
+
+
+def _remove_old(folder: Path) -> None:
+    """Boxes of processes that have been dead for a day: their runs are over."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                dead = not Path(f"/proc/{int(path.name.split('-')[0])}").exists()
+                if dead and time.time() - path.stat().st_mtime > KEPT_DEAD_S:
+                    path.unlink()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the process that watches this host's ranks from outside, where no supervisor does, and lets it look.
+
+A rank that hangs cannot tell why: another process must look at its stacks. There is one companion a host and folder; the ranks
+that come later find it there. Under Yama a process may be looked at only by its ancestors, unless it names who else may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PR_SET_PTRACER = 0x59616D61
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONFAULTHANDLER", "LD_PRELOAD")
+
+
+class Watched:
+    """Sees to it that this rank is watched. Called once a second by the guard's own thread."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] = os.environ) -> None:
+        self._folder = folder
+        self._env = env
+        self._started = False
+        self._let: int | None = None
+        supervisor = env.get("KEEPSTEP_SUPERVISOR", "")
+        self._supervisor = int(supervisor) if supervisor.isdigit() else None
+        self._needs_leave = needs_leave()
+
+    def __call__(self) -> None:
+        if self._supervisor is None and not self._started:
+            self._started = True
+            accompany(self._folder, self._env)
+        if self._needs_leave:
+            who = self._supervisor or living(self._folder)
+            if who is not None and who != self._let:
+                self._let = who
+                let_look(who)
+
+
+def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
+    """Start the companion of this folder, unless there is one. Raises where that fails."""
+    if not sys.platform.startswith("linux") or not sys.executable or living(folder) is not None:
+        return
+    child = {name: value for name, value in env.items() if name not in NOT_FOR_IT}
+    with contextlib.ExitStack() as stack:
+        try:
+            words = stack.enter_context(open("/proc/self/fd/2", "ab", buffering=0))
+        except OSError:
+            words = stack.enter_context(open(os.devnull, "ab", buffering=0))
+        started = subprocess.Popen(
+            [sys.executable, "-m", "keepstep.supervise.shadow", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+            env={**child, "KEEPSTEP": "off", "PYTHONPATH": _path(child)},
+            cwd="/",  # nothing of the training's folder may be imported
+            start_new_session=True,
+        )
+    started.wait(timeout=30)  # it forks and ends: the training has no child that it does not know
+
+
+def living(folder: Path) -> int | None:
+    """The number of the companion that watches this folder on this host."""
+    with contextlib.suppress(OSError, ValueError):
+        pid = int((folder / f".companion-{_host()}").read_text())
+        if b"keepstep.supervise.shadow" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    return None
+
+
+def let_look(pid: int) -> bool:
+    """Under Yama: let this process and its children look at us. False where nobody needs to be let."""
+    with contextlib.suppress(OSError, ValueError):
+        if int(YAMA.read_text()) == 1:
+            return bool(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0) == 0)
+    return False
+
+
+def needs_leave() -> bool:
+    """Whether Yama keeps others from looking at this process."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(YAMA.read_text()) == 1
+    return False
+
+
+def _path(env: Mapping[str, str]) -> str:
+    """This very package is found by the companion, also where it is not installed."""
+    here = str(Path(__file__).resolve().parents[2])
+    known = [part for part in env.get("PYTHONPATH", "").split(os.pathsep) if part and part not in (".", here)]
+    return os.pathsep.join([here, *known]) if os.path.basename(here) != "site-packages" else os.pathsep.join(known)
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "_", socket.gethostname())[:80]

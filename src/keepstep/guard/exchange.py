@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small messages between the guards of all ranks, out of band: never on a connection that the training uses.
+
+An adapter brings its framework's key-value service; the supervisor's folder, fresh at every attempt, serves where there is one.
+No call waits: what is not there yet is None, and the caller asks again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+LONGEST = 256 << 10
+
+
+class Exchange(Protocol):
+    """A key is written once, by one rank. Both calls may raise anything: the caller then does without."""
+
+    name: str
+
+    def put(self, key: str, value: str) -> None: ...
+
+    def get(self, key: str) -> str | None: ...
+
+
+class Folder:
+    """A folder that all ranks see and that no earlier run has written to."""
+
+    name = "the shared folder"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.mkdir(parents=True, exist_ok=True)
+
+    def put(self, key: str, value: str) -> None:
+        path = self._path / key.replace("/", "+")
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.write_text(value)
+        os.replace(fresh, path)
+
+    def get(self, key: str) -> str | None:
+        with contextlib.suppress(FileNotFoundError), (self._path / key.replace("/", "+")).open() as stream:
+            return stream.read(LONGEST)
+        return None

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring what the guards of all hosts saw together, where their folders are not one and the same.
+
+Every rank publishes what is worth telling through the exchange; rank 0 writes down, beside its own notes, what ranks tell whose
+notes it does not find in its folder. Where there is no exchange, each rank's folder is left for `keepstep why` to read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstep.guard.exchange import Exchange
+
+if TYPE_CHECKING:
+    from keepstep.guard.peers import Peers
+
+TOLD = frozenset({"ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart"})
+MOST = 200
+"""Messages of one rank."""
+PERIOD_S = 2.0
+
+
+class Gathering:
+    """One rank's part in it: all publish, rank 0 also collects."""
+
+    def __init__(self, session: Peers, exchange: Exchange, prefix: str) -> None:
+        self._session, self._exchange, self._prefix = session, exchange, prefix
+        self._published = 0
+        self._next: dict[int, int] = {}
+        self._waiting: list[dict[str, Any]] = []
+        session.pulse.every(PERIOD_S, "gathering of notes", self.turn)
+
+    def offer(self, line: dict[str, Any]) -> None:
+        """A line of this rank's notes that others may want; never waits."""
+        if line["fact"] in TOLD and self._published + len(self._waiting) < MOST:
+            self._waiting.append(line)
+
+    def turn(self) -> None:
+        """Publish what waits; collect what others published. Called by the guard's thread."""
+        from keepstep.core.redact import redacted
+
+        while self._waiting and self._session.who.rank:
+            line = self._waiting.pop(0)
+            self._exchange.put(self._key(self._session.who.rank, self._published), json.dumps(redacted(line), default=str))
+            self._published += 1
+        if self._session.who.rank == 0 and self._session.folder is not None:
+            self._collect(self._session.folder)
+
+    def _collect(self, folder: Path) -> None:
+        lines = []
+        for rank in range(1, self._session.who.world or 1):
+            if rank not in self._next and any(folder.glob(f"rank{rank}-*.notes.jsonl")):
+                continue  # the folder is shared, at least with this rank
+            number = self._next.get(rank, 0)
+            if number < MOST and (text := self._exchange.get(self._key(rank, number))) is not None:
+                self._next[rank] = number + 1
+                lines.append(text + "\n")
+        if lines:
+            with (folder / f"others-{os.getpid()}.notes.jsonl").open("a") as stream:
+                stream.write("".join(lines))
+
+    def _key(self, rank: int, number: int) -> str:
+        return f"{self._prefix}/notes/r{rank}/{number}"

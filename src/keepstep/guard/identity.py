@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who this process is, by its launcher's variables, and where its guard writes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
+
+
+@dataclass
+class Identity:
+    """What the launcher meant this process to be; the framework may tell otherwise later."""
+
+    rank: int | None = None
+    world: int | None = None
+    local: int | None = None
+    role: str | None = None
+    said_by: str | None = None
+    """The launcher whose variables were understood."""
+    job: str = "alone"
+    """A short name that all processes of the job derive alike."""
+    attempt: int = 0
+
+
+def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
+    """By the variables; what they do not say stays None."""
+    from keepstep.cluster import understand
+
+    found = Identity(attempt=_number(env.get("KEEPSTEP_ATTEMPT")) or _number(env.get("TORCHELASTIC_RESTART_COUNT")) or 0)
+    cluster = None
+    with contextlib.suppress(Exception):  # whatever is in the variables, the training goes on
+        cluster = understand(env)
+    if cluster is not None:
+        own = cluster.own
+        found.rank, found.world, found.said_by = cluster.me, cluster.size, cluster.said_by
+        if own is not None:
+            found.local, found.role = own.local, own.role
+        names = [cluster.meeting or "", cluster.job or "", *(task.address or "" for task in cluster.tasks[:64])]
+        found.job = hashlib.sha256("\n".join(names).encode()).hexdigest()[:10]
+    if "KEEPSTEP_RANK" in env:  # the supervisor knows best
+        found.rank, found.world = _number(env["KEEPSTEP_RANK"]), _number(env.get("KEEPSTEP_WORLD"))
+    return found
+
+
+def of_process(who: Identity) -> dict[str, Any]:
+    """What the box and the notes say of the process."""
+    return {
+        "pid": os.getpid(),
+        "rank": who.rank,
+        "world": who.world,
+        "local": who.local,
+        "role": who.role,
+        "attempt": who.attempt,
+        "job": who.job,
+        "host": socket.gethostname()[:120],
+        "python": sys.version.split()[0],
+        "script": os.path.basename(sys.argv[0] if sys.argv else "")[:200],
+        "wall": time.time(),
+        "monotonic": time.monotonic_ns(),
+    }
+
+
+def folder(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
+    """Where this job's guards write: KEEPSTEP_DIR, else a folder below the working directory."""
+    given = env.get("KEEPSTEP_DIR")
+    if given:
+        return Path(given).absolute()
+    return Path.cwd() / ".keepstep" / "guard" / who.job
+
+
+def is_launcher(argv: list[str] | None = None) -> bool:
+    """Whether this process only starts others: it has a framework loaded and never trains."""
+    words = sys.argv if argv is None else argv
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    name = str(getattr(main, "name", "") or "")
+    program = os.path.basename(words[0]) if words else ""
+    return name.removesuffix(".__main__") in LAUNCHERS or program in LAUNCHERS
+
+
+def is_child_of_training(argv: list[str] | None = None) -> bool:
+    """Whether multiprocessing started this: a loader's worker, or a rank of `mp.spawn`, which its steps will tell."""
+    words = sys.argv if argv is None else argv
+    return "--multiprocessing-fork" in words or any("multiprocessing.resource_tracker" in word for word in words)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.strip().isdigit() else None

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The notes of a rank: what its guard learned, a JSON line each, beside the black box.
+
+A line is evidence in the form of :mod:`keepstep.core.codec`; it is written by hand here because the
+types behind it are too dear to import into someone's training. Lines wait in a queue; the guard's own thread writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 16 << 20
+LONGEST_LINE = 64 << 10
+
+
+class Notes:
+    """An append-only file. ``add`` never waits; ``flush`` writes what has gathered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=4000)
+        self._written = 0
+
+    def add(self, fact: str, fields: dict[str, Any], *, rank: int | None, quote: str) -> dict[str, Any]:
+        """Note a fact by its class name and fields; ``quote`` is how it reads in a report. Returns the line."""
+        line: dict[str, Any] = {"fact": fact, "fields": fields, "origin": {"source": self.path.name}, "at": time.time()}
+        if rank is not None:
+            line["rank"] = {"index": rank}
+        line["quote"] = quote[:1000]
+        self._waiting.append(line)
+        return line
+
+    def flush(self) -> None:
+        """Write what waits. Raises ``OSError`` where that fails."""
+        from keepstep.core.redact import redacted  # costly: imported by the guard's thread, not by the training's
+
+        lines = []
+        while self._waiting:
+            text = json.dumps(redacted(self._waiting.popleft()), default=str)
+            if len(text) < LONGEST_LINE:
+                lines.append(text + "\n")
+        data = "".join(lines).encode(errors="replace")
+        if not data or self._written + len(data) > MOST_BYTES:
+            return
+        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            self._written += os.write(handle, data)
+        finally:
+            os.close(handle)

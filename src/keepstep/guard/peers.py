@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard among the guards of all ranks: contracts, and words on a topic. Nothing here waits without a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstep.errors import OutOfStep
+from keepstep.guard import identity
+from keepstep.guard.contract import PATIENCE_S, Contracts, Open, Verdict, bounded
+from keepstep.guard.exchange import Exchange
+from keepstep.guard.gather import Gathering
+
+if TYPE_CHECKING:
+    from keepstep.guard.pulse import Pulse
+
+
+class Peers(ABC):
+    """The half of a session that talks with other ranks."""
+
+    pulse: Pulse
+    supervised: bool
+    folder: Path | None
+
+    def __init__(self, who: identity.Identity) -> None:
+        self.who = who
+        self._ordinals: dict[str, int] = {}
+        self._patience = 1.0
+        """Less after every wait that nobody ended: it must not be waited again and again."""
+        self._exchange: Exchange | None = None
+        self._contracts: Contracts | None = None
+        self._gathering: Gathering | None = None
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def open(self) -> None: ...
+
+    @abstractmethod
+    def note(self, fact: str, fields: dict[str, Any], quote: str) -> None: ...
+
+    @abstractmethod
+    def say(self, text: str) -> None: ...
+
+    @abstractmethod
+    def flush(self) -> None: ...
+
+    @abstractmethod
+    def is_off(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def part(self, name: str) -> AbstractContextManager[None]: ...
+
+    def use_exchange(self, exchange: Exchange) -> None:
+        """From now on guards talk through this; the first one that serves is kept."""
+        rank, world = self.who.rank, self.who.world
+        if self._exchange is not None or rank is None or not world or world < 2:
+            return
+        self._exchange = exchange
+        prefix = f"keepstep/{self.who.attempt}"
+        self._contracts = Contracts(exchange, rank, world, prefix, self._settled, self._silent)
+        self.pulse.every(0.2, "contracts", self._contracts.poll)
+        if not self.supervised:
+            self._gathering = Gathering(self, exchange, prefix)
+
+    def agree(
+        self, subject: str, stated: Mapping[str, str], *, patience: float = PATIENCE_S, ranks: Iterable[int] = ()
+    ) -> None:
+        """Before a step that all ranks must take alike: state this rank's side and wait, bounded, for the others'.
+
+        Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on.
+        ``ranks``: only they take it; the subject must then name them.
+        """
+        opened = self._state(subject, stated, certain=True, ranks=ranks)
+        if opened is None or self._contracts is None:
+            return
+        verdict = None
+        with self.part("contracts"):
+            verdict = self._contracts.wait(opened, patience * self._patience)
+            self._patience = 1.0 if verdict is not None else max(0.01, self._patience / 8)
+        if verdict is not None and verdict.differences:
+            with contextlib.suppress(Exception):
+                self.flush()
+            raise OutOfStep(
+                f"rank {self.who.rank}: the ranks are about to run different things ({subject}): "
+                + "; ".join(map(str, verdict.differences[:3])),
+                hint="make every rank build the same model, batch and program; `keepstep why` tells more",
+            )
+
+    def compare(self, subject: str, stated: Mapping[str, str], *, ordinal: int | None = None) -> None:
+        """State this rank's side of something; the comparison goes on in the background and only reports."""
+        self._state(subject, stated, certain=False, ordinal=ordinal)
+
+    def state(self, subject: str, stated: Mapping[str, str]) -> None:
+        """State this rank's side of what all ranks must do alike, without a wait: where it is already in it."""
+        self._state(subject, stated, certain=True)
+
+    def ahead(self, subject: str, rank: int) -> dict[str, str] | None:
+        """What a rank has stated of the next contract on a subject, to which this one has not come yet."""
+        if self._contracts is None or self.is_off("contracts"):
+            return None
+        return self._contracts.peek(subject, self._ordinals.get(subject, 0), rank)
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """What the guards of all ranks talk through."""
+        return self._exchange
+
+    def _state(
+        self,
+        subject: str,
+        stated: Mapping[str, str],
+        *,
+        certain: bool,
+        ordinal: int | None = None,
+        ranks: Iterable[int] = (),
+    ) -> Open | None:
+        self.open()
+        with self._lock:
+            number = self._ordinals.get(subject, 0) if ordinal is None else ordinal
+            self._ordinals[subject] = number + 1
+        opened = None
+        if self._contracts is not None and not self.is_off("contracts"):
+            with self.part("contracts"):
+                opened = self._contracts.state(subject, number, stated, certain=certain, ranks=ranks)
+        fields = {"subject": subject, "ordinal": number, "stated": list(bounded(stated).items()), "certain": certain}
+        self.note("ContractStated", fields, f"{subject} #{number}: " + "; ".join(f"{k} {v}" for k, v in list(stated.items())[:6]))
+        return opened
+
+    def _settled(self, opened: Open, verdict: Verdict, before: bool) -> None:
+        rank = self.who.rank or 0
+        for each in verdict.differences:
+            fields = {"subject": opened.subject, "ordinal": opened.ordinal, "what": each.what, "values": each.values}
+            fields |= {"certain": opened.certain, "before": before and opened.certain}
+            self.note("ContractBroken", fields, f"{opened.subject}: {each}")
+        if rank == 0 or any(rank in each.odd for each in verdict.differences):
+            self.say(f"ranks differ in {opened.subject}: " + "; ".join(map(str, verdict.differences[:2])))
+
+    def _silent(self, opened: Open, missing: tuple[int, ...]) -> None:
+        waited = time.monotonic() - opened.began
+        fields = {"subject": opened.subject, "ordinal": opened.ordinal, "missing": missing, "waited_s": round(waited, 1)}
+        who = ", ".join(map(str, missing[:8]))
+        self.note("PeerSilent", fields, f"no answer from rank {who} on {opened.subject} #{opened.ordinal} in {waited:.0f} s")
+
+    def tell_peers(self, topic: str, text: str) -> bool:
+        """Publish the newest word of this rank on a topic; False where the exchange cannot replace the one before."""
+        if self._exchange is None or not getattr(self._exchange, "overwrites", True) or self.is_off("words to peers"):
+            return False
+        with self.part("words to peers"):
+            self._exchange.put(f"keepstep/{self.who.attempt}/{topic}/r{self.who.rank}", text)
+            return True
+        return False
+
+    def heard(self, topic: str) -> dict[int, str]:
+        """The newest word of every other rank on a topic."""
+        found: dict[int, str] = {}
+        if self._exchange is None or not self.who.world or self.is_off("words of peers"):
+            return found
+        with self.part("words of peers"):
+            for rank in range(self.who.world):
+                if rank != self.who.rank:
+                    text = self._exchange.get(f"keepstep/{self.who.attempt}/{topic}/r{rank}")
+                    if text is not None:
+                        found[rank] = text
+        return found

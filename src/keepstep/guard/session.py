@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard of one process: what adapters call, what it writes down, and how it keeps out of harm's way.
+
+Whatever fails in here turns off the part that failed and says so once; the training never hears of it. The one exception
+that comes out is OutOfStep, raised by :meth:`Peers.agree` where going on would surely hang or spoil the run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from keepstep.core.blackbox import Kind, Phase
+from keepstep.errors import OutOfStep
+from keepstep.guard import box as boxes
+from keepstep.guard import identity
+from keepstep.guard.batches import Batches, Values
+from keepstep.guard.companion import Watched
+from keepstep.guard.exchange import Folder
+from keepstep.guard.notes import Notes
+from keepstep.guard.peers import Peers
+from keepstep.guard.pulse import Pulse
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STEP, _PHASE, _PLAN = int(Kind.STEP), int(Kind.PHASE), int(Kind.PLAN)
+_START, _END = int(Phase.START), int(Phase.END)
+OFF = ("off", "0", "no", "false")
+LINE_LIMIT = 40
+"""How many lines the guard prints into someone's output, at most."""
+
+
+class Session(Peers):
+    """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
+
+    def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
+        super().__init__(who)
+        self.strict = env.get("KEEPSTEP", "").strip().lower() == "strict"
+        self.silenced = env.get("KEEPSTEP", "on").strip().lower() in OFF
+        self.supervised = "KEEPSTEP_SUPERVISOR" in env
+        self.write: boxes.Write = boxes.nothing
+        self.steps = 0
+        self.framework: str | None = None
+        self.folder: Path | None = None
+        self.pulse = Pulse(self)
+        self.batches = Batches(self)
+        self.values: Values | None = None
+        """How the framework's tensors on the host are looked into; set by its adapter."""
+        self.by_hand = False
+        """The script tells its steps itself (`guard.steps`): the hooks leave that to it."""
+        self._env = env
+        self._box: boxes.Box | None = None
+        self._link: Path | None = None
+        self._notes: Notes | None = None
+        self._phase = _START
+        self._step_ended = 0
+        self._plans: dict[str, int] = {}
+        self._off: set[str] = set()
+        self._lines = 0
+        self._opened = False
+        self._pid = os.getpid()
+
+    # --- the life of the guard
+
+    def open(self) -> None:
+        """Make the black box and begin. Called by the first event that shows a training; later calls do nothing."""
+        if self._opened or self.silenced:
+            return
+        with self._lock:
+            if self._opened:
+                return
+            self._opened = True
+            self._pid = os.getpid()  # a forked rank (a notebook's launcher) opens its own
+            with self.part("black box"):
+                self._open_files()
+            if self.supervised and self._env.get("KEEPSTEP_EXCHANGE"):
+                with self.part("shared folder"):
+                    self.use_exchange(Folder(Path(self._env["KEEPSTEP_EXCHANGE"])))
+            self.write(_PHASE, self._phase, 0)
+            os.register_at_fork(after_in_child=self._in_child)
+            atexit.register(self.close)
+            with self.part("companion"):
+                if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
+                    self.pulse.every(1.0, "companion", Watched(self.folder, self._env))
+            self.pulse.start()
+
+    def _open_files(self) -> None:
+        self.folder = identity.folder(self.who, self._env)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"rank{self.who.rank}" if self.who.rank is not None else "unranked"
+        name = f"{name}-{os.getpid()}-{self.who.attempt}"
+        self._notes = Notes(self.folder / f"{name}.notes.jsonl")
+        self._link = self.folder / f"{name}.box"
+        who = identity.of_process(self.who)
+        memory = boxes.in_memory(f"{os.getpid()}-{time.time_ns()}.box")
+        if memory is not None:
+            with contextlib.suppress(OSError):
+                self._box = boxes.Box(memory, who)
+                self._link.symlink_to(memory)
+        if self._box is None:
+            self._box = boxes.Box(self._link, who)
+        self.write = self._box.write
+
+    def close(self) -> None:
+        """The process leaves: the last words, and the box where it will be looked for. Never raises."""
+        if os.getpid() != self._pid or not self._opened:
+            return
+        self.write(_PHASE, _END, self.steps)
+        self.pulse.stop()
+        with contextlib.suppress(Exception):
+            self.batches.at_end()
+        with contextlib.suppress(Exception):
+            self.flush()
+        with contextlib.suppress(Exception):
+            if self._link is not None:
+                boxes.keep(self._link)
+
+    def _in_child(self) -> None:
+        """A forked child (a loader's worker) is not the rank: it must leave the rank's box alone."""
+        self.write = boxes.nothing
+        self._notes = self._contracts = self._exchange = self._gathering = None
+        self._opened = True
+        self.folder = None
+
+    # --- parts that may fail
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Whatever fails inside turns this part off, says so once, and goes no further."""
+        try:
+            yield
+        except OutOfStep:
+            raise
+        except Exception as error:
+            self.failed(name, error)
+
+    def guarded(self, name: str, function: Callable[P, T]) -> Callable[P, T | None]:
+        """``function`` as a hook that can do no harm: it never raises, and is not called again once it failed."""
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+            if name in self._off:
+                return None
+            try:
+                return function(*args, **kwargs)
+            except OutOfStep:
+                raise
+            except Exception as error:
+                self.failed(name, error)
+                return None
+
+        return call
+
+    def is_off(self, name: str) -> bool:
+        return name in self._off
+
+    def failed(self, name: str, error: BaseException | str) -> None:
+        """A part failed: it is off from now on."""
+        if name in self._off:
+            return
+        self._off.add(name)
+        why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self.note("GuardPart", {"part": name, "why": why[:300]}, f"the guard's {name} is off: {why[:200]}")
+        self.say(f"the guard's {name} is off ({why[:200]}); the training is not affected")
+
+    def uncovered(self, part: str, why: str) -> None:
+        """Something could not be hooked: said once, and recorded as coverage."""
+        if part not in self._off:
+            self._off.add(part)
+            self.note("GuardPart", {"part": part, "why": why[:300], "off": False}, f"{part} is not watched: {why[:200]}")
+
+    # --- what happens, step by step (hot: a microsecond each)
+
+    def phase(self, phase: int) -> int:
+        """Enter a phase; returns the one before, to be entered again afterwards."""
+        before = self._phase
+        if phase != before:
+            self._phase = phase
+            self.write(_PHASE, phase, self.steps)
+        return before
+
+    @property
+    def phase_now(self) -> int:
+        return self._phase
+
+    @contextlib.contextmanager
+    def during(self, phase: int) -> Iterator[None]:
+        before = self.phase(phase)
+        try:
+            yield
+        finally:
+            self.phase(before)
+
+    def step_done(self, by_hand: bool = False) -> None:
+        """A training step has ended (or was handed to the device)."""
+        if self.by_hand and not by_hand:
+            return
+        if not self._opened:
+            self.open()
+        now = time.monotonic_ns()
+        self.steps += 1
+        self.write(_STEP, self.steps, now - self._step_ended if self._step_ended else 0)
+        self._step_ended = now
+
+    def see_batch(self, batch: Any) -> None:
+        """A batch is about to be trained on. Raises OutOfStep only in strict mode."""
+        if "batch checks" in self._off:
+            return
+        try:
+            self.batches.see(batch, self.values)
+        except OutOfStep:
+            raise
+        except Exception as error:
+            self.failed("batch checks", error)
+
+    def plan(self, name: str) -> int:
+        """A number for a plan (a traced function, a compiled program), noted once."""
+        number = self._plans.get(name)
+        if number is None:
+            number = self._plans[name] = len(self._plans) + 1
+            self.note("PlanNamed", {"number": number, "name": name[:300]}, f"plan {number} is {name[:200]}")
+        return number
+
+    def plan_entered(self, number: int) -> None:
+        self.write(_PLAN, number, 1)
+
+    def plan_left(self, number: int) -> None:
+        self.write(_PLAN, number, 0)
+
+    # --- what was learned (cold)
+
+    def note(self, fact: str, fields: dict[str, Any], quote: str) -> None:
+        """Write a fact down, by the name of its class in keepstep.core.facts, for `keepstep why` and the supervisor."""
+        if self._notes is not None:
+            line = self._notes.add(fact, fields, rank=self.who.rank, quote=quote)
+            if self._gathering is not None:
+                self._gathering.offer(line)
+
+    def flush(self) -> None:
+        if self._notes is not None:
+            self._notes.flush()
+
+    def say(self, text: str) -> None:
+        """One line on standard error, rarely."""
+        self._lines += 1
+        if self._lines > LINE_LIMIT:
+            return
+        name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
+        with contextlib.suppress(Exception):
+            sys.stderr.write(f"keepstep: {name}{text}\n")
+            sys.stderr.flush()
+
+    def world_formed(self, size: int, index: int | None, framework: str) -> None:
+        """The framework formed a world: from now on this rank is who the framework says."""
+        self.framework = framework
+        if index is not None and (self.who.rank is None or size > 1):
+            self.who.rank = index
+        if size > 1:
+            self.who.world = size
+        self.open()
+        if self._box is not None:
+            with self.part("black box"):
+                self._box.tell({**identity.of_process(self.who), "framework": framework})
+        self._tell_world(size, index, at_step=False)
+
+    def trains_in(self, size: int, framework: str) -> None:
+        """The first step runs, in a world of ``size``: a rank that trains alone is told now."""
+        self.framework = framework
+        self._tell_world(size, None, at_step=True)
+        meant = identity.of_environment(self._env)
+        if size == 1 and (meant.world or 1) > 1:
+            self.say(
+                f"trains alone: {meant.said_by} means a world of {meant.world} ranks, but {framework} formed none; "
+                "every rank trains its own model"
+            )
+
+    def _tell_world(self, size: int, index: int | None, *, at_step: bool) -> None:
+        meant = identity.of_environment(self._env)
+        fields = {"size": size, "index": index, "meant": meant.world, "meant_by": meant.said_by}
+        fields |= {"framework": self.framework, "at_step": at_step}
+        when = "trains in" if at_step else "formed"
+        self.note("WorldFormed", fields, f"{self.framework} {when} a world of {size}; the launcher means {meant.world or 'none'}")

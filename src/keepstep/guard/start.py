@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way in without a change of code: called by the start-up hook (keepstep.pth) when KEEPSTEP is on.
+
+Nothing is looked at or written until a framework is imported, so that other Python programs under
+the same variables (launchers, pip, editors) stay as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from keepstep.guard.importing import Then, after_import
+
+if TYPE_CHECKING:  # costly: imported when a framework has been
+    from keepstep.guard.session import Session
+
+FRAMEWORKS = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
+"""The module whose import begins it, and the adapter that then attaches."""
+OFF = ("", "off", "0", "no", "false")
+
+_session: Session | None = None
+_started = False
+_attached: set[str] = set()
+
+
+def is_on() -> bool:
+    return os.environ.get("KEEPSTEP", "").strip().lower() not in OFF
+
+
+def is_off() -> bool:
+    """Whether the guard is told to keep out, also where the script asks for it."""
+    return os.environ.get("KEEPSTEP", "on").strip().lower() in OFF[1:]
+
+
+def session() -> Session:
+    """The guard of this process, made when it is first asked for."""
+    global _session
+    if _session is None:
+        from keepstep.guard import identity
+        from keepstep.guard.session import Session
+
+        _session = Session(identity.of_environment())
+    return _session
+
+
+def start() -> None:
+    """Wait for a framework. Never raises: whatever is wrong here, the program starts. Some sites run their hooks twice."""
+    global _started
+    try:
+        if is_on() and not _started:
+            _started = True
+            recorded = _record_imports()
+            after_import({name: _attacher(adapter, recorded) for name, adapter in FRAMEWORKS.items()})
+            _form_jax_world()
+    except Exception as error:
+        sys.stderr.write(f"keepstep: the guard could not start ({type(error).__name__}: {error})\n")
+
+
+def attach_once(adapter: str, module: ModuleType) -> None:
+    """Hook into a framework, unless the start-up hook did."""
+    if adapter not in _attached:
+        _attached.add(adapter)
+        _attach(adapter, module)
+
+
+def _attach(adapter: str, module: ModuleType) -> None:
+    """Hook into a framework that has just been imported."""
+    from keepstep.guard import identity
+
+    if identity.is_launcher():
+        return
+    guard = session()
+    with guard.part(f"{adapter} hooks"):
+        importlib.import_module(f"keepstep.guard.adapters.{adapter}").attach(guard, module)
+    if guard.who.rank is not None and not identity.is_child_of_training():
+        guard.open()
+
+
+def _attacher(adapter: str, recorded: Then | None = None) -> Then:
+    def then(module: ModuleType) -> None:
+        try:
+            attach_once(adapter, module)
+            if recorded is not None:
+                recorded(module)
+        except Exception as error:
+            sys.stderr.write(f"keepstep: the guard could not attach to {adapter} ({type(error).__name__}: {error})\n")
+
+    return then
+
+
+def _record_imports() -> Then | None:
+    """For warm spares: how this rank imports its framework, where the supervisor asked for it."""
+    if not os.environ.get("KEEPSTEP_WARM"):
+        return None
+    from keepstep.guard import import_record
+
+    return import_record.begin()
+
+
+def _form_jax_world() -> None:
+    """A bare ``jax.distributed.initialize()`` finds the world that the supervisor made."""
+    if os.environ.get("KEEPSTEP_COORDINATOR"):
+        after_import({"jax._src.clusters": _jax_world})
+
+
+def _jax_world(module: ModuleType) -> None:
+    try:
+        from keepstep.guard.adapters import jax_cluster
+
+        jax_cluster.register(module)
+    except Exception as error:
+        sys.stderr.write(f"keepstep: jax.distributed.initialize() needs its arguments ({type(error).__name__}: {error})\n")

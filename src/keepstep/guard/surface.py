@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep.guard()``: the guard by a few lines of the training script, for what no hook can see by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+from keepstep.core.blackbox import Phase
+from keepstep.guard import start
+from keepstep.guard.session import Session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
+_PHASES = {"checkpoint": Phase.CHECKPOINT, "evaluation": Phase.EVALUATION, "input": Phase.INPUT, "compile": Phase.COMPILE}
+
+
+class Guard:
+    """What a training script may say to the guard. Every call is safe where the guard is off or a part of it failed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def steps(self, batches: Iterable[T]) -> Iterator[T]:
+        """Go through ``batches``; each turn of the loop is a step, and the wait for a batch is told from the work on it."""
+        session = self._session
+        session.by_hand = True
+        session.open()
+        source = iter(batches)
+        while True:
+            session.phase(_INPUT)
+            try:
+                batch = next(source)
+            except StopIteration:
+                session.phase(_COMPUTE)
+                return
+            session.phase(_COMPUTE)
+            session.see_batch(batch)
+            yield batch
+            session.step_done(by_hand=True)
+
+    def step(self, function: Callable[P, T]) -> Callable[P, T]:
+        """A decorator: every call of ``function`` is a training step."""
+        session = self._session
+        session.by_hand = True
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            session.open()
+            session.phase(_COMPUTE)
+            result = function(*args, **kwargs)
+            session.step_done(by_hand=True)
+            return result
+
+        return call
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """``with guard.phase("checkpoint"):`` also "evaluation", "input", "compile": pauses that are no hang."""
+        if name not in _PHASES:
+            raise ValueError(f"no such phase: {name!r}; there are {', '.join(_PHASES)}")
+        with self._session.during(int(_PHASES[name])):
+            yield
+
+    def batches(
+        self,
+        *,
+        labels: dict[str, tuple[float, float]] | None = None,
+        dtypes: dict[str, str] | None = None,
+        finite: bool = True,
+    ) -> None:
+        """Declare what batches must be: ranges of labels and dtypes, by the (end of the) name of a part, as in "[1]"."""
+        known = self._session.batches
+        known.labels.update(labels or {})
+        known.dtypes.update(dtypes or {})
+        known.finite = finite
+
+    def agree(self, subject: str, **stated: Any) -> None:
+        """All ranks must state the same here; raises keepstep.OutOfStep on every rank where they do not."""
+        self._session.agree(subject, {name: str(value) for name, value in stated.items()})
+
+    def keras(self) -> Any:
+        """A callback for ``fit(callbacks=[guard.keras()])``, of Keras 3 or tf_keras."""
+        from keepstep.guard.adapters import keras
+
+        return keras.callback(self._session)
+
+    def lightning(self) -> Any:
+        """A callback for Lightning's ``Trainer(callbacks=[guard.lightning()])``."""
+        from keepstep.guard.adapters import trainers
+
+        return trainers.lightning(self._session)
+
+    def hugging_face(self) -> Any:
+        """A callback for transformers' ``Trainer(callbacks=[guard.hugging_face()])``."""
+        from keepstep.guard.adapters import trainers
+
+        return trainers.hugging_face(self._session)
+
+
+def guard(**settings: Any) -> Guard:
+    """The guard of this process, attached to the frameworks that are here; ``settings`` as for :meth:`Guard.batches`."""
+    session = start.session()
+    if start.is_off():
+        found = Guard(session)
+    else:
+        for name, adapter in start.FRAMEWORKS.items():
+            if name in sys.modules:
+                start.attach_once(adapter, sys.modules[name])
+        start.start()
+        found = Guard(session)
+        session.open()
+    if settings:
+        found.batches(**settings)
+    return found

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG201: a rank trains in a world of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+MEANT = ("torchrun", "TF_CONFIG", "JAX", "keepstep run")
+"""Launchers whose variables are set for no other reason than to form a world."""
+
+
+@rule(
+    id="CFG201",
+    cause=Cause.CONFIG_TRAINS_ALONE,
+    needs=(WorldFormed,),
+    explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
+)
+def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank trains in a world of its own, though its launcher meant it to be one of many.
+
+    ## What it looks like
+    Nothing fails. Every rank trains on its share alone, results are worse than with one process, and all ranks write
+    the same checkpoints.
+
+    ## Why it happens
+    The script never forms the process group or strategy: a missing `init_process_group`, a plain strategy where
+    TF_CONFIG names several workers, a `jax.distributed.initialize()` that was left out.
+
+    ## How we know
+    At its first step the guard compares the world that the framework formed with the one that the launcher's variables mean.
+
+    ## What to do
+    Form the world before the model is built; the fix names the call.
+
+    ## When this is wrong
+    Independent runs (a sweep) started as tasks of one job: their scheduler's variables look alike, so that is told as a hypothesis.
+    """
+    alone = [
+        e for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1 and (e.fact.meant or 1) > 1
+    ]
+    joined = {e.who for e in seen.all(WorldFormed) if e.fact.size > 1}
+    alone = [e for e in alone if e.who not in joined]
+    if not alone:
+        return
+    fact = alone[0].fact
+    sure = fact.meant_by in MEANT
+    ranks = tuple(dict.fromkeys(e.who for e in alone if e.who is not None))
+    yield Found(
+        title=f"{say_ranks(ranks) or 'a rank'} trains alone: {fact.meant_by} means a world of {fact.meant}, {fact.framework} formed none",
+        because="at the first step the framework's world has one member",
+        evidence=tuple(alone),
+        ranks=ranks,
+        confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
+        severity=None if sure else Severity.WARNING,
+        fixes=_FIXES.get(fact.framework or "", ()),
+    )
+
+
+_FIXES = {
+    "torch": (
+        Fix(
+            do="form the process group and wrap the model",
+            command="torch.distributed.init_process_group(); model = DistributedDataParallel(model)",
+        ),
+    ),
+    "tensorflow": (
+        Fix(
+            do="make the strategy before anything else, and build the model in its scope",
+            command="strategy = tf.distribute.MultiWorkerMirroredStrategy()",
+        ),
+    ),
+    "jax": (
+        Fix(do="join the other processes before JAX is used", command="jax.distributed.initialize()"),
+    ),
+}

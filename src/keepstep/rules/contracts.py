@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where ranks differ in what the guard had them state: as it found, or by what each wrote down."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from keepstep.core.contracts import Difference, differences
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import ContractBroken, ContractStated
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.core.wording import shorten
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One contract that ranks broke: all its differences, with what shows them."""
+
+    subject: str
+    differences: tuple[Difference, ...]
+    evidence: tuple[Evidence[Fact], ...]
+    certain: bool
+    before: bool
+
+    @property
+    def odd(self) -> tuple[int, ...]:
+        """The ranks that are out of line, in any of it."""
+        return tuple(sorted({rank for each in self.differences for rank in each.odd}))
+
+    @property
+    def words(self) -> str:
+        """The first difference: what, and both values."""
+        return shorten(str(self.differences[0]), 160)
+
+    @property
+    def who(self) -> str:
+        return say_ranks(self.odd)
+
+
+def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
+    """The broken contracts whose subject begins with one of these words; the earliest first."""
+    found: dict[tuple[str, int], list[Evidence[ContractBroken]]] = defaultdict(list)
+    for told in seen.all(ContractBroken):
+        if _is_about(told.fact.subject, subjects):
+            found[told.fact.subject, told.fact.ordinal].append(told)
+    result = [_told(subject, each) for (subject, _), each in found.items()]
+    result += [each for key, each in _by_statements(seen, subjects).items() if key not in found]
+    return result
+
+
+def _is_about(subject: str, words: tuple[str, ...]) -> bool:
+    return subject.split(" ", 1)[0] in words
+
+
+def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
+    by_what = {e.fact.what: Difference(e.fact.what, e.fact.values) for e in told}
+    return Broken(
+        subject=subject,
+        differences=tuple(by_what.values()),
+        evidence=tuple(told),
+        certain=any(e.fact.certain for e in told),
+        before=any(e.fact.before for e in told),
+    )
+
+
+def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[str, int], Broken]:
+    """Where guards could not talk to each other, each still wrote down its side."""
+    sides: dict[tuple[str, int], dict[int, Evidence[ContractStated]]] = defaultdict(dict)
+    for stated in seen.all(ContractStated):
+        if stated.who is not None and _is_about(stated.fact.subject, subjects):
+            sides[stated.fact.subject, stated.fact.ordinal][stated.who] = stated
+    found = {}
+    for (subject, ordinal), by_rank in sides.items():
+        differ = differences({rank: dict(e.fact.stated) for rank, e in by_rank.items()})
+        if differ:
+            found[subject, ordinal] = Broken(
+                subject=subject,
+                differences=differ,
+                evidence=tuple(by_rank[rank] for rank in sorted(by_rank))[:8],
+                certain=any(e.fact.certain for e in by_rank.values()),
+                before=False,
+            )
+    return found

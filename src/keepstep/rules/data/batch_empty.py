@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT207: a batch was empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import BatchOdd
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.odd_batches import odd_batches
+
+
+@rule(
+    id="DAT207",
+    cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
+    needs=(BatchOdd,),
+    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.NUMERIC_NAN_OR_DIVERGENCE, Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK),
+)
+def batch_empty(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch had no rows.
+
+    ## What it looks like
+    A mean over nothing is NaN; a rank that skips the empty batch leaves the others waiting.
+
+    ## Why it happens
+    A shard that is shorter than the others, or a filter that leaves nothing.
+
+    ## How we know
+    The guard holds each batch on the host side against what batches had before.
+
+    ## What to do
+    Drop or repeat, so that every rank has rows at every step.
+
+    ## When this is wrong
+    A loop that skips empty batches on all ranks alike.
+    """
+    yield from odd_batches(seen, "empty", "short", fix=Fix(do="make every rank have rows at every step", command="dataset.repeat()  # or drop_last=True"))

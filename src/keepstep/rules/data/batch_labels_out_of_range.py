@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT206: a batch has labels outside of the declared range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import BatchOdd
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.odd_batches import odd_batches
+
+
+@rule(
+    id="DAT206",
+    cause=Cause.DATA_LABEL_OUT_OF_RANGE,
+    needs=(BatchOdd,),
+    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.HARDWARE_GPU_FAULT_XID_ECC),
+)
+def batch_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch has labels outside of the range that was declared.
+
+    ## What it looks like
+    A device-side assert, a segmentation fault, or a loss of NaN some lines later.
+
+    ## Why it happens
+    A dataset with one class more than the model, labels that start at 1, a mask value that the loss does not know.
+
+    ## How we know
+    The guard holds each batch on the host side against the declared range of labels.
+
+    ## What to do
+    Fix the labels, or tell the loss which value to ignore.
+
+    ## When this is wrong
+    The range was declared wrongly.
+    """
+    yield from odd_batches(seen, "label", fix=Fix(do="fix the labels or the number of classes", command="loss = CrossEntropyLoss(ignore_index=-100)"))

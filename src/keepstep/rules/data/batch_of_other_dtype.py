@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT205: a batch came in another type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import BatchOdd
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.odd_batches import odd_batches
+
+
+@rule(
+    id="DAT205",
+    cause=Cause.DATA_DTYPE_MISMATCH,
+    needs=(BatchOdd,),
+    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
+)
+def batch_of_other_dtype(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch came in another type than those before it, or than was declared.
+
+    ## What it looks like
+    `expected Float but found Double`, or steps that are suddenly twice as slow.
+
+    ## Why it happens
+    NumPy makes float64 unless told otherwise.
+
+    ## How we know
+    The guard holds each batch on the host side against the types of the first batches, or what was declared.
+
+    ## What to do
+    Cast where the data is read.
+
+    ## When this is wrong
+    A dataset that mixes types by design; declare the type then.
+    """
+    yield from odd_batches(seen, "dtype", fix=Fix(do="cast where the data is read", command="array.astype(numpy.float32)"))

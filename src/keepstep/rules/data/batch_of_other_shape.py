@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT204: a batch came in another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import BatchOdd
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.odd_batches import odd_batches
+
+
+@rule(
+    id="DAT204",
+    cause=Cause.DATA_SHAPE_MISMATCH,
+    needs=(BatchOdd,),
+    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
+)
+def batch_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch came in another shape or structure than those before it.
+
+    ## What it looks like
+    An error or a crash deep in a kernel some steps into the training, on one rank.
+
+    ## Why it happens
+    A sample that was not resized or padded, a file of another version.
+
+    ## How we know
+    The guard holds each batch on the host side against what it learned from the first batches, or what was declared.
+
+    ## What to do
+    Fix the sample, or pad and crop where batches are made.
+
+    ## When this is wrong
+    Sizes that vary are learned as such only if they vary in the first batches.
+    """
+    yield from odd_batches(seen, "shape", "structure", fix=Fix(do="fix or pad the samples of that batch; log the file names of each batch to find them"))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT201: ranks feed inputs of different shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.contracts import Subject
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import ContractBroken, ContractStated
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.contracts import Broken, broken_contracts
+
+INPUTS = ("argument", "input", "batch", "global shape", "local rows")
+
+
+def begins_with_inputs(broken: Broken) -> bool:
+    """Whether what a program takes differs: all else about it then differs for that reason."""
+    return broken.subject.split(" ", 1)[0] == Subject.PROGRAM and any(
+        each.what.lower().startswith(INPUTS) for each in broken.differences
+    )
+
+
+def _is_shape(broken: Broken) -> bool:
+    return any(each.what != "rows" and not only_dtype(each.values[0][0], each.values[1][0]) for each in broken.differences)
+
+
+def only_dtype(one: str, other: str) -> bool:
+    """float32[32] against float64[32]: told by another rule."""
+    (type_, bracket, shape), (other_type, _, other_shape) = one.partition("["), other.partition("[")
+    return bool(bracket) and shape == other_shape and type_ != other_type
+
+
+@rule(
+    id="DAT201",
+    cause=Cause.DATA_SHAPE_MISMATCH,
+    needs=(ContractBroken, ContractStated),
+    explains=(
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.NUMERIC_NAN_OR_DIVERGENCE,
+    ),
+)
+def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks feed inputs of different shapes into the same step.
+
+    ## What it looks like
+    JAX trains on in silence: each process compiles a program for its own idea of the global array. TensorFlow and PyTorch
+    hang or fail in the first collective whose size depends on the batch.
+
+    ## Why it happens
+    A shard with fewer rows, a last batch that is not dropped, another padding or image size on one rank.
+
+    ## How we know
+    Every rank states the shapes of what it feeds; they differ between ranks.
+
+    ## What to do
+    Give every rank batches of one size: drop or pad the last one.
+
+    ## When this is wrong
+    Rows may differ by design where gradients are weighted accordingly; that alone is only a note of another rule.
+    """
+    for each in broken_contracts(seen, Subject.PROGRAM, Subject.BATCH):
+        batch = each.subject.split(" ", 1)[0] == Subject.BATCH
+        if (batch and not _is_shape(each)) or (not batch and not begins_with_inputs(each)):
+            continue
+        yield Found(
+            title=f"ranks feed inputs of different shapes: {each.words}",
+            because=f"each rank stated what it feeds; {each.who} is out of line",
+            evidence=each.evidence,
+            ranks=each.odd,
+            severity=None if each.certain or seen.broken else Severity.WARNING,
+            fixes=(
+                Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"),
+                Fix(do="with tf.data", command="dataset.batch(n, drop_remainder=True)"),
+            ),
+        )
+        return

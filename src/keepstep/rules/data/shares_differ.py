@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DAT203: ranks have different numbers of batches or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.contracts import Subject
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import ContractBroken, ContractStated, RankDoing, RankStopped
+from keepstep.core.facts.process import ProcessSeen
+from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.contracts import Broken, broken_contracts
+
+
+@rule(
+    id="DAT203",
+    cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
+    needs=(ContractBroken, ContractStated),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,
+    ),
+)
+def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks have different numbers of batches, or of rows in a batch.
+
+    ## What it looks like
+    All goes well until the rank with the smallest share is done: the others then wait for it in a collective, for
+    minutes, until a time limit.
+
+    ## Why it happens
+    Files do not divide evenly among ranks, a shard is short or empty, or a rank filters its own data.
+
+    ## How we know
+    Every rank states at the start of an epoch how many batches it has, and how many rows a batch has.
+
+    ## What to do
+    Shard by rows and not by files; drop what is left over; or repeat the data and end by a number of steps.
+
+    ## When this is wrong
+    With `Join` or a fixed number of steps the counts may differ: then it is only said as a note.
+    """
+    for each in broken_contracts(seen, Subject.BATCHES, Subject.BATCH):
+        if each.subject.split(" ", 1)[0] == Subject.BATCH and [d.what for d in each.differences] != ["rows"]:
+            continue
+        fatal = (_ended_apart(seen) or _was_done_first(seen, each)) and each.subject.split(" ", 1)[0] == Subject.BATCHES
+        yield Found(
+            title=f"ranks have different shares of the data: {each.words}",
+            because=f"each rank stated its share; {_least(each)} has the least",
+            evidence=each.evidence,
+            ranks=_with_least(each),
+            severity=None if fatal else Severity.WARNING,
+            fixes=(
+                Fix(do="give every rank equally many", command="DistributedSampler(dataset, drop_last=True)"),
+                Fix(do="or end every rank after the same number of steps", command="for batch in islice(loader, steps):"),
+                Fix(do="with tf.data, shard by rows", command="options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA"),
+            ),
+        )
+        return
+
+
+def _ended_apart(seen: EvidenceSet) -> bool:
+    """Whether ranks were seen to fail, or to wait for one that is done."""
+    if seen.broken or bool(seen.all(RankStopped)) or bool(seen.all(CollectiveTimeout)):
+        return True
+    if any(e.fact.still for e in seen.all(ProcessSeen)):
+        return True
+    steps = {e.fact.steps for e in seen.all(RankDoing)}
+    ended = {e.fact.phase == "end" for e in seen.all(RankDoing)}
+    return len(steps) > 1 and len(ended) > 1
+
+
+def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
+    """Whether the rank with the smallest share is at the end of it while its peers are in another collective."""
+    if not broken_contracts(seen, Subject.COLLECTIVE):
+        return False
+    least = _with_least(each)
+    share = min((int(value) for value, ranks in each.differences[0].values if value.isdigit() and set(ranks) & set(least)), default=-1)
+    steps = [e.fact.steps for e in seen.all(RankDoing) if e.who in least]
+    return share == 0 or any(share > 0 and done > 0 and done % share == 0 for done in steps)
+
+
+def _with_least(each: Broken) -> tuple[int, ...]:
+    values = each.differences[0].values
+    numbers = [(int(value), ranks) for value, ranks in values if value.lstrip("-").isdigit()]
+    return min(numbers)[1] if len(numbers) == len(values) else each.odd
+
+
+def _least(each: Broken) -> str:
+    return "rank " + ", ".join(map(str, _with_least(each)[:6]))

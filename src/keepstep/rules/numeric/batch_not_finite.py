@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NUM201: a batch holds values that are not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import BatchOdd
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.odd_batches import odd_batches
+
+
+@rule(
+    id="NUM201",
+    cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
+    needs=(BatchOdd,),
+    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.SYNC_REPLICA_DESYNC),
+)
+def batch_not_finite(seen: EvidenceSet) -> Iterator[Found]:
+    """A batch holds NaN or infinite values before the model has seen it.
+
+    ## What it looks like
+    The loss is NaN from one step on, on all ranks, because gradients are averaged.
+
+    ## Why it happens
+    Corrupt samples, a division by zero in preprocessing, float16 that overflowed on disk.
+
+    ## How we know
+    The guard holds each batch on the host side against finiteness, looked at in some of the batches.
+
+    ## What to do
+    Find and drop the samples; check what preprocessing divides by.
+
+    ## When this is wrong
+    Masks that use NaN or infinity on purpose: declare `finite=False`.
+    """
+    yield from odd_batches(seen, "not finite", fix=Fix(do="drop or repair the samples", command="assert numpy.isfinite(batch).all()"))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN204: a rank never came to where the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import ContractStated, PeerSilent, RankDoing
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+
+@rule(
+    id="SYN204",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(PeerSilent,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+)
+def never_arrived_at_contract(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank did not come to where the others are, within the time that they waited for its word.
+
+    ## What it looks like
+    All ranks but one are about to run a step, and hang in it.
+
+    ## Why it happens
+    The silent rank took another branch, still loads or compiles, is stuck, or is dead.
+
+    ## How we know
+    Before a new step every rank states what it is about to run; this one has not, and never did later.
+
+    ## What to do
+    Look at what that rank is doing.
+
+    ## When this is wrong
+    It was merely slow: where its word came later, nothing is said.
+    """
+    came = {(e.fact.subject, e.fact.ordinal, e.who) for e in seen.all(ContractStated)}
+    for silent in seen.all(PeerSilent):
+        fact = silent.fact
+        missing = tuple(rank for rank in fact.missing if (fact.subject, fact.ordinal, rank) not in came)
+        if not missing:
+            continue
+        doing: list[Evidence[Fact]] = [e for e in seen.all(RankDoing) if e.who in missing]
+        if seen.all(RankDoing) and all(e.fact.phase == "end" for e in seen.all(RankDoing)):
+            continue
+        where = f"; it is {doing[0].quote}" if doing else ""
+        yield Found(
+            title=f"{say_ranks(missing)} never came to {fact.subject}, where the others wait",
+            because=f"no word from it in {fact.waited_s:.0f} s{where}",
+            evidence=(silent, *doing[:3]),
+            ranks=missing,
+            fixes=(Fix(do="see what that rank is doing", command="keepstep why --live"),),
+        )
+        return

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN203: ranks train with different optimizer settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.contracts import Subject
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import ContractBroken, ContractStated
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.contracts import broken_contracts
+
+
+@rule(
+    id="SYN203",
+    cause=Cause.SYNC_REPLICA_DESYNC,
+    needs=(ContractBroken, ContractStated),
+    severity=Severity.WARNING,
+)
+def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks train with different optimizers or settings: their weights drift apart.
+
+    ## What it looks like
+    Nothing fails. The ranks' replicas differ a little more with each step; checkpoints depend on which rank wrote them.
+
+    ## Why it happens
+    The learning rate or another setting depends on the rank or on a file that one host lacks.
+
+    ## How we know
+    Every rank states its optimizer's settings at the first step.
+
+    ## What to do
+    Use the same settings on every rank.
+
+    ## When this is wrong
+    Optimizers that are sharded by design (ZeRO) hold different parameters, which is not compared.
+    """
+    for each in broken_contracts(seen, Subject.OPTIMIZER):
+        yield Found(
+            title=f"ranks train with different optimizer settings: {each.words}",
+            because=f"each rank stated them at its first step; {each.who} is out of line",
+            evidence=each.evidence,
+            ranks=each.odd,
+            fixes=(Fix(do="use the same optimizer settings on every rank"),),
+        )
+        return

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN202: ranks communicate by different means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.contracts import Subject
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import ContractBroken, ContractStated
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.contracts import broken_contracts
+
+
+@rule(
+    id="SYN202",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(ContractBroken, ContractStated),
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW),
+)
+def options_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks were told to communicate by different means (backend, algorithm, time limit).
+
+    ## What it looks like
+    The first collective never ends, or a rank gives up long before the others.
+
+    ## Why it happens
+    The backend is chosen by what a rank finds on its host (a GPU that one host lacks), or by an option of one rank's command.
+
+    ## How we know
+    Every rank states backend and options when the world is formed.
+
+    ## What to do
+    Name the backend and its options explicitly, the same on every rank.
+
+    ## When this is wrong
+    A difference in time limits alone does no harm until something is slow.
+    """
+    for each in broken_contracts(seen, Subject.OPTIONS):
+        yield Found(
+            title=f"ranks communicate by different means: {each.words}",
+            because=f"each rank stated its options; {each.who} is out of line",
+            evidence=each.evidence,
+            ranks=each.odd,
+            severity=None if seen.broken else Severity.WARNING,
+            fixes=(Fix(do="name the backend and options explicitly, the same on every rank"),),
+        )
+        return

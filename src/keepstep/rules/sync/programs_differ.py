@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN201: ranks are about to run different programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.contracts import Subject
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import ContractBroken, ContractStated
+from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.rules.contracts import broken_contracts
+from keepstep.rules.data.inputs_differ import begins_with_inputs
+
+
+@rule(
+    id="SYN201",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(ContractBroken, ContractStated),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.DATA_SHAPE_MISMATCH,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+    ),
+)
+def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks are about to run different programs, models or collectives.
+
+    ## What it looks like
+    Without the guard: a hang, a gloo or NCCL error about sizes, or silently wrong results. The guard stops the ranks with
+    `keepstep.OutOfStep` before the first such step (TensorFlow, JAX, the wrapping of a PyTorch model), or names the rank
+    within a second (single collectives of PyTorch).
+
+    ## Why it happens
+    A model, a branch, an option or a batch depends on the rank or on its data.
+
+    ## How we know
+    Every rank states what it is about to run (parameters, variables, the collectives of the traced or compiled program),
+    out of band; the statements differ.
+
+    ## What to do
+    Build the same model and program on every rank: the finding names what differs, with both values.
+
+    ## When this is wrong
+    Pipelines and experts that differ by design, where the framework does not say so: turn that contract off.
+    """
+    certain = (Subject.PROGRAM, Subject.VARIABLES, Subject.MODEL, Subject.COLLECTIVE)
+    for each in broken_contracts(seen, *certain):
+        if begins_with_inputs(each):
+            continue
+        when = "before it ran" if each.before else "while it ran"
+        yield Found(
+            title=f"ranks differ in {each.subject}: {each.words}",
+            because=f"each rank stated what it is about to run, {when}; {each.who} is out of line",
+            evidence=each.evidence,
+            ranks=each.odd,
+            severity=None if each.certain else Severity.WARNING,
+            fixes=(
+                Fix(do="make every rank build the same: look for what depends on the rank, on its data or on its host"),
+                Fix(do="see what each rank stated", command="grep -h ContractStated .keepstep/guard/*/*.notes.jsonl"),
+            ),
+        )
+        return

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN205: ranks stopped, by their black boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import RankDoing, RankStopped
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+FLOOR_S = 5.0
+STEPS = 3
+LONG_PHASES = ("start", "compile", "checkpoint", "evaluation")
+LONG_S = 600.0
+"""Pauses that are no hang may take minutes: a black box alone calls them one only after this."""
+
+
+@rule(
+    id="SYN205",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(RankDoing,),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+)
+def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks stopped making progress, and one of them is elsewhere than the others.
+
+    ## What it looks like
+    No output, no error; all ranks are there.
+
+    ## Why it happens
+    One rank is stuck in its input, in its own code or in another collective; the others wait for it.
+
+    ## How we know
+    The black boxes show for how long no step ended while the process lived, and in which phase and step each rank is.
+
+    ## What to do
+    Look at the rank that is named; `keepstep why --live` shows its line while it hangs.
+
+    ## When this is wrong
+    A step that takes far longer than all before it (a first large batch) looks alike until it ends.
+    """
+    ranks = {e.who: e for e in seen.all(RankDoing) if e.who is not None}
+    stopped = [e for e in ranks.values() if _stopped(e.fact)]
+    told = seen.all(RankStopped)
+    if not stopped and not told:
+        return
+    if not told and (len(stopped) < len([e for e in ranks.values() if e.fact.phase != "end"]) or seen.broken):
+        return
+    culprits = _odd(ranks)
+    evidence: tuple[Evidence[Fact], ...] = (*told[:4], *[ranks[each] for each in sorted(ranks)][:8])
+    if culprits:
+        first = ranks[culprits[0]]
+        title = f"{say_ranks(culprits)} stopped ({first.quote}); the others wait for it"
+    else:
+        title = "all ranks stopped at the same place"
+    longest = max([e.fact.silent_s or 0.0 for e in stopped] + [e.fact.seconds for e in told])
+    yield Found(
+        title=title,
+        because=f"no rank has made progress for {longest:.0f} s, by their black boxes",
+        evidence=evidence,
+        ranks=culprits,
+        confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
+        fixes=(Fix(do="see the line that each rank is in while it hangs", command="keepstep why --live"),),
+    )
+
+
+def _stopped(fact: RankDoing) -> bool:
+    if fact.phase == "end" or fact.silent_s is None or (fact.phase == "start" and fact.steps == 0):
+        return False
+    if fact.phase in LONG_PHASES:
+        return fact.silent_s > LONG_S
+    return fact.steps > 0 and fact.silent_s > FLOOR_S + STEPS * (fact.usual_step_s or 0.0)
+
+
+def _odd(ranks: dict[int, Evidence[RankDoing]]) -> tuple[int, ...]:
+    """Those that are not where the others wait: behind in steps or in another phase."""
+    if len(ranks) < 2:
+        return tuple(ranks)
+    at = {rank: (e.fact.steps, e.fact.phase) for rank, e in ranks.items()}
+    working = tuple(rank for rank, (_, phase) in at.items() if phase not in ("compute", "end"))
+    if working and len(working) < len(ranks):
+        return working
+    most = max(steps for steps, _ in at.values())
+    behind = tuple(rank for rank, (steps, _) in at.items() if steps < most)
+    if behind and len(behind) <= len(ranks) / 2:
+        return behind
+    done = tuple(rank for rank, (_, phase) in at.items() if phase == "end")
+    return done if done and len(done) < len(ranks) else ()

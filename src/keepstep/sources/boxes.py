@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keepstep itself left: the black boxes and notes of the guards, and the evidence of the supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from keepstep.core import blackbox
+from keepstep.core.blackbox import BlackBox, Doing, Phase
+from keepstep.core.codec import from_dict
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import GuardPart, PlanNamed, RankDoing, RankLate, WorldFormed
+from keepstep.core.identity import Rank
+from keepstep.core.pace import input_and_step, late_ranks
+from keepstep.core.wording import count
+from keepstep.sources.files import Kind as FileKind
+from keepstep.sources.files import Left
+
+MOST_NOTES = 32 << 20
+EARLIER_S = 60.0
+"""A box that fell silent so long before the others began is of an earlier run."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    left: Left
+    box: BlackBox
+    did: Doing | None
+    alive: bool
+
+    @property
+    def rank(self) -> int | None:
+        value = self.box.who.get("rank")
+        return value if isinstance(value, int) else None
+
+    @property
+    def began(self) -> float:
+        return float(self.box.who.get("wall") or 0.0)
+
+    @property
+    def ended(self) -> float:
+        return self.box.wall(self.box.records[-1].at) if self.box.records else self.began
+
+
+def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """Boxes and notes of the newest run among them, as evidence, and what they could not tell."""
+    files = list(files)
+    boxes, coverage = [], []
+    for left in files:
+        if left.kind is FileKind.BLACK_BOX and left.path is not None:
+            try:
+                boxes.append(_open(left, left.path))
+            except (OSError, blackbox.NotABox) as error:
+                why = str(getattr(error, "strerror", None) or error)
+                coverage.append(Coverage(what=f"black box {left.name}", state=CoverageState.UNAVAILABLE, why=why))
+    newest = _of_newest_run(boxes)
+    stale = {_stem(each.left.name) for each in boxes} - {_stem(each.left.name) for each in newest}
+    notes: list[Evidence[Fact]] = []
+    for left in files:
+        if left.kind is FileKind.NOTES and left.path is not None and _stem(left.name) not in stale:
+            found, problem = _notes(left, left.path)
+            notes += found
+            coverage += problem
+    plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
+    items = [e for each in newest for e in _doing(each, plans)] + _late(newest) + _side_by_side(boxes) + notes
+    if newest:
+        damaged = sum(each.box.damaged for each in newest)
+        why = f"{count(damaged, 'record')} damaged, the rest was read" if damaged else ""
+        coverage.append(Coverage(what=count(len(newest), "black box", "black boxes"), state=CoverageState.CHECKED, why=why))
+    coverage += _parts(notes)
+    return items, coverage
+
+
+def _open(left: Left, path: Path) -> _Read:
+    with path.open("rb") as stream:
+        box = blackbox.read(stream.read(blackbox.MOST_BYTES))
+    return _Read(left, box, blackbox.doing(tuple(reversed(box.records))), _alive(box.who))
+
+
+def _alive(who: dict[str, Any]) -> bool:
+    """Whether the process that wrote it is still there: on this host, and not a later one of the same number."""
+    pid = who.get("pid")
+    if not isinstance(pid, int) or who.get("host") != socket.gethostname()[:120]:
+        return False
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        began = time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return fields[0] not in "ZX" and began <= float(who.get("wall") or 0.0) + 2.0
+    return False
+
+
+def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
+    """Without those that a later process of the same rank has replaced, and those of earlier runs."""
+    latest: dict[int | None, _Read] = {}
+    unranked = [each for each in boxes if each.rank is None]
+    for each in boxes:
+        if each.rank is not None and (each.rank not in latest or each.began > latest[each.rank].began):
+            latest[each.rank] = each
+    kept = [each for each in boxes if each.rank is not None and latest[each.rank] is each]
+    kept += unranked if not kept else []
+    if not kept:
+        return []
+    newest = max(each.began for each in kept)
+    return [each for each in kept if each.alive or each.ended >= newest - EARLIER_S]
+
+
+def _doing(read: _Read, plans: dict[tuple[int | None, int], str]) -> list[Evidence[Fact]]:
+    did, box = read.did, read.box
+    if did is None:
+        return []
+    now = time.monotonic_ns() if read.alive else max(did.last, did.beat or 0)
+    pace = input_and_step(box.records)
+    fact = RankDoing(
+        phase=did.phase.name.lower(),
+        steps=did.steps,
+        in_phase_s=round(max(0, now - did.since) / 1e9, 3),
+        silent_s=round(max(0, now - did.last) / 1e9, 3),
+        usual_step_s=round(did.usual_ns / 1e9, 6) if did.usual_ns else None,
+        plan=plans.get((read.rank, did.plan)) if did.plan is not None else None,
+        collective=did.collective,
+        alive=read.alive,
+        pid=box.who.get("pid") if isinstance(box.who.get("pid"), int) else None,
+        input_s=round(pace[0] / 1e9, 6) if pace is not None else None,
+    )
+    quote = f"{did.phase.words} after {count(did.steps, 'step')}"
+    if fact.silent_s and fact.silent_s >= 1.0:
+        quote += f", without progress for {fact.silent_s:.1f} s"
+    host = box.who.get("host")
+    rank = None
+    if read.rank is not None:
+        role = box.who.get("role")
+        rank = Rank(
+            index=read.rank,
+            node=host if isinstance(host, str) else None,
+            role=role if isinstance(role, str) else None,
+            attempt=box.who["attempt"] if isinstance(box.who.get("attempt"), int) else 0,
+        )
+    origin = Origin(source=read.left.name)
+    return [Evidence(fact=fact, origin=origin, rank=rank, at=box.wall(now), quote=quote)]
+
+
+def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
+    """Processes that trained at the same time, each as the only one or the same rank of its world."""
+    alone = [each for each in boxes if each.rank == 0 and each.box.who.get("world") == 1 and each.did and each.did.steps]
+    together = [
+        one for one in alone
+        if any(one is not other and one.began < other.ended and other.began < one.ended for other in alone)
+    ]  # fmt: skip
+    return [
+        Evidence(
+            fact=WorldFormed(size=1, meant=len(together), meant_by="the folder of the guards", at_step=True),
+            origin=Origin(source=each.left.name),
+            at=each.began,
+            quote=f"pid {each.box.who.get('pid')} trained as rank 0 of 1, beside {len(together) - 1} others of its folder",
+        )
+        for each in together
+    ]
+
+
+def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
+    """Who kept the others of its host waiting; clocks of different hosts are not compared."""
+    found: list[Evidence[Fact]] = []
+    for host in dict.fromkeys(each.box.who.get("host") for each in boxes):
+        here = {each.rank: each for each in boxes if each.box.who.get("host") == host and each.rank is not None}
+        for late in late_ranks({rank: each.box.records for rank, each in here.items()}):
+            each = here[late.rank]
+            name = late.phase.name.lower()
+            fact = RankLate(phase=name, seconds=late.seconds, usual_s=late.others_s, against="peers", steps=late.steps, step_s=late.step_s)
+            where = "waits for each batch" if late.phase is Phase.INPUT else "is done with each step"
+            quote = f"{where} {late.seconds:.3f} s {'' if late.phase is Phase.INPUT else 'after the first '}(others {late.others_s:.3f} s), in the last {late.steps} steps"
+            origin = Origin(source=each.left.name)
+            found.append(Evidence(fact=fact, origin=origin, rank=Rank(index=late.rank), at=each.ended, quote=quote))
+    return found
+
+
+def _notes(left: Left, path: Path) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """The lines that can be read; one that was being written when its process died is passed over."""
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MOST_NOTES).decode(errors="replace")
+    except OSError as error:
+        why = error.strerror or "it cannot be read"
+        return [], [Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=why)]
+    found, damaged = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            each = from_dict(json.loads(line))
+        except (ValueError, RecursionError):
+            damaged += 1
+            continue
+        # stacks are told by their process, which names whose child it is
+        source = each.origin.source if each.origin.source.startswith("pid ") else left.name
+        found.append(replace(each, origin=replace(each.origin, source=source, line=number if source == left.name else None)))
+    what = f"{count(damaged, 'line')} of {left.name}"
+    return found, [Coverage(what=what, state=CoverageState.UNAVAILABLE, why="damaged")] if damaged else []
+
+
+def _parts(notes: list[Evidence[Fact]]) -> list[Coverage]:
+    """What the guards could not look at, each once."""
+    told: dict[tuple[str, str], set[int]] = {}
+    for each in notes:
+        if isinstance(each.fact, GuardPart):
+            told.setdefault((each.fact.part, each.fact.why), set()).add(each.who if each.who is not None else -1)
+    return [
+        Coverage(what=f"guard: {part}", state=CoverageState.UNAVAILABLE, why=why) for part, why in list(told)[:20]
+    ]
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".notes.jsonl").removesuffix(".box")

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard in JAX trainings that are well: silent, without a trace in their results, also where its own parts are broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from keepstep.core import blackbox
+from keepstep.core.blackbox import Kind, Phase
+from tests.guard.torch_ranks import Ranks, ranks
+
+pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
+SCRIPT = Path(__file__).with_name("jax_training.py")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "guard_jax.py"
+FAULT = ("--fault", "evaluations", "--steps", "24")
+HEALTHY = {"WorldFormed", "ContractStated", "PlanNamed"}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the training ends with where there is no guard."""
+    with ranks(tmp_path_factory.mktemp("plain"), *FAULT, script=SCRIPT, KEEPSTEP="off") as running:
+        assert running.ended() == [0, 0]
+        assert not running.guard.exists()
+        return running.results()
+
+
+def box(running: Ranks, rank: int) -> blackbox.BlackBox:
+    (path,) = running.guard.glob(f"rank{rank}-*.box")
+    return blackbox.read(path.read_bytes())
+
+
+def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: Path, plain: list[str]) -> None:
+    with ranks(tmp_path, *FAULT, script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert running.results() == plain
+        assert "keepstep" not in running.logs()
+        assert {note["fact"] for note in running.notes()} == HEALTHY
+        for rank in (0, 1):
+            kinds = Counter(Kind(record.kind).name for record in box(running, rank).records)
+            assert kinds["STEP"] == 24
+            assert kinds["PLAN"] >= 24 + 18
+            phases = {Phase(record.value) for record in box(running, rank).records if record.kind == Kind.PHASE}
+            assert phases >= {Phase.START, Phase.COMPILE, Phase.INPUT, Phase.COMPUTE, Phase.EVALUATION, Phase.END}
+        plans = {note["fields"]["name"] for note in running.notes("PlanNamed")}
+        assert plans >= {"update", "loss_of"}
+
+
+BROKEN = {
+    "every look at a program": "import keepstep.guard.adapters.jax_contracts as c\nc.Programs.look = lambda *a: 1 / 0",
+    "the record of executions": "import keepstep.guard.adapters.jax_runs as r\nr.Runs.ran = lambda *a: 1 / 0",
+    "the text of programs": "import keepstep.guard.adapters.jax_programs as p\np.read_module = p.lowered_words = lambda *a: 1 / 0",
+    "the input": "import keepstep.guard.adapters.jax_input as i\ni.Feed._came = i.Feed.before_step = lambda *a: 1 / 0",
+    "the exchange": "import keepstep.guard.adapters.jax_world as w\nw.CoordinationService.put = lambda *a: 1 / 0",
+}
+
+
+@pytest.mark.parametrize("part", BROKEN)
+def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(tmp_path: Path, plain: list[str], part: str) -> None:
+    with ranks(tmp_path, *FAULT, "--before", BROKEN[part], script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert running.results() == plain
+        assert "is off (ZeroDivisionError: division by zero); the training is not affected" in running.log(0)
+        assert running.notes("GuardPart")
+
+
+def test_a_version_of_jax_without_any_of_the_inner_parts_trains_as_before(tmp_path: Path, plain: list[str]) -> None:
+    before = (
+        "import keepstep.guard.adapters.jax as a\n"
+        "a.jax_posthook.watch = lambda *a: 1 / 0\n"
+        "import keepstep.guard.adapters.jax_world as w\n"
+        "w.watch = lambda *a: 1 / 0\n"
+    )
+    with ranks(tmp_path, *FAULT, "--before", before, "--after", "jax.__version__ = 'banana'", script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert running.results() == plain
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path: Path, plain: list[str]) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with ranks(tmp_path, *FAULT, script=SCRIPT, KEEPSTEP_DIR=str(tmp_path / "file" / "guard")) as running:
+        assert running.ended() == [0, 0]
+        assert running.results() == plain
+
+
+def test_a_program_of_rank_0_alone_is_no_contract(tmp_path: Path) -> None:
+    with ranks(tmp_path, "--fault", "only_rank_0", "--steps", "12", script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert {note["fact"] for note in running.notes()} <= HEALTHY
+        assert "keepstep" not in running.logs()
+
+
+UNHARMED = """
+import functools, pickle, weakref
+import jax, jax.numpy as jnp, numpy as np
+from keepstep.guard import start
+session = start.session()
+assert not jax._src.xla_bridge.backends_are_initialized()
+
+@jax.jit
+def update(w, x):
+    return w - 0.1 * (x.T @ x), (x @ w).sum()
+
+w, x = jnp.ones((4, 4)), np.ones((8, 4), "float32")
+for _ in range(5):
+    w, loss = update(w, x)
+assert session.steps == 5, session.steps
+compiled = update.lower(w, x).compile()
+for _ in range(5):
+    w, loss = compiled(w, x)
+assert session.steps == 10, session.steps
+evaluate = jax.jit(lambda w, x: (x @ w).mean())
+for _ in range(30):
+    evaluate(w, x)
+jax.grad(lambda w: update(w, x)[1])(w)
+jax.jit(lambda w: update(w, x)[0])(w), jax.eval_shape(update, w, x), update.trace(w, x), update.eval_shape(w, x)
+assert type(update) is type(jax.jit(lambda: 0)) and update.__wrapped__.__name__ == "update"
+assert weakref.ref(update)() is update and hash(update) and update == update
+
+class Model:
+    @functools.partial(jax.jit, static_argnums=0)
+    def double(self, x):
+        return 2 * x
+
+assert Model().double(3) == 6
+steps = session.steps
+jax.config.update("jax_debug_nans", True)
+log = jax.jit(jnp.log)
+log(jnp.ones(3)), log(jnp.ones(3))
+for _ in range(3):
+    w, loss = update(w * 0 + 1, x)
+assert session.steps == steps + 3, (session.steps, steps)
+try:
+    log(-jnp.ones(3))
+except FloatingPointError:
+    print("debug_nans still works")
+jax.config.update("jax_debug_nans", False)
+jax.vmap(lambda row: update(w, row[None])[1])(jnp.asarray(x))  # leaves this thread without JAX's own hook
+steps = session.steps
+for _ in range(3):
+    w, loss = update(w, x)
+assert session.steps == steps + 3, (session.steps, steps)
+assert not session._off, session._off
+"""
+
+
+def test_functions_of_jit_are_what_they_were_and_steps_are_told_from_the_rest(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu", "KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path / "guard")}
+    done = subprocess.run([sys.executable, "-c", UNHARMED], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "debug_nans still works" in done.stdout
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "KEEPSTEP_DIR": str(tmp_path / "guard")}
+    done = subprocess.run([sys.executable, str(EXAMPLE)], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "argument x: float32[16,8]" in done.stdout and "float32[12,8]" in done.stdout
+    assert "trained to the end" in done.stdout

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fit` of Keras 3 and tf_keras with the guard, its callback, and the example of the documentation, for real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from keepstep.core.blackbox import Kind, Phase, read
+from tests.guard.tf_workers import Ran, Workers
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.frameworks
+EXAMPLE = Path(__file__).parents[2] / "examples" / "guard_tensorflow.py"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fit")
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path) -> Callable[[str], Ran]:
+    workers = Workers(folder)
+    legacy = {"TF_USE_LEGACY_KERAS": "1"}
+    begun: dict[str, Future[Ran]] = {
+        "keras": workers.begin("keras", "tf_fit.py", ranks=0),
+        "plain keras": workers.begin("plain", "tf_fit.py", ranks=0, env={"KEEPSTEP": "off"}),
+        "callback": workers.begin("callback", "tf_fit.py", "--callback", "--eager", ranks=0, env={"KEEPSTEP": ""}),
+    }
+    if pytest.importorskip("tf_keras"):
+        begun["workers"] = workers.begin("workers", "tf_fit.py", env=legacy)
+    return lambda name: begun[name].result()
+
+
+def _records(folder: Path, name: str, kind: Kind) -> list[int]:
+    (box,) = (folder / name / "guard").glob("*.box")
+    return [record.value for record in read(box.read_bytes()).records if record.kind == kind]
+
+
+def test_keras_fit_is_recorded_by_step_epoch_and_phase_and_its_results_are_the_same(
+    runs: Callable[[str], Ran], folder: Path
+) -> None:
+    on, off = runs("keras"), runs("plain keras")
+    assert on.codes == off.codes == [0]
+    assert on.digests == off.digests != []
+    assert on.spoken == [] and on.remarkable == []
+    assert _records(folder, "keras", Kind.STEP) == list(range(1, 13))
+    assert _records(folder, "keras", Kind.EPOCH) == [1, 2, 3]
+    phases = _records(folder, "keras", Kind.PHASE)
+    assert phases.count(Phase.EVALUATION) >= 3
+    assert {Phase.COMPILE, Phase.COMPUTE, Phase.CHECKPOINT, Phase.END} <= set(phases)
+
+
+def test_the_callback_tells_each_step_once(runs: Callable[[str], Ran], folder: Path) -> None:
+    assert runs("callback").codes == [0]
+    assert _records(folder, "callback", Kind.STEP) == list(range(1, 13))
+
+
+def test_fit_of_two_workers_states_optimizer_and_programs_and_is_silent(runs: Callable[[str], Ran]) -> None:
+    ran = runs("workers")
+    assert ran.codes == [0, 0]
+    assert len(set(ran.digests)) == 1
+    assert ran.spoken == [] and ran.remarkable == []
+    stated = [dict(fact.stated) for fact in ran.facts("ContractStated")]
+    assert any(each.get("optimizer") == "SGD" for each in stated)
+    assert any("named train_function" in each.get("next", "") for each in stated)
+    assert any("named test_function" in each.get("next", "") for each in stated)
+
+
+def test_the_example_stops_both_workers_before_they_hang(tmp_path: Path) -> None:
+    env = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1
+    assert "variable 1 float32[8,32] named first on rank 0 but variable 1 float32[8,48] named first on rank 1" in done.stderr

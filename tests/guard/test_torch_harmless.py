@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard on PyTorch changes nothing: the same weights to the bit, not a word of healthy runs, and no part that may fail matters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.codec import from_dict
+from tests.guard.torch_ranks import ranks
+
+pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
+
+QUIET = {"ContractStated", "WorldFormed", "PlanNamed"}
+COMPILED = Path(__file__).with_name("torch_compiled.py")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the training comes to without the guard."""
+    with ranks(tmp_path_factory.mktemp("without"), KEEPSTEP="off") as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert not run.guard.exists()
+        return run.results()
+
+
+def test_a_healthy_run_is_the_same_to_the_bit_and_silent(tmp_path: Path, weights: list[str]) -> None:
+    with ranks(tmp_path) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+        assert "keepstep" not in run.logs()
+        assert {note["fact"] for note in run.notes()} <= QUIET
+        stated = {note["fields"]["subject"] for note in run.notes("ContractStated")}
+        assert stated == {"versions", "options", "model", "optimizer", "batches", "batch"}
+        for note in run.notes():
+            from_dict(note)
+        assert len(list(run.guard.glob("*.box"))) == 2
+        assert not explain_paths([run.guard]).report.findings
+
+
+def test_a_run_under_fsdp_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    found = []
+    for guard in ("off", "on"):
+        with ranks(tmp_path / guard, "--wrap", "fully_shard", KEEPSTEP=guard) as run:
+            assert run.ended() == [0, 0], run.logs()
+            assert "keepstep" not in run.logs()
+            found.append(run.results())
+    assert found[0] == found[1]
+
+
+def test_compiled_steps_compile_and_give_equal_results(tmp_path: Path) -> None:
+    found = []
+    for guard in ("off", "on"):
+        with ranks(tmp_path / guard, script=COMPILED, KEEPSTEP=guard) as run:
+            assert run.ended() == [0, 0], run.logs()
+            assert "keepstep:" not in run.logs()
+            found.append(run.results())
+    assert found[0] == found[1]
+
+
+BREAKS = {
+    "hooks that raise, and another torch": """
+import types
+import keepstep.guard.adapters.torch as t, keepstep.guard.adapters.torch_loaders as l, keepstep.guard.adapters.torch_steps as s
+import keepstep.guard.adapters.torch_collectives as c, keepstep.guard.adapters.torch_models as m
+import keepstep.guard.adapters.torch_watch as w, keepstep.guard.adapters.torch_saving as k
+def broken(*args, **kwargs): raise RuntimeError("made to fail")
+l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = c.Collectives.begin = m._signature = w.Watch.tick = broken
+def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
+t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
+""",
+    "a store that is gone": """
+import keepstep.guard.adapters.torch_world as w
+def gone(*args, **kwargs): raise ConnectionError("made to fail")
+w.Store.put = w.Store.get = gone
+""",
+}
+
+
+@pytest.mark.parametrize("part", list(BREAKS))
+def test_parts_that_fail_leave_the_training_as_it_is(tmp_path: Path, weights: list[str], part: str) -> None:
+    with ranks(tmp_path, "--first", BREAKS[part]) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+        assert "the training is not affected" in run.log(0)
+
+
+def test_an_unwritable_folder_leaves_the_training_as_it_is(tmp_path: Path, weights: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    with ranks(tmp_path, "--late", KEEPSTEP_DIR=str(tmp_path / "file" / "guard"), KEEPSTEP="strict") as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+
+
+def test_a_rank_that_is_slow_is_waited_for_and_not_called_out_of_step(tmp_path: Path, weights: list[str]) -> None:
+    with ranks(tmp_path, "--fault", "sleep") as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+        assert not run.notes("ContractBroken")
+        waits = [note["fields"] for note in run.notes("PeersWait")]
+        assert any(each["late"] == [1] and each["waiting"] == [0] and "torch_training.py" in each["where"] for each in waits), waits
+
+
+def test_the_server_of_the_store_leaving_first_is_no_news(tmp_path: Path, weights: list[str]) -> None:
+    with ranks(tmp_path, "--fault", "leaves without a word", "--rank", "0") as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+        assert "TCPStore" not in run.logs() and "keepstep" not in run.logs()
+
+
+def test_nothing_is_imported_that_the_training_did_not(tmp_path: Path) -> None:
+    ask = "import sys, torch; print(sorted(m for m in sys.modules if m.split('.')[0] not in ('keepstep', 'torch')))"
+    import subprocess
+    import sys
+
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    told = [
+        subprocess.run([sys.executable, "-c", ask], env=kept | {"KEEPSTEP": on}, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+        for on in ("off", "on")
+    ]
+    before, after = (set(eval(each)) for each in told)
+    assert {name for name in after - before if name.split(".")[0] not in sys.stdlib_module_names} == set()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the workers of a small TensorFlow training as a launcher would, and reads what their guards wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keepstep.core.codec import from_dict
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
+
+HERE = Path(__file__).parent
+LIMIT_S = 240.0
+STATEMENTS = {"WorldFormed", "ContractStated", "PlanNamed"}
+"""What a guard writes of a healthy run."""
+
+
+@dataclass
+class Ran:
+    """What came of it, a value for each rank."""
+
+    codes: list[int]
+    outputs: list[str]
+    notes: list[Evidence[Fact]]
+
+    def facts(self, name: str) -> list[Any]:
+        return [each.fact for each in self.notes if type(each.fact).__name__ == name]
+
+    @property
+    def digests(self) -> list[str]:
+        return [found for output in self.outputs for found in re.findall(r"finished .*: ([0-9a-f]{64})", output)]
+
+    @property
+    def spoken(self) -> list[str]:
+        """The lines of the guards themselves."""
+        return [line for output in self.outputs for line in output.splitlines() if line.startswith("keepstep: rank")]
+
+    @property
+    def remarkable(self) -> list[str]:
+        """Facts beyond the statements of a healthy run; that a busy machine makes the guard look less often is none."""
+        return [
+            each.quote
+            for each in self.notes
+            if type(each.fact).__name__ not in STATEMENTS and "looks" not in str(getattr(each.fact, "part", ""))
+        ]
+
+
+class Workers:
+    """Runs jobs two at a time: most of each is the start of TensorFlow."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._pool = folder, ThreadPoolExecutor(2)
+
+    def begin(self, name: str, script: str, *args: str, **settings: Any) -> Future[Ran]:
+        return self._pool.submit(run, self._folder / name, script, *args, **settings)
+
+
+def run(
+    folder: Path, script: str, *args: str, ranks: int = 2, only: int | None = None, env: dict[str, str] | None = None
+) -> Ran:
+    """Start ``ranks`` workers (or the ``only`` one) and wait for them. ``ranks`` 0: one process without TF_CONFIG."""
+    guard = folder / "guard"
+    guard.mkdir(parents=True)
+    ports = _free_ports(ranks)
+    processes = []
+    for rank in range(max(ranks, 1)):
+        if only is None or rank == only:
+            processes.append(_start(folder, script, args, rank, ports, {"KEEPSTEP_DIR": str(guard)} | (env or {})))
+    codes = [_end(process) for process in processes]
+    outputs = [(folder / f"rank{rank}.log").read_text(errors="replace") for rank in range(max(ranks, 1)) if only in (None, rank)]
+    notes = []
+    for path in sorted(guard.glob("rank*.notes.jsonl")) + sorted(guard.glob("unranked*.notes.jsonl")):
+        for line in path.read_text().splitlines():
+            notes.append(from_dict(json.loads(line)))
+    return Ran(codes, outputs, notes)
+
+
+def _start(
+    folder: Path, script: str, args: tuple[str, ...], rank: int, ports: list[int], env: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    own = {"KEEPSTEP": "on", "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
+    if ports:
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        own["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+    with (folder / f"rank{rank}.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, str(HERE / script), *args],
+            env={**inherited, **own, **env},
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    try:
+        return process.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guards wrote down, and what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from keepstep.core.codec import from_dict
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.report import Report
+from keepstep.rules import builtin_rules
+
+
+def noted(fact: str, rank: int | None = 0, **fields: Any) -> Any:
+    line: dict[str, Any] = {"fact": fact, "fields": fields, "origin": {"source": f"rank{rank}.notes.jsonl"}, "at": 100.0}
+    if rank is not None:
+        line["rank"] = {"index": rank}
+    return from_dict(line)
+
+
+def report(*items: Any) -> Report:
+    return diagnose(EvidenceSet(items=items), builtin_rules())
+
+
+def told(*items: Any) -> list[tuple[str, str, tuple[int, ...], str]]:
+    return [(f.rule, f.cause.value, f.ranks, f.severity.value) for f in report(*items).findings]
+
+
+def broken(subject: str, what: str, *values: tuple[str, list[int]], certain: bool = True) -> Any:
+    return noted("ContractBroken", subject=subject, ordinal=0, what=what, values=list(values), certain=certain, before=True)
+
+
+EXITED = {"reporter": "torchrun", "code": 1}
+
+
+@pytest.mark.parametrize(
+    ("item", "rule", "cause", "ranks", "severity"),
+    [
+        (broken("program step", "collective 3", ("all-reduce f32[8]", [0, 1]), ("all-gather f32[8]", [2])), "SYN201", "sync.collective_mismatch", (2,), "fatal"),
+        (broken("model", "layer.weight", ("float32[4]", [0]), ("float32[5]", [1])), "SYN201", "sync.collective_mismatch", (0, 1), "fatal"),
+        (broken("program step", "argument 0", ("float32[16,4]", [0, 1]), ("float32[12,4]", [2])), "DAT201", "data.shape_mismatch", (2,), "fatal"),
+        (broken("batch", "batch[0]", ("float32[4]", [0, 1]), ("float32[5]", [2]), certain=False), "DAT201", "data.shape_mismatch", (2,), "warning"),
+        (broken("batch", "batch[0]", ("float32[4]", [0, 1]), ("float64[4]", [2]), certain=False), "DAT202", "data.dtype_mismatch", (2,), "warning"),
+        (broken("batch", "rows", ("16", [0, 1]), ("12", [2]), certain=False), "DAT203", "data.sharding_uneven_or_empty", (2,), "warning"),
+        (broken("batches", "in an epoch", ("100", [0]), ("80", [1]), certain=False), "DAT203", "data.sharding_uneven_or_empty", (1,), "warning"),
+        (broken("versions", "torch", ("2.5.1", [0, 1]), ("2.13.0", [2]), certain=False), "ENV201", "env.version_mismatch_between_nodes", (2,), "warning"),
+        (broken("options", "backend", ("nccl", [0, 1]), ("gloo", [2]), certain=False), "SYN202", "sync.collective_mismatch", (2,), "warning"),
+        (broken("optimizer", "lr", ("0.1", [0, 1]), ("0.2", [2]), certain=False), "SYN203", "sync.replica_desync", (2,), "warning"),
+        (noted("BatchOdd", 1, kind="shape", part="batch[0]", seen="[4, 5]", wanted="[4, 6]", step=3), "DAT204", "data.shape_mismatch", (1,), "warning"),
+        (noted("BatchOdd", 1, kind="dtype", part="batch[0]", seen="float64", wanted="float32"), "DAT205", "data.dtype_mismatch", (1,), "warning"),
+        (noted("BatchOdd", 1, kind="label", part="batch[1]", seen="0 to 99", wanted="0 to 9", declared=True), "DAT206", "data.label_out_of_range", (1,), "warning"),
+        (noted("BatchOdd", 1, kind="empty", part="batch[0]", seen="[0, 4]", wanted="[16, 4]"), "DAT207", "data.sharding_uneven_or_empty", (1,), "warning"),
+        (noted("BatchOdd", 1, kind="not finite", part="batch[0]", seen="NaN", wanted="finite"), "NUM201", "numeric.nan_or_divergence", (1,), "warning"),
+        (noted("RankLate", 1, phase="compute", seconds=0.4, usual_s=0.01, against="peers", steps=30), "SLO201", "slow.straggler", (1,), "warning"),
+        (noted("Recompiling", 1, function="step", count=9, reason="argument x: [3], [4], [5]", storm=True), "SLO004", "slow.recompilation", (1,), "warning"),
+        (noted("WorldFormed", 1, size=1, meant=4, meant_by="torchrun", framework="torch", at_step=True), "CFG201", "config.trains_alone", (1,), "fatal"),
+        (noted("WorldFormed", 1, size=1, meant=4, meant_by="Slurm", framework="jax", at_step=True), "CFG201", "config.trains_alone", (1,), "warning"),
+        (noted("PeerSilent", 0, subject="program step", ordinal=0, missing=[3], waited_s=10.0), "SYN204", "sync.deadlock_or_hang_waiting_rank", (3,), "fatal"),
+    ],
+)  # fmt: skip
+def test_what_one_note_means(item: Any, rule: str, cause: str, ranks: tuple[int, ...], severity: str) -> None:
+    assert told(item) == [(rule, cause, ranks, severity)]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        (noted("ContractStated", 0, subject="batch", ordinal=0, stated=[["rows", "8"]]), noted("ContractStated", 1, subject="batch", ordinal=0, stated=[["rows", "8"]])),
+        (noted("ContractStated", 0, subject="batch", ordinal=0, stated=[["rows", "8"]]), noted("ContractStated", 1, subject="batch", ordinal=1, stated=[["rows", "6"]])),
+        (noted("WorldFormed", 0, size=2, index=0, meant=2, meant_by="torchrun", framework="torch"), noted("WorldFormed", 0, size=2, meant=2, at_step=True)),
+        (noted("WorldFormed", 0, size=1, meant=None, at_step=True),),
+        (noted("PlanNamed", 0, number=1, name="step"), noted("GuardPart", 0, part="x", why="y")),
+        (noted("PeerSilent", 0, subject="program", ordinal=0, missing=[1], waited_s=10.0), noted("ContractStated", 1, subject="program", ordinal=0, stated=[["a", "1"]])),
+        tuple(noted("RankDoing", rank, phase="end", steps=100, silent_s=30.0, usual_step_s=0.1) for rank in range(2)),
+        tuple(noted("RankDoing", rank, phase="compile", steps=0, silent_s=60.0) for rank in range(2)),
+        tuple(noted("RankDoing", rank, phase="evaluation", steps=50, silent_s=60.0, usual_step_s=0.1) for rank in range(2)),
+    ],
+)  # fmt: skip
+def test_healthy_notes_mean_nothing(items: tuple[Any, ...]) -> None:
+    assert told(*items) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "culprits"),
+    [
+        ({0: ("compute", 40), 1: ("compute", 40), 2: ("input", 40)}, (2,)),
+        ({0: ("compute", 40), 1: ("compute", 40), 2: ("compute", 39)}, (2,)),
+        ({0: ("compute", 50), 1: ("end", 50)}, (1,)),
+        ({0: ("compute", 40), 1: ("compute", 40)}, ()),
+    ],
+)
+def test_a_run_that_stopped_is_told_by_its_boxes(states: dict[int, tuple[str, int]], culprits: tuple[int, ...]) -> None:
+    items = [
+        noted("RankDoing", rank, phase=phase, steps=steps, silent_s=30.0, usual_step_s=0.1)
+        for rank, (phase, steps) in states.items()
+    ]
+    found = told(*items)
+    assert [(rule, ranks) for rule, _, ranks, _ in found] == [("SYN205", culprits)]
+
+
+def test_an_uneven_share_explains_the_hang_at_its_end() -> None:
+    found = told(
+        broken("batches", "in an epoch", ("100", [0]), ("80", [1]), certain=False),
+        noted("RankStopped", 0, phase="compute", steps=80, seconds=12.0),
+        noted("RankDoing", 0, phase="compute", steps=80, silent_s=12.0, usual_step_s=0.1),
+        noted("RankDoing", 1, phase="end", steps=80, silent_s=0.0, usual_step_s=0.1),
+    )
+    assert found[0] == ("DAT203", "data.sharding_uneven_or_empty", (1,), "fatal")
+
+
+def test_a_label_out_of_range_explains_the_crash_after_it() -> None:
+    found = told(
+        noted("BatchOdd", 1, kind="label", part="batch[1]", seen="0 to 99", wanted="0 to 9", declared=True),
+        noted("FatalSignal", 1, signal="SIGSEGV"),
+    )
+    assert found[0][:3] == ("DAT206", "data.label_out_of_range", (1,))

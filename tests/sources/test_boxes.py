@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Black boxes and notes as evidence: of the newest run, as far as they can be read."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from keepstep.core.blackbox import Kind, Phase
+from keepstep.core.evidence import CoverageState
+from keepstep.core.facts.guard import RankDoing, RankLate
+from keepstep.guard.box import Box
+from keepstep.sources.boxes import read_own
+from keepstep.sources.files import find_files
+
+
+def box(folder: Path, rank: int, *, pid: int = 4_000_000, began: float | None = None, steps: int = 5) -> Box:
+    """A box of a process that is gone."""
+    wall = time.time() if began is None else began
+    who = {"rank": rank, "pid": pid, "host": "elsewhere", "wall": wall, "monotonic": time.monotonic_ns(), "attempt": 0}
+    found = Box(folder / f"rank{rank}-{pid}-0.box", who)
+    found.write(Kind.PHASE, Phase.COMPUTE, 0)
+    for step in range(1, steps + 1):
+        found.write(Kind.STEP, step, 10_000_000)
+    return found
+
+
+def read(folder: Path):  # type: ignore[no-untyped-def]
+    return read_own(find_files([folder]).files)
+
+
+def test_what_each_rank_did_last(tmp_path: Path) -> None:
+    box(tmp_path, 0).write(Kind.PHASE, Phase.INPUT, 5)
+    box(tmp_path, 1, steps=7)
+    items, coverage = read(tmp_path)
+    facts = {e.who: e.fact for e in items if isinstance(e.fact, RankDoing)}
+    assert {rank: (f.phase, f.steps, f.alive) for rank, f in facts.items()} == {0: ("input", 5, False), 1: ("compute", 7, False)}
+    assert [c.what for c in coverage if c.state is CoverageState.CHECKED] == ["2 black boxes"]
+
+
+def test_only_the_newest_run_is_read(tmp_path: Path) -> None:
+    box(tmp_path, 0, pid=4_000_001, began=time.time() - 5000, steps=99)
+    box(tmp_path, 1, pid=4_000_002, began=time.time() - 5000, steps=99)
+    box(tmp_path, 0, pid=4_000_003)
+    line = {"fact": "RankStopped", "fields": {"phase": "input", "steps": 9, "seconds": 9.0}, "origin": {"source": "x"}}
+    (tmp_path / "rank1-4000002-0.notes.jsonl").write_text(json.dumps(line) + "\n")
+    items, _ = read(tmp_path)
+    assert [(e.who, e.fact.steps) for e in items if isinstance(e.fact, RankDoing)] == [(0, 5)]
+    assert len(items) == 1, "notes of the earlier run are passed over with its box"
+
+
+def test_damage_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = box(tmp_path, 0).path
+    path.write_bytes(path.read_bytes()[:5000])
+    (tmp_path / "rank1-1-0.box").write_bytes(b"KSBOX\x00\x00\x01 and then nothing")
+    good = {"fact": "GuardPart", "fields": {"part": "contracts", "why": "gone"}, "origin": {"source": "x"}, "at": 1.0}
+    (tmp_path / "rank0-4000000-0.notes.jsonl").write_text(json.dumps(good) + '\n{"fact": "GuardPart", "fie')
+    items, coverage = read(tmp_path)
+    assert any(isinstance(e.fact, RankDoing) for e in items)
+    told = {c.what: c.why for c in coverage}
+    assert "shorter than a header" in told["black box rank1-1-0.box"]
+    assert told["1 line of rank0-4000000-0.notes.jsonl"] == "damaged"
+    assert told["guard: contracts"] == "gone"
+    assert "damaged" in told["1 black box"]
+
+
+def test_a_rank_that_is_always_done_last_is_late(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    now = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    boxes = [box(tmp_path, rank, pid=5_000_000 + rank, steps=0) for rank in range(3)]
+    for step in range(1, 31):
+        for rank, late in ((0, 0), (1, 2), (2, 400)):
+            now[0] = (step * 1000 + late) * 1_000_000
+            boxes[rank].write(Kind.STEP, step, 10**9)
+    items, _ = read(tmp_path)
+    late = [(e.who, e.fact.phase, round(e.fact.seconds, 3)) for e in items if isinstance(e.fact, RankLate)]
+    assert late == [(2, "compute", 0.4)]
+
+
+def test_a_rank_that_waits_for_its_batches_is_late_there(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    now = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    boxes = [box(tmp_path, rank, pid=5_000_000 + rank, steps=0) for rank in range(2)]
+    for step in range(1, 31):
+        for rank, waits in ((0, 5), (1, 700)):
+            now[0] = step * 10**9
+            boxes[rank].write(Kind.PHASE, Phase.INPUT, step)
+            now[0] += waits * 1_000_000
+            boxes[rank].write(Kind.PHASE, Phase.COMPUTE, step)
+            now[0] = (step + 1) * 10**9 - 1
+            boxes[rank].write(Kind.STEP, step, 10**9)
+    items, _ = read(tmp_path)
+    assert [(e.who, e.fact.phase) for e in items if isinstance(e.fact, RankLate)] == [(1, "input")]
+
+
+def test_ranks_that_keep_step_are_not_late(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    now = [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    boxes = [box(tmp_path, rank, pid=5_000_000 + rank, steps=0) for rank in range(2)]
+    for step in range(1, 31):
+        for rank in range(2):
+            now[0] = (step * 100 + 5 * ((rank + step) % 2)) * 1_000_000
+            boxes[rank].write(Kind.STEP, step, 10**8)
+    assert not any(isinstance(e.fact, RankLate) for e in read(tmp_path)[0])
