@@ -7,8 +7,9 @@ no rank has moved between them is each stopped once, for a moment, for its nativ
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
@@ -26,6 +27,8 @@ MOST_HELPERS = 16
 MOST_CONNECTIONS = 4
 MOVES_DATA = 4 << 20
 """Bytes read or written while watched: a rank that loads or saves is at work."""
+_ASKS_PEERS = re.compile(r"keepstep/guard/(?:contract|peers|exchange)\.py$")
+"""The guard asks again and again for what the other ranks state: where it is in that does not count."""
 PAUSES_S = (0.4, 1.2, 2.6)
 """Between the looks: unequal, so that a loop with a beat of its own is not met at the same place."""
 
@@ -77,7 +80,9 @@ class _Watched:
         return bool(self.readings) and self.readings[-1].state in "DTtZ"
 
 
-def look_at_live(pids: list[int] | None = None, *, sleep: Callable[[float], None] = time.sleep) -> EvidenceSet:
+def look_at_live(
+    pids: list[int] | None = None, *, sleep: Callable[[float], None] = time.sleep, pauses: Sequence[float] = PAUSES_S
+) -> EvidenceSet:
     """The evidence of the job that runs here now, or of the given processes."""
     found, coverage = processes.find(pids)
     if not found:
@@ -87,7 +92,7 @@ def look_at_live(pids: list[int] | None = None, *, sleep: Callable[[float], None
         return EvidenceSet(items=(), coverage=tuple(coverage))
     watched = [_Watched(training) for training in found]
     _look(watched)
-    for pause in PAUSES_S:
+    for pause in pauses:
         sleep(pause)
         _look(watched)
         if any(each.moves for each in watched) and not any(each.frozen for each in watched):
@@ -167,7 +172,9 @@ def _without_launchers(watched: list[_Watched]) -> list[_Watched]:
 def _python_place(main: StackDump | None) -> tuple[Frame, ...] | None:
     if main is None or not main.frames:
         return None
-    return tuple(frame for frame in main.frames if not frame.is_native)
+    frames = [frame for frame in main.frames if not frame.is_native]
+    asking = [n for n, frame in enumerate(frames) if _ASKS_PEERS.search(frame.file or "")]
+    return tuple(frames[asking[-1] :] if asking else frames)
 
 
 def _evidence(each: _Watched) -> list[Evidence[Fact]]:

@@ -21,6 +21,7 @@ from keepstep.extend import load_extensions
 from keepstep.rules import builtin_rules
 from keepstep.sources.files import Left, read_standard_input
 from keepstep.sources.job import JobLeft
+from keepstep.store import runs
 from keepstep.store.history import remember
 
 
@@ -83,7 +84,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
 
             jobs.append(read_kubernetes_job(path.removeprefix("k8s:")))
         else:
-            paths.append(Path(path))
+            paths.append(_run_or_path(path))
     for job in jobs:
         paths.extend(job.paths)
         more.extend(job.texts)
@@ -98,6 +99,14 @@ def _explain(asked: argparse.Namespace) -> Explained:
             kernel_log=not asked.no_kernel_log,
             progress=progress,
         )
+
+
+def _run_or_path(text: str) -> Path:
+    """A run of `keepstep run`, by folder or name: the attempt that it ended with. Else the path as it is."""
+    path = Path(text)
+    if not path.exists() and "/" not in text:
+        path = runs.find(text) or path
+    return runs.attempt_to_explain(path)
 
 
 class _Bar:

@@ -34,20 +34,43 @@ def memory() -> MemorySeen:
     )
 
 
+def room() -> tuple[int, int]:
+    """The memory that this process and its children may use in all, and what is left of it: of the host, or of the control group."""
+    host = psutil.virtual_memory()
+    limit, used = _group_memory()
+    if limit is None or used is None or limit >= host.total:
+        return host.total, host.available
+    return limit, min(host.available, max(0, limit - used + _reclaimable()))
+
+
+def _reclaimable() -> int:
+    """Files in the control group's memory that it would give up first."""
+    for folder, _, _ in _group_folders():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            for line in (folder / "memory.stat").read_text().splitlines():
+                if line.startswith(("inactive_file ", "total_inactive_file ")):
+                    return int(line.split()[1])
+    return 0
+
+
 def _group_memory() -> tuple[int | None, int | None]:
     """Limit and use of the control group that this process is in, of either version."""
-    own = _own_groups()
-    for folder, limit_file, used_file in (
-        (CGROUPS / own.get("", "").lstrip("/"), "memory.max", "memory.current"),
-        (CGROUPS / "memory" / own.get("memory", "").lstrip("/"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
-        (CGROUPS, "memory.max", "memory.current"),
-        (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
+    for folder, limit_file, used_file in _group_folders():
         with contextlib.suppress(OSError, ValueError):
             limit = int((folder / limit_file).read_text())
             if limit < ENOUGH_FOR_ALL:
                 return limit, int((folder / used_file).read_text())
     return None, None
+
+
+def _group_folders() -> tuple[tuple[Path, str, str], ...]:
+    own = _own_groups()
+    return (
+        (CGROUPS / own.get("", "").lstrip("/"), "memory.max", "memory.current"),
+        (CGROUPS / "memory" / own.get("memory", "").lstrip("/"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (CGROUPS, "memory.max", "memory.current"),
+        (CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    )
 
 
 def _own_groups() -> dict[str, str]:

@@ -6,8 +6,10 @@ a child of ours a crash or a hang of it costs us nothing. Usage:
 
     python -I pystack_child.py remote PID all|native|plain|noblock
     python -I pystack_child.py core FILE EXECUTABLE all|native|plain
+    python -I pystack_child.py serve
 
-``native`` adds native frames to the threads that run Python, ``all`` adds all other threads.
+``serve`` reads such words, a JSON list a line, and answers with a line each, until its input ends: most of the time of a
+look is the start of this program. ``native`` adds native frames to the threads that run Python, ``all`` adds all other threads.
 
 libdw looks for a mapped library's build id at its load address plus the note's offset in the
 file. patchelf, and so every repaired wheel, moves notes to where that is a wrong address; if another
@@ -32,6 +34,8 @@ MOST_SEGMENTS = 60_000
 
 
 def main(arguments: list[str]) -> int:
+    if arguments == ["serve"]:
+        return _serve()
     try:
         from pystack.engine import NativeReportingMode, StackMethod, get_process_threads, get_process_threads_for_core
     except Exception as error:
@@ -56,6 +60,19 @@ def main(arguments: list[str]) -> int:
     except Exception as error:
         return _fail("failed", f"{type(error).__name__}: {error}")
     json.dump({"threads": document}, sys.stdout)
+    return 0
+
+
+def _serve() -> int:
+    """One answer a line; a look that breaks is an answer too, and one that breaks this program ends it."""
+    try:
+        import pystack.engine  # noqa: F401  (that is what takes the time)
+    except Exception as error:
+        return _fail("missing", f"{type(error).__name__}: {error}")
+    for line in sys.stdin:
+        main([str(word) for word in json.loads(line)])
+        sys.stdout.write("\n")
+        sys.stdout.flush()
     return 0
 
 

@@ -103,7 +103,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     asked = [
         e
         for e in seen.all(TerminationRequested)
-        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not _outlived(seen, e)
+        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not _outlived(seen, e) and not _torn_down(seen, e)
     ]
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
@@ -135,6 +135,12 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
                 standing=Standing.SYMPTOM,
                 fixes=_FIXES,
             )
+
+
+def _torn_down(seen: EvidenceSet, asked: Evidence[TerminationRequested]) -> bool:
+    """Whether its own launcher wrote down that it told this very rank to end, and why."""
+    own = (e for e in seen.all(TerminationRequested) if e.fact.by in _OWN_TEARDOWN and e.fact.reason)
+    return asked.who is not None and any(e.who == asked.who for e in own)
 
 
 def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:

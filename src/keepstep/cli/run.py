@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep run``: start the ranks, watch them, say why they failed, and bring them back when that can help."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from keepstep.errors import UserError
+from keepstep.supervise.launch import plan
+from keepstep.supervise.remedy import RemedyMode
+from keepstep.supervise.run import Asked, Supervisor
+
+
+def run_verb(asked: argparse.Namespace) -> int:
+    """Run, and return the job's own status."""
+    command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+    for name, value in (("--max-attempts", asked.max_attempts), ("--hang-timeout", asked.hang_timeout), ("--grace", asked.grace)):
+        if value is not None and value < (1 if name == "--max-attempts" else 0):
+            raise UserError(f"{name} {value:g} cannot be")
+    job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
+    supervisor = Supervisor(
+        Asked(
+            job=job,
+            name=asked.name,
+            run_dir=Path(asked.run_dir) if asked.run_dir else None,
+            check=not asked.no_check,
+            max_attempts=asked.max_attempts,
+            remedy=RemedyMode(asked.remedy),
+            on_failure=asked.on_failure,
+            spares=not asked.no_spares,
+            hang_timeout_s=asked.hang_timeout,
+            suspected_wait_s=asked.suspected_wait,
+            grace_s=asked.grace,
+            quiet=asked.quiet,
+        )
+    )
+    return supervisor.run()

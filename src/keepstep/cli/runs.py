@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep runs``: the runs of this folder, how they went, and how much room they take."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from keepstep.core.wording import count, duration, size
+from keepstep.store import runs
+
+
+def runs_verb(asked: argparse.Namespace) -> int:
+    """List, or prune."""
+    root = Path(asked.run_dir) if asked.run_dir else runs.DEFAULT
+    if asked.prune:
+        removed = runs.prune(root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep)
+        print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {path}" for path in removed))
+        return 0
+    listed = runs.runs(root)
+    if asked.json:
+        rows = [{"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes} for run in listed]
+        print(json.dumps(rows, indent=1))
+        return 0
+    if not listed:
+        print(f"no runs under {root}")
+        return 0
+    for run in listed:
+        print(_line(run))
+    return 0
+
+
+def _line(run: runs.Listed) -> str:
+    said = run.manifest
+    took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
+    status = f" {said.status}" if said.status else ""
+    attempts = f", {count(len(said.attempts), 'attempt')}" if len(said.attempts) > 1 else ""
+    title = next((each.title for each in reversed(said.attempts) if each.title), None)
+    why = f"  {title}" if title and run.state in ("failed", "killed") else ""
+    return f"{run.path.name:44} {run.state + status:12} {count(said.ranks, 'rank'):9} {took:>8}{attempts}  {size(run.size_bytes)}{why}"

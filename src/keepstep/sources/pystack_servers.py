@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Children that have pystack loaded and wait to be asked. One that is stuck or dies is replaced, and the answer is None."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import select
+import subprocess
+import time
+
+PIECE = 1 << 20
+MOST_ANSWER = 64 << 20
+
+
+class PystackServers:
+    """Safe from any thread; each child answers one question at a time."""
+
+    def __init__(self, command: list[str], count: int) -> None:
+        self._command = command
+        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
+        for _ in range(count):
+            self._free.put(self._start())
+
+    def ask(self, words: list[str], limit_s: float) -> bytes | None:
+        """The answer to one look; None where it did not come in time, or at all."""
+        end = time.monotonic() + limit_s
+        try:
+            child = self._free.get(timeout=limit_s)
+        except queue.Empty:
+            return None
+        answer = None
+        try:
+            child = child or self._start()
+            if child is not None:
+                answer = _asked(child, words, end)
+        finally:
+            if answer is None and child is not None:
+                _end(child)
+                child = None
+            self._free.put(child)
+        return answer
+
+    def close(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                child = self._free.get_nowait()
+                if child is not None:
+                    _end(child)
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        try:
+            return subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError:
+            return None
+
+
+def _asked(child: subprocess.Popen[bytes], words: list[str], end: float) -> bytes | None:
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        child.stdin.write(json.dumps(words).encode() + b"\n")
+        child.stdin.flush()
+    except OSError:
+        return None
+    answer = bytearray()
+    out = child.stdout.fileno()
+    while (left := end - time.monotonic()) > 0 and len(answer) < MOST_ANSWER:
+        if not select.select([out], [], [], left)[0]:
+            return None
+        piece = os.read(out, PIECE)
+        if not piece:
+            return None
+        answer += piece
+        if answer.endswith(b"\n"):
+            return bytes(answer)
+    return None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        child.kill()
+    for stream in (child.stdin, child.stdout):
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=5.0)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence in a file: a JSON line each, appended whole, read back by `keepstep why` (sources/boxes.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from keepstep.core.codec import to_dict
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.core.redact import redacted
+
+LONGEST_LINE = 1 << 20
+
+
+def append(path: Path, evidence: Iterable[Evidence[Fact]]) -> None:
+    """Add it to the file, redacted, in one write. Raises ``OSError`` where that fails."""
+    lines = [json.dumps(to_dict(redacted(each)), default=str) for each in evidence]
+    data = "".join(line + "\n" for line in lines if len(line) < LONGEST_LINE).encode(errors="replace")
+    if not data:
+        return
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        os.write(handle, data)
+    finally:
+        os.close(handle)

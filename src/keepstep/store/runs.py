@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The run folder: one a run, a folder in it for each attempt, and a manifest that says what it all is.
+
+    .keepstep/runs/20261115T080000Z-train/
+      manifest.json                what was run, by whom, how it went so far (replaced whole at every change)
+      report.json                  the report that the run ended with
+      attempt-0/rank0.log ...      output of each rank
+      attempt-0/guard/             black boxes and notes of the guards
+      attempt-0/exits.jsonl        how each rank ended
+      attempt-0/stacks.jsonl       where ranks stood when they stopped, or when another one failed
+      attempt-0/cores/             links to core files
+      attempt-0/metrics.jsonl      memory, disk and GPUs over time
+      attempt-0/report.json        what was found
+
+A full disk stops the writing, never the run: every method returns whether it could write, and none raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from keepstep.core.redact import redact
+
+SCHEMA = "keepstep.run/1"
+MANIFEST = "manifest.json"
+DEFAULT = Path(".keepstep") / "runs"
+KEPT_BYTES = 10 << 30
+KEPT_S = 30 * 86400.0
+KEPT_LEAST = 5
+"""The newest runs are never pruned."""
+LARGEST_MANIFEST = 16 << 20
+
+
+@dataclass
+class AttemptSaid:
+    """One attempt in the manifest."""
+
+    number: int
+    began: float
+    ended: float | None = None
+    status: int | None = None
+    happened: str | None = None
+    cause: str | None = None
+    title: str | None = None
+    told: float | None = None
+    """When the cause was first said."""
+    decision: str | None = None
+    steps: int | None = None
+
+
+@dataclass
+class Manifest:
+    """What a run says about itself."""
+
+    name: str
+    command: list[str]
+    cwd: str
+    began: float
+    ranks: int
+    roles: list[str] = field(default_factory=list)
+    host: str = ""
+    user: str = ""
+    pid: int = 0
+    started: float = 0.0
+    """When the supervisor's process was started, by the kernel: tells a later one of the same number apart."""
+    version: str = ""
+    state: str = "running"
+    """``running``, ``finished``, ``failed`` or ``stopped`` (by the user or a scheduler)."""
+    ended: float | None = None
+    status: int | None = None
+    attempts: list[AttemptSaid] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+
+
+class RunFolder:
+    """The folder of one run, for its supervisor."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.full = False
+        """A write failed: recording has stopped."""
+
+    def attempt(self, number: int) -> Path:
+        """The folder of an attempt, made."""
+        folder = self.path / f"attempt-{number}"
+        for path in (folder / "guard", self.exchange(number)):
+            with self.writing():
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+    def exchange(self, number: int) -> Path:
+        """Where the guards of an attempt meet; gone with it."""
+        return self.path / "exchange" / f"attempt-{number}"
+
+    def save(self) -> bool:
+        """Write the manifest, whole or not at all."""
+        return self.write(self.path / MANIFEST, json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n")
+
+    def write(self, path: Path, text: str) -> bool:
+        """Write a file, whole or not at all."""
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        with self.writing():
+            try:
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    fresh.unlink(missing_ok=True)
+                raise
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Whatever the disk says, the run goes on."""
+        try:
+            yield
+        except OSError:
+            self.full = True
+
+
+def create(root: Path, command: list[str], *, name: str | None, ranks: int, version: str) -> RunFolder:
+    """A new folder under ``root``. Raises ``OSError`` where there can be none."""
+    began = time.time()
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", name or _label(command)).strip("-.")[:40] or "run"
+    stamp = datetime.fromtimestamp(began, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    root.mkdir(parents=True, exist_ok=True)
+    _ignore(root)
+    for again in range(1000):
+        path = root / (f"{stamp}-{label}" + (f"-{again + 1}" if again else ""))
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            break
+    manifest = Manifest(
+        name=path.name,
+        command=[redact(word) for word in command],
+        cwd=os.getcwd(),
+        began=began,
+        ranks=ranks,
+        host=socket.gethostname(),
+        user=str(os.getuid()),
+        pid=os.getpid(),
+        started=_started(os.getpid()) or 0.0,
+        version=version,
+    )
+    return RunFolder(path, manifest)
+
+
+def _label(command: list[str]) -> str:
+    """The script's name, else the program's."""
+    for word in command:
+        if word.endswith(".py"):
+            return Path(word).stem
+    for before, word in itertools.pairwise(command):
+        if before == "-m":
+            return word
+    return Path(command[0]).name if command else "run"
+
+
+def _ignore(root: Path) -> None:
+    """Runs are not for version control."""
+    if root.parent.name == ".keepstep":
+        with contextlib.suppress(OSError):
+            path = root.parent / ".gitignore"
+            if not path.exists():
+                path.write_text("*\n")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run that was found."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def state(self) -> str:
+        """As the manifest says; ``killed`` where it says running and nobody runs it."""
+        said = self.manifest
+        if said.state == "running" and said.host == socket.gethostname():
+            started = _started(said.pid)
+            if started is None or abs(started - said.started) > 1.0:
+                return "killed"
+        return said.state
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(info.st_size for info in _stats(self.path))
+
+
+def runs(root: Path = DEFAULT) -> list[Listed]:
+    """All runs under ``root``, the newest last; folders without a readable manifest are passed over."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in sorted(root.iterdir()):
+            manifest = read_manifest(path)
+            if manifest is not None:
+                found.append(Listed(path, manifest))
+    return sorted(found, key=lambda run: run.manifest.began)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """What a run says about itself; None where there is nothing that can be read."""
+    try:
+        with (folder / MANIFEST).open("rb") as stream:
+            found = json.loads(stream.read(LARGEST_MANIFEST))
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            return None
+        return _manifest(found)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _manifest(found: dict[str, Any]) -> Manifest:
+    attempts = [AttemptSaid(**{k: v for k, v in each.items() if k in AttemptSaid.__dataclass_fields__}) for each in found.get("attempts", [])]
+    known = {k: v for k, v in found.items() if k in Manifest.__dataclass_fields__ and k != "attempts"}
+    return Manifest(**known, attempts=attempts)
+
+
+def attempt_to_explain(path: Path) -> Path:
+    """For `keepstep why`: of a run folder, the attempt that it ended with; anything else as it is."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        return path
+    numbers = [each.number for each in manifest.attempts]
+    folders = [path / f"attempt-{number}" for number in reversed(numbers)]
+    return next((folder for folder in folders if folder.is_dir()), path)
+
+
+def find(name: str, root: Path = DEFAULT) -> Path | None:
+    """A run by its name, by a part of its name that only one has, or the ``last`` one."""
+    listed = runs(root)
+    if name == "last" and listed:
+        return listed[-1].path
+    fits = [run.path for run in listed if name == run.path.name] or [run.path for run in listed if name in run.path.name]
+    return fits[0] if len(fits) == 1 else None
+
+
+def prune(
+    root: Path = DEFAULT, *, most_bytes: int = KEPT_BYTES, most_s: float = KEPT_S, least: int = KEPT_LEAST, now: float | None = None
+) -> list[Path]:
+    """Remove runs that ended long ago, and the oldest while all take too much room. Never one that runs, nor the newest few."""
+    now = time.time() if now is None else now
+    removed: list[Path] = []
+    listed = runs(root)
+    total = sum(run.size_bytes for run in listed)
+    for run in listed[: max(0, len(listed) - least)]:
+        if run.state == "running":
+            continue
+        old = now - (run.manifest.ended or run.manifest.began) > most_s
+        if old or total > most_bytes:
+            size = run.size_bytes
+            shutil.rmtree(run.path, ignore_errors=True)
+            if not run.path.exists():
+                total -= size
+                removed.append(run.path)
+    return removed
+
+
+def _stats(folder: Path) -> Iterator[os.stat_result]:
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield os.lstat(os.path.join(where, name))
+
+
+def _started(pid: int) -> float | None:
+    """When a process was started, in seconds since the host was; None when there is none."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields[0] not in "ZX" else None
+    return None

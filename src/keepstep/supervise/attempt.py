@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt: its processes are started, watched until something must be decided, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keepstep.core.blackbox import Doing
+from keepstep.errors import UserError
+from keepstep.guard.box import keep
+from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
+from keepstep.supervise.launch import Job, Member, start
+from keepstep.supervise.metrics import Metrics, OomCounters
+from keepstep.supervise.output import Output
+from keepstep.supervise.pace import Pace
+from keepstep.supervise.policy import Happened
+from keepstep.supervise.preparing import prepare
+from keepstep.supervise.reaper import Entry, family
+from keepstep.supervise.records import Records
+from keepstep.supervise.spares import Launch, Pool
+from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.terminal import Terminal
+from keepstep.supervise.vitals import Boxes, Seer, is_same, sign_of, training_process
+
+if TYPE_CHECKING:
+    from keepstep.supervise.looking import Looked
+
+TICK_S = 0.25
+SETTLE_S = 0.3
+"""After the first failure others may be about to say why."""
+FAILED_GRACE_S = 0.5
+"""For ranks whose peer is dead or that are stuck: there is little that they could still do."""
+IDLE_S = 0.25
+"""Of it, while they do nothing."""
+LOOK_ALONG_S = 3.0
+"""For stacks that are being taken when a rank fails."""
+SERVERS_S = 30.0
+"""For an evaluator, after the training has ended."""
+PREPARE_AFTER_S = 1.0
+TRAINS_AFTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Why something must be decided now."""
+
+    happened: Happened
+    rank: int | None = None
+    exit: Exit | None = None
+    stop: Stop | None = None
+
+
+@dataclass
+class _Started:
+    member: Member
+    process: subprocess.Popen[bytes]
+    exit: Exit | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+@dataclass
+class Means:
+    """What attempts of one run share."""
+
+    job: Job
+    reaper: Reaper
+    pool: Pool | None
+    terminal: Terminal
+    interrupted: Callable[[], bool]
+    hurry: Callable[[], bool]
+    grace_s: float = 10.0
+    hang_s: float | None = None
+    looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
+
+
+class Attempt:
+    """``begin``, then ``watch`` (again, if told to wait), then ``end``."""
+
+    def __init__(self, number: int, folder: Path, launches: list[Launch], means: Means) -> None:
+        self.number = number
+        self.folder = folder
+        self.began = time.time()
+        self.warm = 0
+        """How many ranks came from spares."""
+        self.steps = 0
+        self.usual_s: float | None = None
+        self.records = Records(folder)
+        self._launches = launches
+        self._means = means
+        self._started: list[_Started] = []
+        self._output = Output()
+        self._doors = Doors()
+        self._boxes = Boxes(folder / "guard")
+        self._seer = Seer()
+        self._watch = Watch(least_s=means.hang_s)
+        self._look: tuple[Suspicion, Future[Looked]] | None = None
+        self._held_until = 0.0
+        self._told: Stop | None = None
+        self._tick_due = 0.0
+        self._slow_due = time.monotonic() + 1.0
+        self._trained_at: float | None = None
+        self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
+        self._pace = Pace()
+        self._oom = OomCounters()
+        self._prepared = False
+
+    # --- starting
+
+    def begin(self) -> None:
+        """Start every member, from a spare where there is one. Raises :class:`UserError` where the program cannot be started."""
+        means = self._means
+        for member, launch in zip(means.job.members, self._launches, strict=True):
+            out = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
+            try:
+                process = means.pool.take(launch, out) if means.pool is not None else None
+                self.warm += process is not None
+                process = process or start(launch, out)
+            except OSError as error:
+                raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
+            finally:
+                os.close(out)
+            self._started.append(_Started(member, process))
+            means.reaper.add(process.pid)
+            self._doors.add(process.pid)
+            self._oom.remember(process.pid)
+        means.terminal.follow(self._output)
+
+    # --- watching
+
+    def watch(self) -> Outcome:
+        """Until a rank fails, all are done, nothing moves any more, or the user has enough."""
+        while True:
+            self._doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
+            if self._means.interrupted():
+                return Outcome(Happened.INTERRUPTED)
+            outcome = self._exits()
+            if outcome is not None:
+                return outcome
+            now = time.monotonic()
+            if now >= self._tick_due:
+                self._tick_due = now + TICK_S
+                outcome = self._tick(now)
+                if outcome is not None:
+                    return outcome
+
+    def hold(self, wait_s: float) -> None:
+        """A stop that is only suspected shall be left alone for so long."""
+        self._held_until = time.monotonic() + wait_s
+
+    def _exits(self) -> Outcome | None:
+        new = []
+        for each in self._started:
+            if each.exit is None and (exit_ := ended(each.process)) is not None:
+                each.exit = exit_
+                self._doors.drop(each.pid)
+                new.append(each)
+        bad = sorted((each for each in new if each.exit and not each.exit.well), key=lambda each: each.exit is None or each.exit.signal is None)
+        if bad:
+            return self._failed(bad)
+        training = [each for each in self._started if each.member.trains]
+        lead = [each for each in training if each.member.role == "chief"] if self._has("ps") else training
+        if all(each.exit is not None for each in lead):
+            self._trained_at = self._trained_at or time.monotonic()
+            rest = [each for each in self._started if each.exit is None]
+            waits = any(each.member.role == "evaluator" for each in rest)
+            if not rest or not waits or time.monotonic() - self._trained_at > SERVERS_S:
+                return Outcome(Happened.ENDED_WELL)
+        return None
+
+    def _has(self, role: str) -> bool:
+        return any(each.member.role == role for each in self._started)
+
+    def _failed(self, bad: list[_Started]) -> Outcome:
+        """The first failure: how the others stand, before anything is ended."""
+        first = bad[0]
+        assert first.exit is not None
+        self.records.exited(first.member, first.exit, first=True)
+        self._means.terminal.say(f"{_name(first.member)} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
+        self._take_look_along()
+        living = {self._process_of(each): each.member.rank for each in self._started if each.exit is None}
+        looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
+        looking.start()
+        until = time.monotonic() + SETTLE_S
+        later = bad[1:]
+        while True:
+            for each in self._started:
+                if each.exit is None and (exit_ := ended(each.process)) is not None:
+                    each.exit = exit_
+                    self._doors.drop(each.pid)
+                    later.append(each)
+            if time.monotonic() >= until and not looking.is_alive():
+                break
+            if all(each.exit is not None for each in self._started):
+                break
+            time.sleep(0.01)
+        for each in later:
+            if each.exit is not None and not each.exit.well:
+                self.records.exited(each.member, each.exit)
+        return Outcome(Happened.EXITED, rank=first.member.rank, exit=first.exit)
+
+    def _take_look_along(self) -> None:
+        """A rank may fail because nothing moved: stacks that are just being taken tell why."""
+        if self._look is None:
+            return
+        (suspicion, future), self._look = self._look, None
+        with contextlib.suppress(Exception):
+            looked = future.result(timeout=LOOK_ALONG_S)
+            stop = self._watch.looked(suspicion, still=looked.still, at=time.monotonic(), sure=looked.sure)
+            if stop is not None:
+                self.records.stopped(stop, looked)
+
+    def _tick(self, now: float) -> Outcome | None:
+        self._boxes.refresh()
+        doings = {box.pid: box.doing() for box in self._boxes.open.values()}
+        listed = self._seer.processes(doings, now)
+        signs = self._signs(doings, listed, now)
+        self._remember(doings, signs)
+        outcome = self._stop(signs, now)
+        if now >= self._slow_due:
+            self._slow_due = now + 1.0
+            self._slowly(signs, listed, now)
+        return outcome
+
+    def _signs(self, doings: dict[int, Doing | None], listed: dict[int, Entry], now: float) -> list[Sign]:
+        """Of every living rank that trains: by its boxes, else by its process alone."""
+        printed = {stream.name: stream.printed for stream in self._output.streams}
+        signs: list[Sign] = []
+        for each in self._started:
+            if each.exit is not None or not each.member.trains:
+                continue
+            tree = family(listed, [each.pid]) or {each.pid}
+            boxes = [box for box in self._boxes.open.values() if box.pid in tree and is_same(box, listed.get(box.pid))]
+            told = printed.get(each.member.name, 0)
+            for box in boxes:
+                signs.append(sign_of(box.pid, box.rank if box.rank is not None else each.member.rank, doings.get(box.pid), listed, at=now, printed=told))
+            if not boxes:
+                pid = training_process(each.pid, listed)
+                signs.append(sign_of(pid, each.member.rank, None, listed, at=now, printed=told))
+        return signs
+
+    def _process_of(self, each: _Started) -> int:
+        """The process that trains, where a shell or a launcher is in front of it."""
+        listed = self._seer.processes({}, time.monotonic())
+        tree = family(listed, [each.pid])
+        return next((box.pid for box in self._boxes.open.values() if box.pid in tree), None) or training_process(each.pid, listed)
+
+    def _remember(self, doings: dict[int, Doing | None], signs: list[Sign]) -> None:
+        self.steps = max([self.steps, *(doing.steps for doing in doings.values() if doing is not None)])
+        usual = [sign.usual_s for sign in signs if sign.usual_s is not None]
+        self.usual_s = max(usual) if usual else self.usual_s
+
+    def _stop(self, signs: list[Sign], now: float) -> Outcome | None:
+        if self._look is not None:
+            return self._looked(signs, now) if self._look[1].done() else None
+        suspicion = self._watch.see(signs, now)
+        if suspicion is not None:
+            from keepstep.supervise.looking import look
+
+            self.records.event("suspicion", kind=suspicion.kind, quiet_s=round(suspicion.quiet_s, 2), limit_s=round(suspicion.limit_s, 2))
+            self._let_spares(signal.SIGSTOP)  # what they import now would cost the looks their time
+            self._look = (suspicion, self._means.looks.submit(look, suspicion.signs))
+            return None
+        stop = self._watch.stopped
+        if self._told is not None and stop is None:
+            self._told = None
+            self.records.forget_stop()
+            self._means.terminal.say("the run goes on")
+        if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
+            self._held_until = 0.0
+            happened = Happened.STOPPED if stop.proven else Happened.SUSPECTED
+            return Outcome(happened, rank=stop.suspicion.held_up[0].rank, stop=self._prolonged(stop, now))
+        return None
+
+    def _looked(self, signs: list[Sign], now: float) -> Outcome | None:
+        assert self._look is not None
+        (suspicion, future), self._look = self._look, None
+        self._let_spares(signal.SIGCONT)
+        try:
+            looked = future.result()
+        except Exception as error:
+            self._means.terminal.say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
+            self._watch.looked(suspicion, still=False, at=now)
+            return None
+        stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
+        self.records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
+        if stop is None:
+            return None
+        before, self._told = self._told, stop
+        self.records.stopped(stop, looked)
+        news = before is None or (stop.proven and not before.proven)
+        if not news and (not self._held_until or now < self._held_until):
+            return None  # told already, and left alone for a while
+        happened = Happened.STOPPED if stop.proven else Happened.SUSPECTED
+        return Outcome(happened, rank=stop.suspicion.held_up[0].rank, stop=stop)
+
+    def _let_spares(self, number: int) -> None:
+        for pid in self._means.pool.pids() if self._means.pool is not None else ():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    @staticmethod
+    def _prolonged(stop: Stop, now: float) -> Stop:
+        return Stop(suspicion=stop.suspicion, proven=stop.proven, at=now)
+
+    def _slowly(self, signs: list[Sign], listed: dict[int, Entry], now: float) -> None:
+        """Once a second: what is not urgent."""
+        means = self._means
+        means.reaper.see_to_it()
+        roots = {str(each.member.rank if each.member.rank is not None else "launcher"): each.pid for each in self._started if each.exit is None}
+        for pid in roots.values():
+            self._oom.remember(pid)
+        self._metrics.tick(roots, listed)
+        late = self._pace.see(signs, self._boxes, now)
+        if late:
+            self.records.late(late)
+            means.terminal.say(late.words)
+        means.terminal.status(self._pace.status(signs, self._metrics.newest, time.time() - self.began))
+        quiet = self._look is None and self._told is None and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
+        trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
+        if means.pool is not None and means.job.launcher is None:
+            pids = {each.member.rank: each.pid for each in self._started if each.exit is None and each.member.rank is not None}
+            means.pool.tick({launch.rank: launch for launch in self._launches}, pids, training=trains)
+        if not self._prepared and time.time() - self.began > PREPARE_AFTER_S:
+            self._prepared = True
+            threading.Thread(target=prepare, args=(len(self._started),), daemon=True).start()
+
+    # --- ending
+
+    def end(self, outcome: Outcome) -> None:
+        """End what is left, leave nothing behind, and put everything where it will be looked for."""
+        means = self._means
+        self._let_spares(signal.SIGCONT)
+        living = [each for each in self._started if each.exit is None]
+        asked = outcome.happened is Happened.INTERRUPTED
+        if living and outcome.happened is not Happened.ENDED_WELL:
+            self.records.ending([each.member for each in living], outcome)
+        grace = means.grace_s if asked or outcome.happened is Happened.ENDED_WELL else min(means.grace_s, FAILED_GRACE_S)
+        spare = means.pool.pids() if means.pool is not None else ()
+        idle = None if asked or outcome.happened is Happened.ENDED_WELL else IDLE_S
+        if not end([each.process for each in self._started], means.reaper, grace_s=grace, idle_s=idle, spare=spare, hurry=means.hurry):
+            means.terminal.say("some processes of the run would not end (in the kernel, waiting for a device or file system?)")
+        for each in self._started:
+            if each.exit is None:
+                each.exit = ended(each.process)
+        self._output.drain(1.0)
+        self._output.close()
+        means.terminal.unfollow()
+        if self._output.is_full:
+            means.terminal.say("the disk is full: the recording has gaps, the run was not affected")
+        self._boxes.refresh(now=True)
+        self.records.memory_kills(outcome, self._oom)
+        self.records.cores([(each.member, each.exit) for each in self._started if each.exit is not None], self._pids(), means.job.cwd, self.began)
+        for name in list(self._boxes.open):
+            with contextlib.suppress(OSError):
+                keep(self.folder / "guard" / name)
+        self._doors.close()
+
+    def close(self) -> None:
+        self._boxes.close()
+
+    def _pids(self) -> dict[int, int | None]:
+        """Every process that was a rank, by its number."""
+        found: dict[int, int | None] = {each.pid: each.member.rank for each in self._started}
+        return found | {box.pid: box.rank for box in self._boxes.open.values()}
+
+    @property
+    def saved(self) -> bool | None:
+        return self._checkpointed(after_first_step=True)
+
+    @property
+    def resumed(self) -> bool | None:
+        return self._checkpointed(after_first_step=False)
+
+    def _checkpointed(self, *, after_first_step: bool) -> bool | None:
+        """Whether a rank was in the phase of checkpoints, before or after its first step; None without boxes."""
+        if not self._boxes.open:
+            return None
+        return any(box.checkpointed()[after_first_step] for box in self._boxes.open.values())
+
+
+def _name(member: Member) -> str:
+    return f"rank {member.rank}" if member.rank is not None else "the launcher"

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where this host's kernel puts core files, which one a dead rank left, and why there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.sources.cores import is_core
+
+_PATTERN = Path("/proc/sys/kernel/core_pattern")
+_USES_PID = Path("/proc/sys/kernel/core_uses_pid")
+MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CorePlace:
+    """What the kernel does with cores here."""
+
+    pattern: str
+    uses_pid: bool = False
+
+    @property
+    def handler(self) -> str | None:
+        """The program that gets them, where it is one."""
+        return self.pattern[1:].split()[0] if self.pattern.startswith("|") and len(self.pattern) > 1 else None
+
+    def why_none(self, pid: int) -> str | None:
+        """Why no core of this process can be found here, in words; None where one can."""
+        handler = self.handler
+        if handler is not None:
+            name = os.path.basename(handler)
+            if "systemd-coredump" in name:
+                return f"the kernel hands core files to {name}; `coredumpctl dump {pid} -o core.{pid}` gets it"
+            if "apport" in name:
+                return f"the kernel hands core files to {name}, which keeps those of packaged programs only; look in /var/lib/apport/coredump"
+            return f"the kernel hands core files to {handler}, and only that program knows what becomes of them"
+        if not self.pattern:
+            return "the kernel is told to write no core files (core_pattern is empty)"
+        if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+            return "the hard limit on core files is 0 (`ulimit -Hc`), and only root can raise it"
+        return None
+
+    def glob(self, pid: int, cwd: Path) -> str:
+        """The names that the core of this process may have."""
+        wild = "".join(_expand(part, pid) for part in re.findall(r"%.|[^%]+", self.pattern))
+        if self.uses_pid and not re.search(r"%[pPiI]", self.pattern):
+            wild += f".{pid}*"
+        return wild if wild.startswith("/") else f"{glob.escape(str(cwd))}/{wild}"
+
+
+def place() -> CorePlace:
+    pattern, uses = "core", False
+    with contextlib.suppress(OSError):
+        pattern = _PATTERN.read_text().strip()
+    with contextlib.suppress(OSError):
+        uses = _USES_PID.read_text().strip() == "1"
+    return CorePlace(pattern, uses)
+
+
+def find(there: CorePlace, pids: list[int], cwd: Path, since: float) -> list[Path]:
+    """Core files of these processes that were written since."""
+    if there.handler is not None or not there.pattern:
+        return []
+    found: dict[Path, None] = {}
+    for pid in pids:
+        for name in glob.glob(there.glob(pid, cwd))[:200]:
+            path = Path(name)
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime >= since - 1.0 and is_core(path):
+                    found[path] = None
+    return list(found)[:MOST]
+
+
+def _expand(part: str, pid: int) -> str:
+    if not part.startswith("%"):
+        return glob.escape(part)
+    if part[1] in "pPiI":
+        return str(pid) if part[1] in "pP" else "*"
+    return "%" if part[1] == "%" else "*"

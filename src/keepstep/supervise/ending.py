@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ranks end: noticing it, making them, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.supervise import reaper
+
+POLL_S = 0.05
+LITTLE_S = 0.015
+"""Processor time that the guard's own thread uses now and then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a process ended."""
+
+    pid: int
+    at: float
+    code: int | None = None
+    signal: str | None = None
+    dumped: bool = False
+    """The kernel wrote a core file, or handed it to a program."""
+
+    @property
+    def well(self) -> bool:
+        return self.code == 0
+
+    @property
+    def status(self) -> int:
+        """As a shell says it: the code, or 128 and the number of the signal."""
+        if self.code is not None:
+            return self.code
+        return 128 + int(getattr(signal, self.signal or "", 0) or 0)
+
+    @property
+    def words(self) -> str:
+        return f"exit code {self.code}" if self.code is not None else self.signal or "an unknown end"
+
+
+def ended(process: subprocess.Popen[bytes]) -> Exit | None:
+    """How the process ended; None while it lives."""
+    dumped = False
+    with contextlib.suppress(OSError, AttributeError):
+        info = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        dumped = info is not None and info.si_code == os.CLD_DUMPED
+    code = process.poll()
+    if code is None:
+        return None
+    if code >= 0:
+        return Exit(pid=process.pid, at=time.time(), code=code)
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"SIG{-code}"
+    return Exit(pid=process.pid, at=time.time(), signal=name, dumped=dumped)
+
+
+class Doors:
+    """Waits until a process ends, or for a while."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._open: dict[int, int] = {}
+        self._blind = False
+
+    def add(self, pid: int) -> None:
+        try:
+            handle = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            self._blind = True
+            return
+        self._open[pid] = handle
+        self._poll.register(handle, select.POLLIN)
+
+    @property
+    def known(self) -> set[int]:
+        return set(self._open)
+
+    def drop(self, pid: int) -> None:
+        handle = self._open.pop(pid, None)
+        if handle is not None:
+            self._poll.unregister(handle)
+            os.close(handle)
+
+    def wait(self, limit_s: float) -> None:
+        if self._blind:
+            limit_s = min(limit_s, POLL_S)
+        self._poll.poll(max(0.0, limit_s * 1000))
+
+    def close(self) -> None:
+        for pid in list(self._open):
+            self.drop(pid)
+
+
+class Reaper:
+    """The process that ends all that is left of the run if this one is killed. Every session that is started is named to it."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.sessions: dict[int, int] = {}
+        self._process = self._begin()
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", str(Path(reaper.__file__)), self.token]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
+        )
+
+    def add(self, pid: int) -> None:
+        entry = reaper.read(pid)
+        if entry is not None:
+            self.sessions[pid] = entry.started
+            self._tell(f"+{pid}\n")
+
+    def see_to_it(self) -> None:
+        """If somebody ended the reaper, there is a new one."""
+        if self._process.poll() is not None:
+            self._process = self._begin()
+            self._tell("".join(f"+{pid}\n" for pid in self.sessions))
+
+    def bye(self) -> None:
+        self._tell("bye\n")
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5.0)
+
+    def _tell(self, words: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            assert self._process.stdin is not None
+            self._process.stdin.write(words.encode())
+            self._process.stdin.flush()
+
+
+def end(
+    processes: Collection[subprocess.Popen[bytes]],
+    reaping: Reaper,
+    *,
+    grace_s: float,
+    idle_s: float | None = None,
+    spare: Collection[int] = (),
+    hurry: Callable[[], bool] = lambda: False,
+) -> bool:
+    """SIGTERM to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
+
+    ``idle_s``: after so long without any work the grace is over (a rank that waits for a dead peer, or whose framework swallows the
+    signal, does nothing with it). ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
+    """
+    for process in processes:
+        if process.poll() is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            _signal_group(process.pid, signal.SIGCONT)  # a stopped one cannot hear it
+    until = time.monotonic() + grace_s
+    pause = 0.002
+    work, worked = -1.0, time.monotonic()
+    while time.monotonic() < until and not hurry() and any(process.poll() is None for process in processes):
+        if idle_s is not None and not abs((done := _work(processes)) - work) <= LITTLE_S:
+            work, worked = done, time.monotonic()
+        if idle_s is not None and time.monotonic() - worked > idle_s:
+            break
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+    gone = reaper.kill_all(reaping.token, reaping.sessions, spare=spare, patience_s=10.0)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1.0)
+    return gone
+
+
+def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:
+    """Processor seconds of those that live; no number while one of them waits for a disk."""
+    found = [entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"]
+    return float("nan") if any(entry.state == "D" for entry in found) else sum(entry.cpu_s for entry in found)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(pid, number)

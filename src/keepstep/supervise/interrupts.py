@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C, SIGTERM and the end of the terminal: noted, and acted upon by the loop that watches the ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+
+class Interrupts:
+    """What the user or a scheduler asked while the run was on."""
+
+    def __init__(self, say: Callable[[str], None], grace_s: float) -> None:
+        self.signal: int | None = None
+        self.again = False
+        self._say = say
+        self._grace_s = grace_s
+
+    @property
+    def status(self) -> int:
+        return 128 + (self.signal or signal.SIGINT)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take note of the signals; those that are ignored (nohup) stay ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            self.again = True
+            return
+        self.signal = number
+        how = f"SIGTERM, {self._grace_s:.0f} s of grace, then SIGKILL" + ("; again: at once" if number == signal.SIGINT else "")
+        words = f"{signal.Signals(number).name}: the ranks are ended ({how})"
+        # a handler must not wait for a lock that its own thread may hold
+        threading.Thread(target=self._say, args=(words,), daemon=True).start()

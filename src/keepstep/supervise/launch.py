@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is started, with which variables, and how: ranks of our own, or the user's launcher as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstep.cluster.jax import write_jax
+from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.tf_config import write_tf_config
+from keepstep.cluster.torchrun import write_torchrun
+from keepstep.errors import UserError
+from keepstep.supervise.reaper import VARIABLE
+from keepstep.supervise.spares import Launch
+
+HOST = "127.0.0.1"
+LOWEST_PORT = 15000
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
+MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner")
+_limits = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One process that is started. ``rank`` is None for a launcher of the user's own."""
+
+    rank: int | None
+    role: str = "worker"
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """What its log is called."""
+        return f"rank{self.rank}" if self.rank is not None else "launcher"
+
+    @property
+    def trains(self) -> bool:
+        return self.role in ("chief", "worker", "launcher")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is run, and as how many."""
+
+    command: tuple[str, ...]
+    cwd: Path
+    members: tuple[Member, ...]
+    launcher: str | None = None
+    """The user's own launcher: rank variables are left alone."""
+
+    @property
+    def world(self) -> int:
+        return sum(member.trains for member in self.members)
+
+
+def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int = 0, evaluator: bool = False) -> Job:
+    """The job that the command line means. Raises :class:`UserError`."""
+    if not command:
+        raise UserError("there is nothing to run", hint="e.g. `keepstep run -n 4 -- python train.py`")
+    if ranks is not None and ranks < 1:
+        raise UserError(f"-n {ranks} cannot be", hint="a number of ranks, 1 or more")
+    words = _runnable(command)
+    cwd = Path.cwd()
+    launcher = launcher_of(command)
+    if launcher is not None and (ranks is not None or chief or ps or evaluator):
+        raise UserError(
+            f"{launcher} starts the ranks itself",
+            hint=f"leave -n and the roles out, or give keepstep the script instead of {launcher}",
+        )
+    if launcher is not None:
+        return Job(command=words, cwd=cwd, members=(Member(rank=None, role="launcher"),), launcher=launcher)
+    roles = ["chief" if (chief or ps) and n == 0 else "worker" for n in range(ranks or 1)]
+    roles += ["ps"] * ps + ["evaluator"] * evaluator
+    members = tuple(Member(rank=n, role=role, index=roles[:n].count(role)) for n, role in enumerate(roles))
+    return Job(command=words, cwd=cwd, members=members)
+
+
+def launcher_of(command: list[str]) -> str | None:
+    """The launcher that a command line begins with, if it is one that starts ranks itself."""
+    program = Path(command[0]).name
+    if program in LAUNCHERS:
+        return program
+    if program.startswith("python"):
+        for n, word in enumerate(command[1:-1], 1):
+            if word == "-m":
+                return command[n + 1] if command[n + 1] in MODULES else None
+            if not word.startswith("-"):
+                return None
+    return None
+
+
+def _runnable(command: list[str]) -> tuple[str, ...]:
+    first = command[0]
+    if first.endswith(".py") and (Path(first).is_file() and not os.access(first, os.X_OK)):
+        return (sys.executable, *command)
+    if shutil.which(first) is None:
+        hint = f"keepstep run -- python {first}" if first.endswith(".py") else "give the command as it is typed in the shell"
+        raise UserError(f"there is no program {first}", hint=hint)
+    return tuple(command)
+
+
+def launches(
+    job: Job,
+    *,
+    attempt: int,
+    folder: Path,
+    exchange: Path,
+    token: str,
+    env: Mapping[str, str],
+    more: Mapping[str, str],
+    limits: Iterable[tuple[str, int]] = (),
+) -> list[Launch]:
+    """How each member is started in this attempt: with free ports of its own."""
+    base = {**env, **more, VARIABLE: token}
+    base |= {"KEEPSTEP_DIR": str(folder / "guard"), "KEEPSTEP_SUPERVISOR": str(os.getpid())}
+    for name, value in (("KEEPSTEP", "on"), ("PYTHONUNBUFFERED", "1"), ("PYTHONFAULTHANDLER", "1")):
+        base.setdefault(name, value)
+    limits = (("RLIMIT_CORE", -1), *limits)
+    if job.launcher is not None:
+        return [Launch(rank=0, command=job.command, env=base, cwd=job.cwd, limits=limits)]
+    ports = free_ports(len(job.members) + 2)
+    cluster = _cluster(job, ports)
+    if len(job.members) > 1:
+        base.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // len(job.members))))
+    found = []
+    for member in job.members:
+        own = {**base, **_rank_variables(job, member, cluster, ports)}
+        own |= {"KEEPSTEP_EXCHANGE": str(exchange), "KEEPSTEP_ATTEMPT": str(attempt)}
+        assert member.rank is not None
+        found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits))
+    return found
+
+
+def _cluster(job: Job, ports: list[int]) -> Cluster:
+    tasks = (
+        Task(rank=m.rank or 0, role=m.role, index=m.index, host=HOST, port=port, local=m.rank)
+        for m, port in zip(job.members, ports, strict=False)
+    )
+    return Cluster(said_by="keepstep run", tasks=tuple(tasks))
+
+
+def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]) -> dict[str, str]:
+    """For TensorFlow, torch and JAX alike: a script reads those of its framework."""
+    rank = member.rank or 0
+    master, coordinator = ports[-2:]
+    training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))
+    found = {"TF_CONFIG": write_tf_config(cluster, rank), "KEEPSTEP_RANK": str(rank), "KEEPSTEP_WORLD": str(job.world)}
+    if member.trains:
+        found |= write_torchrun(training, rank) | {"MASTER_PORT": str(master)}
+        found |= write_jax(training, rank)
+        address = f"{HOST}:{coordinator}"
+        found |= {"JAX_COORDINATOR_ADDRESS": address, "KEEPSTEP_COORDINATOR": address}
+        found |= {"COORDINATOR_ADDRESS": address, "NUM_PROCESSES": str(job.world), "PROCESS_ID": str(rank)}
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, outside of those that the kernel gives to outgoing connections: a peer cannot take one by chance."""
+    low = 32768
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    below = range(LOWEST_PORT, low) if low - LOWEST_PORT >= 1000 else range(0)
+    found: list[int] = []
+    with contextlib.ExitStack() as stack:
+        for port in random.SystemRandom().sample(below, min(len(below), 50 * count)) + [0] * count:
+            trial = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                trial.bind(("", port))
+                found.append(trial.getsockname()[1])
+                if len(found) == count:
+                    break
+    return found
+
+
+def start(launch: Launch, out: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    """Start one process: in a session of its own, its output to the descriptor ``out``, nothing to read."""
+    with _limits, _soft_limits(launch.limits):
+        return subprocess.Popen(
+            launch.command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=dict(launch.env),
+            cwd=launch.cwd,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+
+
+@contextlib.contextmanager
+def _soft_limits(limits: Iterable[tuple[str, int]]) -> Iterator[None]:
+    """The limits that the child inherits: ours, for this moment. (Code between fork and exec could block for ever.)"""
+    before: list[tuple[int, tuple[int, int]]] = []
+    try:
+        for name, value in limits:
+            number = getattr(resource, name, None)
+            if number is None:
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                soft, hard = resource.getrlimit(number)
+                wanted = hard if value < 0 else value
+                if hard != resource.RLIM_INFINITY:
+                    wanted = min(wanted, hard) if wanted != resource.RLIM_INFINITY else hard
+                before.append((number, (soft, hard)))
+                resource.setrlimit(number, (wanted, hard))
+        yield
+    finally:
+        for number, old in reversed(before):
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(number, old)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

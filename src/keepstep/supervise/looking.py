@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look at the stacks of ranks: long enough to see whether they move, or once, before they are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from keepstep.analyze.live import look_at_live
+from keepstep.core.blackbox import Phase
+from keepstep.core.cause import Cause
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Coverage, Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import RankStopped
+from keepstep.core.facts.process import ProcessSeen, StackDump
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report, Verdict
+from keepstep.core.waits import Kind, waits_in
+from keepstep.core.wording import count
+from keepstep.rules import builtin_rules
+from keepstep.rules.sync.odd_one_out import jobs, stands_still
+from keepstep.sources import processes, stacks
+from keepstep.supervise.stopped import Sign, Stop
+
+HURRIED_S = (0.4, 0.9)
+"""The boxes have told already that nothing moves: the looks may follow each other faster."""
+QUICK_LIMIT_S = 2.0
+URGENT = -10
+WORKS_SHARE = 0.05
+"""Of a core: where stacks could not be compared, a rank that uses this much is at work."""
+
+
+def urgently() -> None:
+    """Let this thread, and the processes that it starts, go first where that is permitted: on a crowded host looks come too late."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, 0, URGENT)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: it cannot be told."""
+
+    seen: EvidenceSet
+    still: bool | None
+    report: Report
+    sure: bool = True
+    """What is waited for does not come by itself: a lock of its own, a signal that stopped it, ranks in different collectives."""
+
+    @property
+    def moves(self) -> list[str]:
+        """Each process and why it does not count as still, in words."""
+        return [f"{each.who}: {each.quote}" + ("" if each.fact.still else ", it moves") for each in self.seen.all(ProcessSeen)][:8]
+
+
+def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S) -> Looked:
+    """Several looks at the same processes; they are stopped for a moment only when none of them moves."""
+    urgently()
+    seen = look_at_live([sign.pid for sign in signs], pauses=pauses)
+    seen = _with_ranks(seen, {sign.pid: sign.rank for sign in signs})
+    report = diagnose(seen, builtin_rules())
+    return Looked(seen, _still(seen, report), report, _sure(seen, report))
+
+
+def _still(seen: EvidenceSet, report: Report) -> bool | None:
+    """Whether no rank moved and none works. None: it cannot be told, or they stand still and none of them waits for another."""
+    if report.verdict is Verdict.HUNG:
+        return True
+    states = [each.fact.still for each in seen.all(ProcessSeen)]
+    if False in states:
+        return False
+    if not states or None in states:
+        works = any((each.fact.cpu_s or 0.0) > WORKS_SHARE * (each.fact.watched_s or 1e9) for each in seen.all(ProcessSeen))
+        return False if works else None
+    found = list(jobs(seen))
+    if not all(stands_still(job) for job in found):
+        return False  # all are met at the same place each time, and one of them works there
+    return True if any(each.waits_for_others for job in found for each in job) else None
+
+
+def _sure(seen: EvidenceSet, report: Report) -> bool:
+    """Whether standing still proves a hang. Files, sockets, sleeps, children and devices may answer late: they do not."""
+    root = report.root
+    if root is None or report.verdict is not Verdict.HUNG:
+        return False
+    if root.cause is Cause.SYNC_COLLECTIVE_MISMATCH:
+        return True
+    if any(each.fact.state in ("T", "t") for each in seen.all(ProcessSeen)):
+        return True
+    threads = [each.fact for each in seen.all(StackDump) if each.who in root.ranks and not _is_idle(each.fact)]
+    waits = [waits_in(thread.frames) for thread in threads]
+    return any(thread.current for thread in threads) and all(wait is not None and wait.kind is Kind.LOCK for wait in waits)
+
+
+def _is_idle(thread: StackDump) -> bool:
+    """A thread that nobody waits for: one without Python, or the guard's own."""
+    python = [frame for frame in thread.frames if not frame.is_native]
+    return not thread.current and (not python or any("keepstep/guard/" in (frame.file or "") for frame in python))
+
+
+def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """Where the ranks (by process number) stand at this moment, without stopping them; for those that are about to be ended."""
+    urgently()
+    found = stacks.look_at_all(list(ranks), native=False, stop=False, limit=QUICK_LIMIT_S)
+    at = time.time()
+    items: list[Evidence[Fact]] = []
+    for pid, seen in found.items():
+        index = ranks[pid]
+        rank = Rank(index=index) if index is not None else None
+        reading = processes.read(pid)
+        if reading is not None:
+            fact = ProcessSeen(pid=pid, command="rank", state=reading.state, waits_in=reading.waits_in)
+            quote = f"pid {pid} was alive when another rank failed"
+            items.append(Evidence(fact=fact, origin=Origin(source=f"pid {pid}"), rank=rank, at=at, quote=quote))
+        items.extend(stacks.as_evidence(seen, f"pid {pid}", rank, at=at))
+    return items, stacks.coverage_of(found)
+
+
+def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]:
+    """The stop as a fact of each rank for which the others wait: by their stacks, else by their boxes."""
+    items: list[Evidence[Fact]] = []
+    named = report.root.ranks if report.root is not None and report.verdict is Verdict.HUNG else ()
+    odd = tuple(sign for sign in stop.suspicion.signs if sign.rank in named) or stop.suspicion.held_up
+    for sign in odd:
+        phase = sign.phase or Phase.START
+        fact = RankStopped(
+            phase=phase.name.lower(),
+            steps=sign.steps,
+            seconds=round(stop.quiet_s, 1),
+            usual_s=round(stop.suspicion.usual_s, 6) if stop.suspicion.usual_s else None,
+            proven=stop.proven,
+        )
+        where = f"{phase.words} after {count(sign.steps, 'step')}, " if sign.phase is not None else ""
+        usual = f" (usual step {fact.usual_s:.3g} s)" if fact.usual_s else ""
+        quote = f"{where}without progress for {fact.seconds:.1f} s{usual}"
+        rank = Rank(index=sign.rank) if sign.rank is not None else None
+        items.append(Evidence(fact=fact, origin=Origin(source=source), rank=rank, at=time.time(), quote=quote))
+    return items
+
+
+def _with_ranks(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> EvidenceSet:
+    """Processes whose own environment names no rank are who the supervisor knows them to be."""
+    items = []
+    for each in seen.items:
+        rank = ranks.get(getattr(each.fact, "pid", None) or -1)
+        items.append(replace(each, rank=Rank(index=rank)) if each.rank is None and rank is not None else each)
+    return EvidenceSet(items=tuple(items), coverage=seen.coverage)

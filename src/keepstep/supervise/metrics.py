@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory, swap, disk and GPUs over time, into a file and onto the status line; and who was killed for memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from keepstep.sources import capacity
+from keepstep.supervise.reaper import Entry, family
+
+SCHEMA = "keepstep.metrics/1"
+EVERY_S = 5.0
+LATER_S = 30.0
+"""After the first ten minutes less often: the file stays small."""
+GPUS_EVERY_S = 15.0
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+@dataclass
+class Metrics:
+    """What is measured of one attempt. A disk that is full only ends the writing."""
+
+    path: Path
+    watched: tuple[Path, ...]
+    """Whose disks are looked at."""
+    newest: dict[str, Any] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+    _due: float = 0.0
+    _gpus_due: float = 0.0
+    _gpus: list[dict[str, Any]] = field(default_factory=list)
+    _asking: threading.Thread | None = None
+
+    def tick(self, roots: Mapping[str, int], listed: Mapping[int, Entry]) -> None:
+        """Measure if it is time; ``roots``: the process of each rank."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + (EVERY_S if now - self._began < 600 else LATER_S)
+        self._ask_gpus(now)
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        self.newest = {
+            "schema": SCHEMA,
+            "at": round(time.time(), 3),
+            "memory": {"total": memory.total, "available": memory.available},
+            "swap": {"total": swap.total, "used": swap.used},
+            "disks": {str(path): free for path in self.watched if (free := _free(path)) is not None},
+            "ranks": {name: _of_tree(pid, listed) for name, pid in roots.items()},
+        }
+        if self._gpus:
+            self.newest["gpus"] = self._gpus
+        with contextlib.suppress(OSError), self.path.open("a") as stream:
+            stream.write(json.dumps(self.newest) + "\n")
+
+    def _ask_gpus(self, now: float) -> None:
+        """nvidia-smi may take seconds: it is asked from a thread of its own."""
+        if now < self._gpus_due or (self._asking is not None and self._asking.is_alive()):
+            return
+        self._gpus_due = now + GPUS_EVERY_S
+        if not Path("/dev/nvidiactl").exists():
+            self._gpus_due = float("inf")
+            return
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):
+                found, _ = capacity.gpus()
+                self._gpus = [{"index": gpu.index, "used": gpu.used, "total": gpu.total} for gpu in found]
+
+        self._asking = threading.Thread(target=ask, daemon=True)
+        self._asking.start()
+
+
+@dataclass
+class OomCounters:
+    """How often the kernel killed for memory in the control groups of the ranks, since each was first seen."""
+
+    _first: dict[Path, int] = field(default_factory=dict)
+    _of: dict[int, Path] = field(default_factory=dict)
+
+    def remember(self, pid: int) -> None:
+        if pid in self._of:
+            return
+        path = _events_of(pid)
+        if path is not None:
+            self._of[pid] = path
+            if path not in self._first:
+                self._first[path] = _kills(path) or 0
+
+    def risen(self, pid: int) -> tuple[Path, int] | None:
+        """The file that counts, and how many more there are; None where there are none."""
+        path = self._of.get(pid)
+        if path is None:
+            return None
+        more = (_kills(path) or 0) - self._first.get(path, 0)
+        return (path, more) if more > 0 else None
+
+
+def _events_of(pid: int) -> Path | None:
+    """The file in which the control group of a process counts kills, of either version."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            relative = group.lstrip("/")
+            for path in (
+                (capacity.CGROUPS / "memory" / relative / "memory.oom_control") if "memory" in controllers.split(",") else None,
+                (capacity.CGROUPS / relative / "memory.events") if not controllers else None,
+            ):
+                if path is not None and path.is_file():
+                    return path
+    return None
+
+
+def _kills(path: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in path.read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return None
+
+
+def _free(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        room = os.statvfs(path)
+        return room.f_bavail * room.f_frsize
+    return None
+
+
+def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
+    """Memory and processor time of a process and all that it started."""
+    tree = family(listed, [root])
+    resident = 0
+    for pid in tree:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as stream:
+            resident += int(stream.read().split()[1]) * _PAGE
+    return {"rss": resident, "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2), "processes": len(tree)}

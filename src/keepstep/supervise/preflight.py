@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fast parts of the check, before the first rank starts: what the variables say, and what this host has to give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from keepstep.check.checkup import Asked, judge, place_of
+from keepstep.check.parts import look
+from keepstep.core.report import Report
+from keepstep.supervise.launch import Job, launches
+
+FAST = ("config", "resources")
+
+
+def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | None) -> Report:
+    """What would kill the run, as far as it can be told in a moment."""
+    first = launches(job, attempt=0, folder=folder, exchange=folder, token="", env=env, more={})[0]
+    asked = Asked(parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,))
+    return judge(look(place_of(asked, first.env if job.launcher is None else env), FAST))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far an attempt came, by all that was seen of it. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import RankDoing
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+
+PATH = re.compile(r"[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
+MOST_PATHS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Unknown parts are None."""
+
+    steps: int | None = None
+    """Done in this attempt by the rank that got furthest, by the guard."""
+    shown_step: int | None = None
+    """The largest step number that the training printed."""
+    shown_every: int | None = None
+    """How many steps lie between two printed numbers."""
+    saved: bool | None = None
+    resumed: bool | None = None
+    restored_from: tuple[str, ...] = ()
+    """Files or folders that it named when it restored a checkpoint, the last one first."""
+
+
+def progress_of(seen: EvidenceSet) -> Progress:
+    """What the evidence of one attempt tells of its progress."""
+    steps = [each.fact.steps for each in seen.all(RankDoing)]
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for each in seen.all(StepSeen):
+        if each.fact.step is not None:
+            numbers.setdefault((each.origin.source, each.origin.stream), []).append(each.fact.step)
+    gaps = [later - earlier for shown in numbers.values() for earlier, later in itertools.pairwise(shown) if later > earlier]
+    phases = {each.fact.phase for each in seen.all(PhaseSeen)}
+    return Progress(
+        steps=max(steps, default=None),
+        shown_step=max((max(shown) for shown in numbers.values()), default=None),
+        shown_every=min(gaps, default=None),
+        saved=True if Phase.SAVING in phases else None,
+        resumed=True if Phase.RESTORING in phases else None,
+        restored_from=_restored_from(seen),
+    )
+
+
+def _restored_from(seen: EvidenceSet) -> tuple[str, ...]:
+    quotes = [each.quote for each in seen.all(PhaseSeen) if each.fact.phase is Phase.RESTORING]
+    paths = [word.rstrip(".,:;") for quote in reversed(quotes) for word in PATH.findall(quote)]
+    return tuple(dict.fromkeys(paths))[:MOST_PATHS]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends all that a run started, when the supervisor is gone, however it went.
+
+Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input, on which the
+supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes without a
+``bye``, every process of those sessions, every process that carries the token in its environment, and all their descendants
+are killed. The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
+that rewrites its title its environment. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "KEEPSTEP_RUN"
+PATIENCE_S = 20.0
+PAUSE_S = 0.02
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class Entry(NamedTuple):
+    """One process, as the kernel lists it."""
+
+    parent: int
+    session: int
+    state: str
+    cpu_s: float
+    """Of itself and of children that have ended."""
+    started: int
+    """In ticks since the host was started: tells a later process of the same number apart."""
+
+
+def table() -> dict[int, Entry]:
+    """All processes of this host that can be seen."""
+    found: dict[int, Entry] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                entry = read(int(name))
+                if entry is not None:
+                    found[int(name)] = entry
+    return found
+
+
+def read(pid: int) -> Entry | None:
+    """One process; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+        cpu = sum(int(fields[n]) for n in (11, 12, 13, 14)) / _TICKS
+        return Entry(int(fields[1]), int(fields[3]), fields[0].decode(), cpu, int(fields[19]))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def carriers(token: str, pids: Iterable[int]) -> set[int]:
+    """Those that were started with the token in their environment."""
+    mark = f"{VARIABLE}={token}".encode()
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.add(pid)
+    return found
+
+
+def family(listed: Mapping[int, Entry], roots: Iterable[int]) -> set[int]:
+    """The roots that live, and all their descendants."""
+    children: dict[int, list[int]] = {}
+    for pid, entry in listed.items():
+        children.setdefault(entry.parent, []).append(pid)
+    found: set[int] = set()
+    waiting = [pid for pid in roots if pid in listed]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
+
+
+def members(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = ()) -> set[int]:
+    """Every living process of the run: by session (leader and when it was started), by token, by descent."""
+    listed = table()
+    own = {os.getpid(), *spare}
+    roots = carriers(token, listed) - own
+    for pid, entry in listed.items():
+        started = sessions.get(entry.session)
+        if started is None:
+            continue
+        leader = listed.get(entry.session)
+        if leader is None or leader.started == started:
+            roots.add(pid)
+    return {pid for pid in family(listed, roots) - own if listed[pid].state not in "ZX"}
+
+
+def kill_all(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = (), patience_s: float = PATIENCE_S) -> bool:
+    """SIGKILL until none is left; False where some would not go."""
+    spare = tuple(spare)
+    end = time.monotonic() + patience_s
+    while found := members(token, sessions, spare=spare):
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > end:
+            return False
+        time.sleep(PAUSE_S)
+    return True
+
+
+def main() -> int:
+    token = sys.argv[1]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    sessions: dict[int, int] = {}
+    for line in sys.stdin:
+        word = line.strip()
+        if word == "bye":
+            return 0
+        if word.startswith("+") and word[1:].isdigit():
+            entry = read(int(word[1:]))
+            if entry is not None:
+                sessions[int(word[1:])] = entry.started
+    return 0 if kill_all(token, sessions) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor itself saw, as evidence in the attempt's folder: from it alone the report is made, then and later.
+
+Nothing here raises for a disk that is full: the run goes on, and less is known of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import GuardPart, RankLate
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import OomKilled
+from keepstep.core.identity import Rank
+from keepstep.store.evidence import append
+from keepstep.supervise import core_files
+from keepstep.supervise.ending import Exit
+from keepstep.supervise.launch import Member
+from keepstep.supervise.metrics import OomCounters
+from keepstep.supervise.pace import Sagging
+from keepstep.supervise.policy import Happened
+from keepstep.supervise.stopped import Stop
+
+if TYPE_CHECKING:
+    from keepstep.supervise.attempt import Outcome
+    from keepstep.supervise.looking import Looked
+
+REPORTER = "keepstep run"
+EXITS, STACKS, PACE = "exits.jsonl", "stacks.jsonl", "pace.jsonl"
+
+
+class Records:
+    """Writes the evidence of one attempt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def exited(self, member: Member, exit_: Exit, *, first: bool = False) -> None:
+        """A rank ended by itself."""
+        fact = ProcessExited(
+            reporter=REPORTER, code=exit_.code, signal=exit_.signal, pid=exit_.pid, local_rank=member.rank, first=first
+        )
+        quote = f"{member.name} (pid {exit_.pid}) ended with {exit_.words}" + (", the first to fail" if first else "")
+        self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
+
+    def ending(self, members: Iterable[Member], outcome: Outcome) -> None:
+        """The ranks that are about to be ended, and for whose sake."""
+        because = {
+            Happened.EXITED: f"rank {outcome.rank} failed",
+            Happened.STOPPED: "the run has stopped",
+            Happened.SUSPECTED: "the run has stopped",
+            Happened.INTERRUPTED: "the user or a scheduler ended the run",
+        }.get(outcome.happened, "the run is over")
+        by = "user" if outcome.happened is Happened.INTERRUPTED else "agent"
+        fact = TerminationRequested(signal="SIGTERM", by=by, reason=because)
+        self._add(EXITS, [(fact, member.rank, time.time(), f"ending {member.name} (SIGTERM): {because}") for member in members])
+
+    def standing(self, ranks: Mapping[int, int | None]) -> None:
+        """Where the others stood when one failed."""
+        if not ranks:
+            return
+        with contextlib.suppress(Exception):  # whatever keeps us from looking: a failed rank is news enough
+            from keepstep.supervise.looking import look_once
+
+            found, _ = look_once(ranks)
+            append(self.folder / STACKS, found)
+
+    def stopped(self, stop: Stop, looked: Looked) -> None:
+        """Nothing moves: who, and the stacks of all. An earlier stop is replaced."""
+        from keepstep.supervise.looking import as_evidence
+
+        self.forget_stop()
+        with contextlib.suppress(OSError):
+            append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
+
+    def event(self, what: str, **more: object) -> None:
+        """What the supervisor itself did or saw, for whoever wonders later; no evidence of anything."""
+        with contextlib.suppress(OSError), (self.folder / "events.jsonl").open("a") as stream:
+            stream.write(json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more}) + "\n")
+
+    def forget_stop(self) -> None:
+        """It went on after all: what was written would mislead."""
+        with contextlib.suppress(OSError):
+            (self.folder / STACKS).unlink(missing_ok=True)
+
+    def late(self, sagging: Sagging) -> None:
+        fact = RankLate(
+            phase="compute", seconds=sagging.now_s, usual_s=sagging.before_s, against="past", steps=sagging.steps, step_s=sagging.now_s
+        )
+        self._add(PACE, [(fact, None, time.time(), sagging.words)])
+
+    def memory_kills(self, outcome: Outcome, counters: OomCounters) -> None:
+        """The control group counts a kill, and a rank was killed."""
+        exit_ = outcome.exit
+        if exit_ is None or not (exit_.signal == "SIGKILL" or exit_.code == 137):
+            return
+        risen = counters.risen(exit_.pid)
+        if risen is not None:
+            path, more = risen
+            fact = OomKilled(by="cgroup", pid=exit_.pid)
+            self._add(EXITS, [(fact, outcome.rank, exit_.at, f"{path}: oom_kill rose by {more} while the run was on")])
+
+    def cores(self, exits: list[tuple[Member, Exit]], pids: Mapping[int, int | None], cwd: Path, since: float) -> None:
+        """Links to the core files of ranks that crashed, or why there are none."""
+        crashed = [(member, exit_) for member, exit_ in exits if exit_.dumped or _crash_code(exit_)]
+        if not crashed:
+            return
+        there = core_files.place()
+        found = core_files.find(there, list(pids), cwd, since)
+        for number, path in enumerate(found):
+            ranks = [rank for pid, rank in pids.items() if rank is not None and str(pid) in path.name]
+            name = f"rank{ranks[0]}.core" if ranks else f"core-{number}"
+            with contextlib.suppress(OSError):
+                (self.folder / "cores").mkdir(exist_ok=True)
+                (self.folder / "cores" / name).symlink_to(path)
+        for member, exit_ in crashed if not found else []:
+            why = there.why_none(exit_.pid) or f"none was found at {there.pattern}"
+            fact = GuardPart(part=f"core file of {member.name}", why=why, off=False)
+            self._add(EXITS, [(fact, member.rank, exit_.at, f"no core file of {member.name}: {why}")])
+
+    def _add(self, name: str, rows: Iterable[tuple[Fact, int | None, float, str]]) -> None:
+        evidence = [
+            Evidence(fact=fact, origin=Origin(source=name), rank=Rank(index=rank) if rank is not None else None, at=at, quote=quote)
+            for fact, rank, at, quote in rows
+        ]
+        with contextlib.suppress(OSError):
+            append(self.folder / name, evidence)
+
+
+def _crash_code(exit_: Exit) -> bool:
+    """A shell in front of a rank says it by a code: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+    return exit_.code in (131, 132, 133, 134, 135, 136, 139)

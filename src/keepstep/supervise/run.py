@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep run``: attempt after attempt, until the run is done or going on cannot help. The only code that acts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keepstep import __version__
+from keepstep.core.report import Report, Verdict
+from keepstep.core.wording import count, duration
+from keepstep.errors import UserError
+from keepstep.store import runs
+from keepstep.store.runs import AttemptSaid, RunFolder
+from keepstep.supervise import policy
+from keepstep.supervise import remedy as remedies
+from keepstep.supervise.attempt import Attempt, Means, Outcome
+from keepstep.supervise.ending import Reaper
+from keepstep.supervise.interrupts import Interrupts
+from keepstep.supervise.launch import Job, launches, start
+from keepstep.supervise.policy import Action, Decision, Happened
+from keepstep.supervise.progress import Progress
+from keepstep.supervise.remedy import Remedy, RemedyMode
+from keepstep.supervise.spares import Launch, Pool, Start
+from keepstep.supervise.terminal import Terminal
+
+LARGEST_LOGS = 2 << 30
+"""A run that ended well is not searched for more than this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user asked for."""
+
+    job: Job
+    name: str | None = None
+    run_dir: Path | None = None
+    check: bool = True
+    max_attempts: int | None = None
+    remedy: RemedyMode = RemedyMode.SAFE
+    on_failure: str | None = None
+    spares: bool = True
+    hang_timeout_s: float | None = None
+    suspected_wait_s: float | None = None
+    grace_s: float = 10.0
+    quiet: bool = False
+
+
+@dataclass
+class _Standing:
+    """What remedies have changed for the attempts to come."""
+
+    names: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+class Supervisor:
+    """One run."""
+
+    def __init__(self, asked: Asked, env: Mapping[str, str] = os.environ) -> None:
+        self._asked = asked
+        self._env = env
+        self._terminal = Terminal(quiet=asked.quiet)
+        self._interrupt = Interrupts(self._terminal.say, asked.grace_s)
+        self._standing = _Standing()
+        self._before: list[policy.Attempt] = []
+        self._hooks: list[threading.Thread] = []
+        self.folder: RunFolder | None = None
+
+    def run(self) -> int:
+        """All of it. Returns the exit status."""
+        with self._interrupt.listening():
+            try:
+                self._make_folder()
+                if self._asked.check and not self._check():
+                    return self._finished("failed", 1)
+                return self._attempts()
+            finally:
+                for hook in self._hooks:
+                    hook.join(timeout=15.0)
+                self._terminal.close()
+
+    # --- before
+
+    def _make_folder(self) -> None:
+        job, root = self._asked.job, self._asked.run_dir or runs.DEFAULT
+        try:
+            self.folder = runs.create(root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__)
+        except OSError as error:
+            raise UserError(f"no run folder can be made under {root}: {error.strerror}", hint="give --run-dir DIR") from error
+        self.folder.manifest.roles = [member.role for member in job.members]
+        self.folder.save()
+        threading.Thread(target=runs.prune, args=(root,), daemon=True).start()
+        what = job.launcher or count(len(job.members), "process", "processes")
+        self._terminal.say(f"run {self.folder.path}: {what}")
+
+    def _check(self) -> bool:
+        """The fast parts of the check. False where something would surely kill the run."""
+        from keepstep.supervise.preflight import preflight
+
+        assert self.folder is not None
+        script = next((Path(word) for word in self._asked.job.command if word.endswith(".py")), None)
+        report = preflight(self._asked.job, self.folder.path, self._env, script)
+        fatal = [f for f in report.findings if f.severity.value == "fatal"]
+        for finding in report.findings:
+            self._terminal.say(f"check: {finding.title}" + (f" ({finding.fixes[0].do})" if finding.fixes else ""))
+        if fatal:
+            self._terminal.say("the check found what would kill the run; nothing was started (--no-check starts it all the same)")
+        return not fatal
+
+    # --- attempts
+
+    def _attempts(self) -> int:
+        assert self.folder is not None
+        asked, job = self._asked, self._asked.job
+        token = secrets.token_hex(12)
+        reaper = Reaper(token)
+        pool = Pool(start=self._start_spare(reaper), say=self._terminal.say, on=asked.spares and job.launcher is None)
+        means = Means(
+            job=job,
+            reaper=reaper,
+            pool=pool,
+            terminal=self._terminal,
+            interrupted=lambda: self._interrupt.signal is not None,
+            hurry=lambda: self._interrupt.again,
+            grace_s=asked.grace_s,
+            hang_s=asked.hang_timeout_s,
+        )
+        try:
+            number = 0
+            while True:
+                status = self._attempt(number, token, means)
+                if status is not None:
+                    return status
+                number += 1
+        finally:
+            with contextlib.suppress(Exception):
+                pool.close()
+            from keepstep.supervise.reaper import kill_all
+
+            kill_all(token, reaper.sessions, patience_s=5.0)
+            reaper.bye()
+            means.looks.shutdown(wait=False, cancel_futures=True)
+
+    @staticmethod
+    def _start_spare(reaper: Reaper) -> Start:
+        def begin(launch: Launch, out: int, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+            process = start(launch, out, pass_fds)
+            reaper.add(process.pid)
+            return process
+
+        return begin
+
+    def _attempt(self, number: int, token: str, means: Means) -> int | None:
+        """One attempt. Returns the run's status, or None where there shall be another attempt."""
+        assert self.folder is not None
+        folder = self.folder.attempt(number)
+        said = AttemptSaid(number=number, began=time.time())
+        self.folder.manifest.attempts.append(said)
+        self.folder.save()
+        variables = {**self._standing.variables, **(means.pool.variables if means.pool is not None else {})}
+        started = launches(
+            self._asked.job,
+            attempt=number,
+            folder=folder.absolute(),
+            exchange=self.folder.exchange(number).absolute(),
+            token=token,
+            env=self._env,
+            more=variables,
+            limits=tuple(self._standing.limits.items()),
+        )
+        attempt = Attempt(number, folder.absolute(), started, means)
+        try:
+            attempt.begin()
+            return self._see_through(attempt, said, started[0].env)
+        finally:
+            attempt.close()
+            shutil.rmtree(self.folder.exchange(number), ignore_errors=True)
+
+    def _see_through(self, attempt: Attempt, said: AttemptSaid, env: Mapping[str, str]) -> int | None:
+        while True:
+            outcome = attempt.watch()
+            if outcome.happened is Happened.INTERRUPTED:
+                return self._interrupted(attempt, said, outcome)
+            if outcome.happened is Happened.ENDED_WELL:
+                return self._ended_well(attempt, said, outcome)
+            if outcome.happened is Happened.EXITED:
+                attempt.end(outcome)
+            report, progress = self._explain(attempt)
+            now = self._as_policy(attempt, outcome, report, progress)
+            decision = self._decide(now, env)
+            self._tell(outcome, report, decision)
+            decision = decision.accepted([each for each in decision.ask if self._may(each)])
+            said.told = said.told or time.time()
+            said.happened, said.decision, said.steps = outcome.happened.value, decision.reason, attempt.steps or None
+            said.cause, said.title = (report.root.cause.value, report.root.title) if report.root else (None, None)
+            self._save(attempt, report)
+            self._call_hook(attempt, report, outcome, decision)
+            if decision.action is Action.WAIT:
+                attempt.hold(decision.wait_s)
+                continue
+            if outcome.happened is not Happened.EXITED:
+                attempt.end(outcome)
+                if self._interrupt.signal is not None:
+                    return self._interrupted(attempt, said, outcome)
+            said.ended = time.time()
+            said.status = outcome.exit.status if outcome.exit is not None else 1
+            self._before.append(now)
+            if decision.action is Action.RESTART and self._prepare_next(decision):
+                assert self.folder is not None
+                self.folder.save()
+                return None
+            return self._failed(attempt, said)
+
+    def _decide(self, now: policy.Attempt, env: Mapping[str, str]) -> Decision:
+        asked = self._asked
+        wrapped = asked.job.launcher is not None
+        settings = policy.Settings(
+            remedy=asked.remedy,
+            suspected_wait_s=asked.suspected_wait_s,
+            restarts=not wrapped or asked.max_attempts is not None,
+            **({"max_attempts": asked.max_attempts} if asked.max_attempts is not None else {}),
+        )
+        offered: tuple[Remedy, ...] = ()
+        with contextlib.suppress(Exception):
+            offered = remedies.offered(now.report, env, asked.job.cwd, restored_from=now.restored_from)
+        return policy.decide(now, tuple(self._before), settings, offered=offered, chance=random.random())
+
+    def _as_policy(self, attempt: Attempt, outcome: Outcome, report: Report, progress: Progress) -> policy.Attempt:
+        exit_, stop = outcome.exit, outcome.stop
+        return policy.Attempt(
+            number=attempt.number,
+            happened=outcome.happened,
+            report=report,
+            first_rank=outcome.rank,
+            code=exit_.code if exit_ is not None else None,
+            signal=exit_.signal if exit_ is not None else None,
+            steps=max(attempt.steps, progress.steps) if progress.steps is not None else attempt.steps or None,
+            shown_step=progress.shown_step,
+            shown_every=progress.shown_every,
+            saved=progress.saved or attempt.saved,
+            resumed=progress.resumed or attempt.resumed,
+            restored_from=progress.restored_from,
+            lived_s=time.time() - attempt.began,
+            stopped_s=stop.quiet_s if stop is not None else None,
+            usual_s=attempt.usual_s,
+            remedies=tuple(self._standing.names),
+        )
+
+    def _prepare_next(self, decision: Decision) -> bool:
+        """Apply remedies and wait. False where the user ended the run meanwhile."""
+        for each in decision.remedies:
+            self._standing.names.append(each.name)
+            self._standing.variables.update(dict(each.variables))
+            self._standing.limits.update(dict(each.limits))
+            self._terminal.say(f"remedy: {remedies.apply(each) or each.does}")
+        assert self.folder is not None
+        self.folder.manifest.remedies = list(self._standing.names)
+        until = time.monotonic() + decision.wait_s
+        while (left := until - time.monotonic()) > 0 and self._interrupt.signal is None:
+            time.sleep(min(left, 0.1))
+        return self._interrupt.signal is None
+
+    def _may(self, each: Remedy) -> bool:
+        if not sys.stdin.isatty():
+            return False
+        self._terminal.status("")
+        with contextlib.suppress(EOFError):
+            return input(f"keepstep: {each.does}? [y/N] ").strip().lower() in ("y", "yes")
+        return False
+
+    # --- what is said and kept
+
+    def _explain(self, attempt: Attempt) -> tuple[Report, Progress]:
+        """The report, made of the folder alone, as `keepstep why` will make it again."""
+        from keepstep.supervise.diagnosis import explain
+
+        return explain(attempt.folder)
+
+    def _save(self, attempt: Attempt, report: Report) -> None:
+        from keepstep.core.redact import redacted
+        from keepstep.render.json import render_json
+
+        assert self.folder is not None
+        text = render_json(redacted(report))
+        self.folder.write(attempt.folder / "report.json", text)
+        self.folder.write(self.folder.path / "report.json", text)
+        self.folder.save()
+        if self.folder.full:
+            self._terminal.say(f"{self.folder.path} cannot be written: the recording is not complete, the run goes on")
+            self.folder.full = False
+
+    def _tell(self, outcome: Outcome, report: Report, decision: Decision) -> None:
+        from keepstep.core.redact import redacted
+
+        root = redacted(report).root
+        if outcome.stop is not None:
+            self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
+        if root is not None:
+            self._terminal.say(f"{root.title} [{root.cause.value}]")
+            self._terminal.say(f"  because {root.because}")
+        self._terminal.say(decision.words)
+
+    def _call_hook(self, attempt: Attempt, report: Report, outcome: Outcome, decision: Decision) -> None:
+        if self._asked.on_failure is None:
+            return
+        assert self.folder is not None
+        about = {
+            "folder": str(self.folder.path),
+            "attempt": attempt.number,
+            "happened": outcome.happened.value,
+            "action": decision.action.value,
+            "decision": decision.reason,
+            "status": outcome.exit.status if outcome.exit is not None else None,
+        }
+
+        def call(target: str) -> None:
+            from keepstep.supervise.on_failure import tell
+
+            self._terminal.say(tell(target, report, about))
+
+        hook = threading.Thread(target=call, args=(self._asked.on_failure,), daemon=True)
+        hook.start()
+        self._hooks.append(hook)
+
+    # --- the end
+
+    def _ended_well(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
+        attempt.end(outcome)
+        said.ended, said.status, said.happened, said.steps = time.time(), 0, outcome.happened.value, attempt.steps or None
+        report = None
+        if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
+            report, _ = self._explain(attempt)
+            self._save(attempt, report)
+        if report is not None and report.verdict is not Verdict.HEALTHY and report.findings:
+            self._print(report)
+        return self._finished("finished", 0)
+
+    def _failed(self, attempt: Attempt, said: AttemptSaid) -> int:
+        status = said.status or 1
+        if self._interrupt.signal is not None:
+            return self._finished("stopped", self._interrupt.status)
+        report, _ = self._explain(attempt)
+        self._save(attempt, report)
+        self._print(report)
+        return self._finished("failed", status)
+
+    def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
+        attempt.end(Outcome(Happened.INTERRUPTED))
+        status = self._interrupt.status
+        said.ended, said.status, said.happened = time.time(), status, Happened.INTERRUPTED.value
+        return self._finished("stopped", status)
+
+    def _print(self, report: Report) -> None:
+        from keepstep.core.redact import redacted
+        from keepstep.render.terminal import render_terminal
+
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._terminal.plainly(render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns))
+
+    def _finished(self, state: str, status: int) -> int:
+        assert self.folder is not None
+        manifest = self.folder.manifest
+        manifest.state, manifest.status, manifest.ended = state, status, time.time()
+        self.folder.save()
+        again = len(manifest.attempts) - 1
+        came_back = f", came back {count(again, 'time')}" if again > 0 else ""
+        took = duration(manifest.ended - manifest.began)
+        more = "" if state == "finished" else f"; keepstep why {self.folder.path}"
+        self._terminal.say(f"{state} with status {status} after {took}{came_back}{more}")
+        return status

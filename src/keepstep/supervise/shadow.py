@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The companion of a run without a supervisor: ``python -m keepstep.supervise.shadow FOLDER``, started by the guard.
+
+One a host and folder. It watches the black boxes of this host's ranks from outside, and when they stop it looks at their
+stacks, says in a few lines who holds up whom, and writes the evidence beside the boxes for `keepstep why`. It only reports.
+When all ranks are gone it puts copies in the place of the links that lead to boxes of dead ranks, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from keepstep.guard.box import keep
+from keepstep.supervise.ending import Doors
+from keepstep.supervise.preparing import prepare
+from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.vitals import Boxes, OpenBox, Seer, is_same, sign_of
+
+TICK_S = 0.5
+NOBODY_YET_S = 120.0
+GONE_S = 0.05
+PREPARED_S, READY = 10.0, 2
+"""It gets ready for looks when the run has lasted so long, with so many children."""
+LATE_EVERY_S = 10.0
+MOST_LINES = 30
+
+
+class Companion:
+    """All that one companion does; ``tick`` is called until it says that it is over."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = f"host-{_host()}.stacks.jsonl"
+        self._boxes = Boxes(folder)
+        self._seer = Seer()
+        self._watch = Watch()
+        self._began = self._alive_at = time.monotonic()
+        self._ever = False
+        self._lines = 0
+        self._told: Stop | None = None
+        self._prepared = False
+        self._doors = Doors()
+        self._living: list[OpenBox] = []
+        self._late_due = self._began + LATE_EVERY_S
+        self._late_before: set[tuple[int, str]] = set()
+        self._late_told: set[tuple[int, str]] = set()
+
+    def tick(self) -> bool:
+        """One look. False when it is over."""
+        at = time.monotonic()
+        living, signs = self._see(at)
+        self._living = living
+        if living:
+            self._ever, self._alive_at = True, at
+        elif at - self._alive_at > (GONE_S if self._ever else NOBODY_YET_S):
+            return False
+        if not self._prepared and at - self._began > PREPARED_S and self._ever:
+            self._prepared = True
+            threading.Thread(target=prepare, args=(READY,), daemon=True).start()
+        suspicion = self._watch.see(signs, at)
+        if suspicion is not None:
+            self._look(suspicion)
+        elif self._told is not None and self._watch.stopped is None:
+            self._heal()
+        if at >= self._late_due and not self._watch.stopped:
+            self._late_due = at + LATE_EVERY_S
+            self._tell_late(living)
+        return True
+
+    def _see(self, at: float) -> tuple[list[OpenBox], list[Sign]]:
+        """The boxes of living ranks, and what they show."""
+        self._boxes.refresh()
+        doings = {box.pid: box.doing() for box in self._boxes.open.values()}
+        listed = self._seer.processes(doings, at)
+        living = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
+        return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in living]
+
+    def wait(self) -> None:
+        """Until the next look, or the end of a rank: who reads the ranks' output to its end must not wait for us."""
+        pids = {box.pid for box in self._living}
+        for pid in self._doors.known - pids:
+            self._doors.drop(pid)
+        for pid in pids - self._doors.known:
+            self._doors.add(pid)
+        self._doors.wait(TICK_S if pids or not self._ever else GONE_S)
+
+    def _look(self, suspicion: Suspicion) -> None:
+        from keepstep.supervise.looking import as_evidence, look  # dear: only when something looks wrong
+
+        # in a thread of its own, which may go first; this one stays as it is
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            looked = pool.submit(look, suspicion.signs).result()
+        at = time.monotonic()
+        stop = self._watch.looked(suspicion, still=looked.still, sure=looked.sure, at=at, signs=self._see(at)[1])
+        if stop is None:
+            return
+        with contextlib.suppress(OSError):
+            (self.folder / self.source).unlink(missing_ok=True)
+            self._write([*as_evidence(stop, self.source, looked.report), *looked.seen.items])
+        if self._told is None or (stop.proven and not self._told.proven):
+            self._say_stop(stop, looked.report)
+        self._told = stop
+
+    def _say_stop(self, stop: Stop, report: object) -> None:
+        from keepstep.core.redact import redacted
+        from keepstep.core.report import Report
+
+        assert isinstance(report, Report)
+        root = redacted(report).root
+        doubt = "" if stop.proven else " (it may still go on)"
+        if root is not None and stop.suspicion.kind != "busy":
+            self._say(f"{root.title}{doubt}")
+            self._say(f"  because {root.because}")
+            for fix in root.fixes[:1]:
+                self._say(f"  do: {fix.do}" + (f": {fix.command}" if fix.command else ""))
+        else:
+            who = _names(stop.suspicion.held_up)
+            self._say(f"{stop.words}{doubt}; look at {who}")
+        self._say(f"  more: keepstep why {self.folder}")
+
+    def _heal(self) -> None:
+        """It went on after all: what was written would be wrong from now on."""
+        with contextlib.suppress(OSError):
+            (self.folder / self.source).unlink(missing_ok=True)
+        self._say("the run goes on")
+        self._told = None
+
+    def _tell_late(self, living: list[OpenBox]) -> None:
+        """A rank that keeps the others waiting, once it was so twice in a row."""
+        from keepstep.core.pace import late_ranks
+
+        ranked = {box.rank: box for box in living if box.rank is not None}
+        if len(ranked) < 2:
+            return
+        late = late_ranks({rank: box.recent() for rank, box in ranked.items() if rank is not None})
+        now = {(each.rank, each.phase.name) for each in late}
+        for each in late:
+            key = (each.rank, each.phase.name)
+            if key in self._late_before and key not in self._late_told:
+                self._late_told.add(key)
+                where = "waits for its batches" if each.phase.name == "INPUT" else "is done with each step"
+                self._say(f"rank {each.rank} {where} {each.seconds:.2f} s of a step of {each.step_s:.2f} s (others {each.others_s:.2f} s): it keeps the others waiting")
+        self._late_before = now
+
+    def _write(self, evidence: list[object]) -> None:
+        from keepstep.store.evidence import append
+
+        append(self.folder / self.source, evidence)  # type: ignore[arg-type]
+
+    def _say(self, text: str) -> None:
+        self._lines += 1
+        if self._lines <= MOST_LINES:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"keepstep: {text}\n")
+                sys.stderr.flush()
+
+    def finish(self) -> None:
+        """All ranks are gone: the boxes that are only in memory are kept."""
+        self._boxes.refresh(now=True)
+        for name in list(self._boxes.open):
+            with contextlib.suppress(OSError):
+                keep(self.folder / name)
+        self._boxes.close()
+
+
+def pid_file(folder: Path) -> Path:
+    """Where the companion of this host writes its number, and what it locks."""
+    return folder / f".companion-{_host()}"
+
+
+def main() -> int:
+    if os.fork():  # whoever started it waits for this one only, and has no child that it does not know
+        os._exit(0)
+    folder = Path(sys.argv[1])
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # it ends when the ranks have
+    handle = os.open(pid_file(folder), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return 0
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    companion = Companion(folder)
+    while companion.tick():
+        companion.wait()
+    companion.finish()
+    with contextlib.suppress(OSError):
+        pid_file(folder).unlink()
+    return 0
+
+
+def _names(signs: tuple[Sign, ...]) -> str:
+    return ", ".join(f"rank {sign.rank}" if sign.rank is not None else f"pid {sign.pid}" for sign in signs[:8])
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.-]", "_", socket.gethostname())[:80]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a cause comes back by itself: what the policy knows of each cause of the vocabulary. Pure.
+
+A cause that lies in the program, its settings or its data is there again at every attempt; one that lies in the
+moment (a killed process, a reset connection, a race) need not be.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from keepstep.core.cause import Cause
+from keepstep.core.facts.guard import ContractBroken
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.finding import Confidence, Finding
+
+
+class Returns(Enum):
+    """Whether a cause is there again at the next attempt."""
+
+    SURELY = "surely"
+    PERHAPS = "perhaps"
+    UNTIL_IT_IS_OVER = "until it is over"
+    """It lies outside of the run (a busy device, a name server): worth waiting for, also where it looks the same each time."""
+    NOT_FATAL = "not fatal"
+    """Nothing to restart for."""
+
+
+_SURELY = {
+    Cause.CONFIG_CLUSTER_SPEC: "the settings are the same at every attempt",
+    Cause.CONFIG_LOCALHOST_ADDRESS: "the settings are the same at every attempt",
+    Cause.CONFIG_MISSING_RANK_ENV: "the settings are the same at every attempt",
+    Cause.CONFIG_WORLD_SIZE_MISMATCH: "the settings are the same at every attempt",
+    Cause.CONFIG_TRAINS_ALONE: "the script would form no world again",
+    Cause.NETWORK_WRONG_INTERFACE: "the same interface would be chosen again",
+    Cause.NETWORK_MTU: "the same packets would be lost again",
+    Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES: "what is installed stays the same",
+    Cause.ENV_FRAMEWORK_CUDA_MISMATCH: "what is installed stays the same",
+    Cause.ENV_MISSING_SHARED_LIBRARY: "what is installed stays the same",
+    Cause.ENV_ABI_OR_CPU_INSTRUCTION: "what is installed stays the same",
+    Cause.RESOURCE_SHM: "the size of /dev/shm stays the same",
+    Cause.RESOURCE_DISK_FULL: "the disk is as full at the next attempt",
+    Cause.RESOURCE_FD_OR_PROCESS_LIMIT: "the limit stays the same",
+    Cause.RESOURCE_TPU_HBM_OOM: "the same program needs the same memory",
+    Cause.DATA_SHAPE_MISMATCH: "the same program gets the same data",
+    Cause.DATA_DTYPE_MISMATCH: "the same program gets the same data",
+    Cause.DATA_CORRUPT_OR_TRUNCATED: "the file is as damaged at the next attempt",
+    Cause.DATA_SHARDING_UNEVEN_OR_EMPTY: "the data is divided in the same way again",
+    Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE: "the data ends at the same place again",
+    Cause.DATA_BATCH_NOT_DIVISIBLE: "the same program gets the same data",
+    Cause.DATA_LABEL_OUT_OF_RANGE: "the same program gets the same data",
+    Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE: "the program does the same again",
+    Cause.SYNC_UNUSED_PARAMETERS: "the program does the same again",
+    Cause.SYNC_REPLICA_DESYNC: "the ranks build different models again",
+    Cause.NUMERIC_NAN_OR_DIVERGENCE: "the same weights and data diverge again",
+    Cause.CHECKPOINT_CORRUPT_OR_MISSING: "the script would read the same checkpoint, and no older one is there to go back to",
+    Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES: "the same model reads the same checkpoint",
+    Cause.SERIALIZATION_TOO_LARGE_OR_PROTOBUF: "the message is as large at the next attempt",
+    Cause.COMPILE_PROGRAM_LIMIT_EXCEEDED: "the same program is compiled again",
+    Cause.FRAMEWORK_UNSUPPORTED_COMBINATION: "this combination never works",
+    Cause.USER_CODE_EXCEPTION: "the program raises the same again",
+}
+_PERHAPS = {
+    Cause.NETWORK_PORT_IN_USE: "the next attempt gets ports of its own",
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED: "what ended the peer is not known and may have passed",
+    Cause.NETWORK_TIMEOUT_SLOW: "the network may be faster at the next attempt",
+    Cause.NETWORK_RDMA_IB: "a link may have been down for a moment",
+    Cause.RESOURCE_GPU_OOM: "a new process begins with an empty device",
+    Cause.RESOURCE_HOST_OOM_KILLED: "memory may be free at the next attempt",
+    Cause.RESOURCE_CONTENTION: "others may use less of the machine later",
+    Cause.RESOURCE_MEMORY_LEAK: "a new process begins with little memory",
+    Cause.DATA_LOADER_WORKER_KILLED: "what killed the loader's worker may have passed",
+    Cause.SYNC_COLLECTIVE_MISMATCH: "it may depend on timing",
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK: "it may depend on timing",
+    Cause.SYNC_MULTIPLE_THREADS_OR_FORK: "it depends on timing",
+    Cause.SYNC_RACE_ON_SHARED_STATE: "it depends on timing",
+    Cause.CHECKPOINT_SLOW_IO_TIMEOUT: "the storage may be faster at the next attempt",
+    Cause.HARDWARE_GPU_FAULT_XID_ECC: "a fault of the device may pass",
+    Cause.HARDWARE_NVLINK_PCIE_P2P: "a link may have been down for a moment",
+    Cause.HARDWARE_TPU_UNHEALTHY: "a fault of the device may pass",
+    Cause.HARDWARE_NIC_FAULT: "a link may have been down for a moment",
+    Cause.HARDWARE_MACHINE_FAULT: "a fault of the machine may pass",
+    Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH: "all ranks begin together at the next attempt",
+    Cause.WORKER_PARAMETER_SERVER_LOST: "all ranks begin together at the next attempt",
+    Cause.PREEMPTION_SIGTERM: "only a rank was told to end, not this run",
+    Cause.FRAMEWORK_BUG_SEGFAULT: "crashes in native code often depend on timing",
+    Cause.USER_NATIVE_CRASH: "crashes in native code often depend on timing",
+    Cause.UNKNOWN_NOT_ESTABLISHED: "its cause is not known and may have passed",
+}
+_OUTSIDE = {
+    Cause.NETWORK_UNREACHABLE_OR_FIREWALL: "the network may come back",
+    Cause.NETWORK_DNS: "the name server may answer later",
+    Cause.TPU_DEVICE_BUSY_IN_USE: "whoever uses the device may end",
+    Cause.TPU_INITIALIZATION_FAILURE: "the device may come up later",
+}
+_NOT_FATAL = {
+    Cause.SLOW_STRAGGLER: "slow is not dead",
+    Cause.SLOW_INPUT_BOUND: "slow is not dead",
+    Cause.SLOW_NETWORK_BOUND: "slow is not dead",
+    Cause.SLOW_RECOMPILATION: "slow is not dead",
+    Cause.NUMERIC_PLATEAU: "the training goes on",
+}
+
+KNOWN: dict[Cause, tuple[Returns, str]] = {
+    **{cause: (Returns.SURELY, why) for cause, why in _SURELY.items()},
+    **{cause: (Returns.PERHAPS, why) for cause, why in _PERHAPS.items()},
+    **{cause: (Returns.UNTIL_IT_IS_OVER, why) for cause, why in _OUTSIDE.items()},
+    **{cause: (Returns.NOT_FATAL, why) for cause, why in _NOT_FATAL.items()},
+}
+
+_PASSING_TYPES = re.compile(
+    r"(?:^|\.)(?:\w*(?:Connection|Connect|Read|Write|Pool)(?:Aborted|Refused|Reset)?(?:Error|Timeout\w*)|BrokenPipeError|TimeoutError|timeout"
+    r"|BlockingIOError|InterruptedError|IncompleteRead|RemoteDisconnected|ChunkedEncodingError|ServiceUnavailable|UnavailableError"
+    r"|DeadlineExceeded\w*|TooManyRequests|InternalServerError|GatewayTimeout|EndpointConnectionError|SlowDown)$"
+)
+_PASSING_WORDS = re.compile(
+    r"\[Errno (?:5|11|70|103|104|107|110|111|112|113|116|121)\]|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"
+    r"|[Tt]emporarily unavailable|Temporary failure|Stale file handle|Remote I/O error|Too Many Requests|Read timed out"
+)
+
+_PROGRAM_ERRORS = {
+    "ArithmeticError", "AssertionError", "AttributeError", "ImportError", "IndentationError", "IndexError", "KeyError", "LookupError",
+    "ModuleNotFoundError", "NameError", "NotImplementedError", "SyntaxError", "TabError", "TypeError", "UnboundLocalError",
+    "UnicodeDecodeError", "ValueError", "ZeroDivisionError", "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError",
+}  # fmt: skip
+
+
+def returns(finding: Finding, steps: int | None) -> tuple[Returns, str]:
+    """Whether this finding's cause comes back, and why one thinks so. ``steps``: how many the attempt had done."""
+    how, why = KNOWN[finding.cause]
+    if finding.cause is Cause.USER_CODE_EXCEPTION and (name := _passing(finding)) is not None:
+        return Returns.PERHAPS, f"{name} tells of something outside of the program that may have passed"
+    if finding.cause is Cause.RESOURCE_GPU_OOM and steps == 0:
+        return Returns.SURELY, "the first step needs the same memory again"
+    if finding.cause is Cause.SYNC_COLLECTIVE_MISMATCH and any(isinstance(e.fact, ContractBroken) for e in finding.evidence):
+        return Returns.SURELY, "the ranks are built to do different things"
+    if finding.confidence is Confidence.HYPOTHESIS and (name := _of_the_program(finding)) is not None:
+        return Returns.SURELY, f"{name} comes from the program itself, which does the same again"
+    if how is Returns.SURELY and finding.confidence is Confidence.HYPOTHESIS:
+        return Returns.PERHAPS, "the cause is not sure enough to give up"
+    return how, why
+
+
+def _of_the_program(finding: Finding) -> str | None:
+    """The name of an exception that only the program can be the reason of, whatever its words are about."""
+    for each in finding.evidence:
+        if isinstance(each.fact, ExceptionRaised) and not each.fact.logged and each.fact.type in _PROGRAM_ERRORS:
+            return each.fact.type
+    return None
+
+
+def _passing(finding: Finding) -> str | None:
+    """The name of an exception that speaks of a connection, a service or a disk rather than of the program."""
+    for each in finding.evidence:
+        if isinstance(each.fact, ExceptionRaised):
+            fact = each.fact
+            if _PASSING_TYPES.search(fact.type) or (fact.type.endswith("Error") and _PASSING_WORDS.search(fact.message[:2000])):
+                return fact.type.rpartition(".")[2]
+    return None

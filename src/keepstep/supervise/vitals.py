@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ranks show from outside: their black boxes, and what the kernel says of their processes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import mmap
+import os
+import re
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keepstep.core import blackbox
+from keepstep.core.blackbox import HEADER_SIZE, RECORD, Doing, Kind, NotABox, Phase, Record
+from keepstep.supervise.reaper import Entry, family, table
+from keepstep.supervise.stopped import Sign
+
+LOOK_FOR_BOXES_S = 0.5
+TABLE_S = 2.0
+HELPERS = re.compile(rb"resource_tracker|semaphore_tracker|forkserver")
+
+
+class OpenBox:
+    """A black box that is read while its process lives, and after it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as stream:
+            self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        self._data = memoryview(self._map)
+        self.who: dict[str, Any] = blackbox.identity(self._data)
+
+    def read_identity(self) -> None:
+        """Again: a rank may have learned who it is since."""
+        with contextlib.suppress(NotABox, ValueError):
+            self.who = blackbox.identity(self._data) or self.who
+
+    @property
+    def pid(self) -> int:
+        pid = self.who.get("pid")
+        return pid if isinstance(pid, int) else 0
+
+    @property
+    def rank(self) -> int | None:
+        rank = self.who.get("rank")
+        return rank if isinstance(rank, int) else None
+
+    def doing(self) -> Doing | None:
+        return blackbox.doing(blackbox.newest_first(self._data))
+
+    def records(self) -> tuple[Record, ...]:
+        return blackbox.read(self._data).records
+
+    def checkpointed(self) -> tuple[bool, bool]:
+        """Whether it was in the phase of checkpoints before its first step, and after it; by what is left in the ring."""
+        steps = {
+            extra
+            for _, _, value, extra, kind, _, _ in RECORD.iter_unpack(self._data[HEADER_SIZE : HEADER_SIZE + self._whole()])
+            if kind == Kind.PHASE and value == Phase.CHECKPOINT
+        }
+        return 0 in steps, any(extra > 0 for extra in steps)
+
+    def _whole(self) -> int:
+        return (len(self._data) - HEADER_SIZE) // RECORD.size * RECORD.size
+
+    def recent(self, most: int = 400) -> tuple[Record, ...]:
+        """The last records, oldest first: cheap."""
+        return tuple(itertools.islice(blackbox.newest_first(self._data), most))[::-1]
+
+    def close(self) -> None:
+        self._data.release()
+        self._map.close()
+
+
+class Boxes:
+    """The boxes of one folder that were written on this host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.open: dict[str, OpenBox] = {}
+        self._host = socket.gethostname()[:120]
+        self._looked = 0.0
+        self._passed: set[str] = set()
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Open what is new. A box that is not whole yet is tried again."""
+        at = time.monotonic()
+        if not now and at - self._looked < LOOK_FOR_BOXES_S:
+            return
+        self._looked = at
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.folder):
+                if name.endswith(".box") and not name.startswith(".") and name not in self.open and name not in self._passed:
+                    self._open(name)
+        for box in self.open.values():
+            box.read_identity()
+
+    def _open(self, name: str) -> None:
+        try:
+            box = OpenBox(self.folder / name)
+        except (OSError, NotABox, ValueError):
+            return
+        if box.who.get("host") != self._host or not box.pid:
+            if box.who:
+                self._passed.add(name)
+            box.close()
+            return
+        self.open[name] = box
+
+    def close(self) -> None:
+        for box in self.open.values():
+            box.close()
+        self.open.clear()
+
+
+def is_same(box: OpenBox, entry: Entry | None) -> bool:
+    """Whether the living process of this number is the one that wrote the box."""
+    if entry is None or entry.state in "ZX":
+        return False
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        began = time.time() - up + entry.started / os.sysconf("SC_CLK_TCK")
+        return began <= float(box.who.get("wall") or 0.0) + 2.0
+    return True
+
+
+def sign_of(
+    pid: int, rank: int | None, doing: Doing | None, listed: Mapping[int, Entry], *, at: float, printed: int = 0
+) -> Sign:
+    """What the rank of this process shows now."""
+    tree = family(listed, [pid])
+    entry = listed.get(pid)
+    return Sign(
+        pid=pid,
+        rank=rank,
+        at=at,
+        phase=doing.phase if doing is not None else None,
+        steps=doing.steps if doing is not None else 0,
+        progress=doing.last / 1e9 if doing is not None else None,
+        usual_s=doing.usual_ns / 1e9 if doing is not None and doing.usual_ns is not None else None,
+        cpu_s=sum(listed[each].cpu_s for each in tree),
+        transferred=sum(_transferred(each) for each in tree),
+        printed=printed,
+        frozen=entry is not None and entry.state in "Tt",
+        collective=doing.collective if doing is not None else None,
+    )
+
+
+def training_process(root: int, listed: Mapping[int, Entry]) -> int:
+    """Without a box: the process below ``root`` that trains. A shell and `python -m launcher` wait for it and do little."""
+    tree = family(listed, [root])
+    if len(tree) < 2:
+        return root
+    useful = [pid for pid in tree if not HELPERS.search(_command(pid))]
+    pythons = [pid for pid in useful if b"python" in _command(pid).split(b"\0")[0]]
+    best = root
+    if pythons and root not in pythons:
+        top = [pid for pid in pythons if listed[pid].parent not in pythons]
+        best = max(top or pythons, key=lambda pid: listed[pid].cpu_s)
+    return best
+
+
+class Seer:
+    """Looks at boxes often, and at all processes of the host only as often as it must."""
+
+    def __init__(self) -> None:
+        self._listed: dict[int, Entry] = {}
+        self._at = 0.0
+        self._last: dict[int, int] = {}
+
+    def processes(self, doings: Mapping[int, Doing | None], at: float) -> dict[int, Entry]:
+        """The processes, read now unless every rank has moved since the last time and that was lately."""
+        last = {pid: doing.last for pid, doing in doings.items() if doing is not None}
+        all_moved = len(last) == len(doings) and all(self._last.get(pid, at_) != at_ for pid, at_ in last.items())
+        if not all_moved or at - self._at > TABLE_S or not self._listed:
+            self._listed, self._at = table(), at
+        self._last = last
+        return self._listed
+
+
+def _transferred(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/io", "rb") as stream:
+            lines = stream.read().split()
+        return int(lines[1]) + int(lines[3])
+    return 0
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as stream:
+        return stream.read(4096)
+    return b""

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remedies: what is offered for a report on this host, and what applying one changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import InterfaceMissing
+from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached
+from keepstep.core.facts.training import CheckpointUnreadable
+from keepstep.core.finding import Confidence, Finding, Safety, Severity, Standing
+from keepstep.core.report import Report, Verdict
+from keepstep.supervise import remedy
+from keepstep.supervise.older_checkpoint import older_than, set_aside
+
+
+def report(cause: Cause, fact: Fact, quote: str = "", confidence: Confidence = Confidence.ESTABLISHED) -> Report:
+    evidence = (Evidence(fact=fact, origin=Origin(source="rank0.log", line=3), quote=quote),)
+    finding = Finding(
+        rule="X001",
+        cause=cause,
+        title="it broke",
+        because="it was seen",
+        evidence=evidence,
+        ranks=(0,),
+        confidence=confidence,
+        severity=Severity.FATAL,
+        standing=Standing.MECHANISM,
+    )
+    return Report(verdict=Verdict.FAILED, findings=(finding,))
+
+
+def archive(path: Path, whole: bool = True) -> Path:
+    with zipfile.ZipFile(path, "w") as out:
+        out.writestr("data.pkl", os.urandom(4096))
+    if not whole:
+        path.write_bytes(path.read_bytes()[:1000])
+    return path
+
+
+def test_a_limit_is_raised_as_far_as_the_host_allows(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lower = min(256, soft)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lower, hard))
+    try:
+        found = remedy.offered(report(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files")), {}, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [each.safety for each in found] == [Safety.SAFE]
+    ((name, value),) = found[0].limits
+    assert name == "RLIMIT_NOFILE" and value > lower
+    assert f"from {lower} to {value}" in found[0].does
+
+
+def test_the_interface_that_routes_is_pinned(tmp_path: Path) -> None:
+    wrong = report(Cause.NETWORK_WRONG_INTERFACE, InterfaceMissing(name="eth9"))
+    env = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "eth9"}
+    (found,) = remedy.offered(wrong, env, tmp_path)
+    assert dict(found.variables)["GLOO_SOCKET_IFNAME"] == remedy.routing_interface("127.0.0.1") == "lo"
+    assert found.safety is Safety.SAFE and not found.advice_only
+    assert remedy.offered(wrong, {**env, **dict(found.variables)}, tmp_path) == ()
+
+
+@pytest.mark.parametrize("cause", [Cause.NETWORK_RDMA_IB, Cause.HARDWARE_NVLINK_PCIE_P2P])
+def test_transports_are_advice_whatever_is_asked_for(cause: Cause, tmp_path: Path) -> None:
+    (found,) = remedy.offered(report(cause, InterfaceMissing()), {}, tmp_path)
+    assert found.advice_only and found.command and "NCCL_" in found.command
+
+
+def test_the_allocator_is_not_changed_unless_asked_for(tmp_path: Path) -> None:
+    full = report(Cause.RESOURCE_GPU_OOM, DeviceMemoryExhausted(), "torch.OutOfMemoryError: CUDA out of memory")
+    (found,) = remedy.offered(full, {}, tmp_path)
+    assert found.safety is not Safety.SAFE
+    assert remedy.offered(full, {"PYTORCH_CUDA_ALLOC_CONF": "x"}, tmp_path) == ()
+
+
+def test_a_guess_or_an_unknown_cause_offers_nothing(tmp_path: Path) -> None:
+    guess = report(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files"), confidence=Confidence.HYPOTHESIS)
+    assert remedy.offered(guess, {}, tmp_path) == ()
+    assert remedy.offered(report(Cause.USER_CODE_EXCEPTION, LimitReached(limit="x")), {}, tmp_path) == ()
+    assert remedy.offered(Report(verdict=Verdict.UNKNOWN), {}, tmp_path) == ()
+
+
+def test_a_damaged_checkpoint_goes_aside_and_the_one_before_is_the_newest(tmp_path: Path) -> None:
+    folder = tmp_path / "ckpts"
+    folder.mkdir()
+    archive(folder / "model_20.pt")
+    archive(folder / "model_40.pt")
+    bad = archive(folder / "model_60.pt", whole=False)
+    unreadable = report(Cause.CHECKPOINT_CORRUPT_OR_MISSING, CheckpointUnreadable(path="ckpts/model_60.pt"))
+    (found,) = remedy.offered(unreadable, {}, tmp_path)
+    assert "model_60.pt aside" in found.does and "model_40.pt" in found.does
+    assert bad.exists()  # offering changes nothing
+    assert "newest one is model_40.pt" in remedy.apply(found)
+    assert sorted(each.name for each in folder.iterdir()) == ["model_20.pt", "model_40.pt"]
+    assert (tmp_path / "ckpts.aside" / "model_60.pt").exists()
+
+
+def test_the_file_that_the_script_named_is_meant_where_its_reader_names_none(tmp_path: Path) -> None:
+    archive(tmp_path / "m-1.pt")
+    archive(tmp_path / "m-2.pt", whole=False)
+    unreadable = report(Cause.CHECKPOINT_CORRUPT_OR_MISSING, CheckpointUnreadable(why="failed finding central directory"))
+    assert remedy.offered(unreadable, {}, tmp_path) == ()
+    assert remedy.offered(unreadable, {}, tmp_path, restored_from=("absent.pt", "m-1.pt")) == ()  # whole: something else is meant
+    (found,) = remedy.offered(unreadable, {}, tmp_path, restored_from=("absent.pt", "m-2.pt", "m-1.pt"))
+    assert found.older is not None and found.older.instead == "m-1.pt"
+
+
+def test_only_an_older_checkpoint_that_is_whole_is_gone_back_to(tmp_path: Path) -> None:
+    archive(tmp_path / "c-1.pt")
+    archive(tmp_path / "c-2.pt", whole=False)
+    bad = archive(tmp_path / "c-3.pt", whole=False)
+    found = older_than(bad)
+    assert found is not None and found.instead == "c-1.pt"
+    (tmp_path / "c-1.pt").unlink()
+    assert older_than(bad) is None
+
+
+def test_what_cannot_be_told_is_left_alone(tmp_path: Path) -> None:
+    assert older_than(tmp_path / "absent-3.pt") is None
+    assert older_than(archive(tmp_path / "latest.pt", whole=False)) is None
+    for step in (20, 40):
+        for rank in (0, 1):
+            archive(tmp_path / f"step{step}-rank{rank}.pt")
+    assert older_than(tmp_path / "step40-rank1.pt") is None  # which of the numbers is the step?
+    archive(tmp_path / "w_1.pt")
+    archive(tmp_path / "w_2.pt")
+    archive(tmp_path / "w_3.pt")
+    assert older_than(tmp_path / "w_2.pt") is None  # not the newest: the script chose it
+
+
+def test_tensorflows_list_of_checkpoints_names_the_older_one(tmp_path: Path) -> None:
+    folder = tmp_path / "tf"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"ckpt-{number}.index").write_bytes(b"index")
+        (folder / f"ckpt-{number}.data-00000-of-00001").write_bytes(b"data")
+    listed = folder / "checkpoint"
+    listed.write_text('model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-2"\n')
+    for told in ("ckpt-2", "ckpt-2.index", "ckpt-2.data-00000-of-00001"):
+        found = older_than(folder / told)
+        assert found is not None and found.instead == "ckpt-1" and len(found.damaged) == 2
+    assert found is not None
+    set_aside(found)
+    assert listed.read_text() == 'model_checkpoint_path: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-1"\n'
+    assert sorted(each.name for each in found.place.iterdir()) == ["checkpoint", "ckpt-2.data-00000-of-00001", "ckpt-2.index"]
+
+
+def test_a_folder_is_one_checkpoint(tmp_path: Path) -> None:
+    head = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    for step in (100, 200):
+        place = tmp_path / f"checkpoint-{step}"
+        place.mkdir()
+        (place / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + b"\0\0\0\0")
+    broken = tmp_path / "checkpoint-200" / "model.safetensors"
+    broken.write_bytes(broken.read_bytes()[:-2])
+    found = older_than(broken)
+    assert found is not None and found.instead == "checkpoint-100"
+    assert found.damaged == (tmp_path / "checkpoint-200",)
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_nothing_raises(tmp_path: Path) -> None:
+    archive(tmp_path / "m1.pt")
+    found = older_than(archive(tmp_path / "m2.pt", whole=False))
+    assert found is not None
+    found.damaged[0].unlink()
+    said = remedy.apply(remedy.Remedy(name="x", does="put it aside", older=found))
+    assert said.startswith("could not put it aside")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How `keepstep run` ends: statuses, Ctrl-C, a killed supervisor. Real processes, no framework."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.supervise.starting import Running, wait_for, why
+
+STEPS = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+for step in range({steps}):
+    print("step", step, flush=True)
+    time.sleep(0.02)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def pids_in(folder: Path) -> list[int]:
+    return [int(path.read_text()) for path in folder.glob("pid-*") if path.read_text().strip()]
+
+
+def test_all_ranks_end_well(tmp_path: Path) -> None:
+    run = Running(tmp_path, "-n", "3", script=STEPS.format(steps=5) + "print('world', os.environ['WORLD_SIZE'], 'of', rank)")
+    assert run.finish() == 0
+    assert "rank 2 | world 3 of 2" in run.out
+    assert "world 3 of 1" in run.log(1)
+    assert run.manifest["state"] == "finished" and run.manifest["status"] == 0
+    assert "finished with status 0" in run.err
+
+
+def test_a_users_exception_ends_the_run_at_once_with_its_status(tmp_path: Path) -> None:
+    script = STEPS.format(steps=5) + "if rank == 1: raise KeyError('learning_rate')\ntime.sleep(60)"
+    run = Running(tmp_path, "-n", "2", script=script)
+    began = time.monotonic()
+    assert run.finish() == 1
+    assert time.monotonic() - began < 30
+    assert len(run.manifest["attempts"]) == 1
+    assert run.manifest["attempts"][0]["cause"] == "user.code_exception"
+    assert "end the run" in run.err and "KeyError" in run.out
+    assert run.out.endswith(why(run.run)), "`keepstep why RUN` says what the run said"
+
+
+def test_the_status_is_that_of_the_first_rank_that_failed(tmp_path: Path) -> None:
+    script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(60)"
+    run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
+    assert run.finish() == 7
+
+
+def test_a_signal_is_128_and_its_number(tmp_path: Path) -> None:
+    script = "import os, signal, time\nif os.environ['RANK'] == '0': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"
+    run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
+    assert run.finish() == 137
+
+
+def test_a_death_is_noticed_within_half_a_second(tmp_path: Path) -> None:
+    script = "import os, signal, time\nprint('up', flush=True)\nif os.environ['RANK'] == '1':\n  time.sleep(1); open('died', 'w').write(str(time.time())); os._exit(3)\ntime.sleep(60)"
+    run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
+    assert run.finish() == 3
+    exits = (run.run / "attempt-0" / "exits.jsonl").read_text()
+    noticed = __import__("json").loads(exits.splitlines()[0])["at"]
+    assert noticed - float((tmp_path / "died").read_text()) < 0.5
+
+
+def test_ctrl_c_gives_ranks_time_to_save_and_says_130(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys, time
+def save(number, frame):
+    open(f"saved-{os.environ['RANK']}", "w").write("x"); sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+open(f"pid-{os.environ['RANK']}", "w").write(str(os.getpid()))
+while True: time.sleep(0.1)
+"""
+    run = Running(tmp_path, "-n", "2", script=script)
+    wait_for(lambda: len(pids_in(tmp_path)) == 2)
+    run.process.send_signal(signal.SIGINT)
+    assert run.finish() == 130
+    assert (tmp_path / "saved-0").exists() and (tmp_path / "saved-1").exists()
+    assert run.manifest["state"] == "stopped"
+
+
+def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
+    script = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(f"pid-{os.environ['RANK']}", "w").write(str(os.getpid()))
+while True: time.sleep(0.1)
+"""
+    run = Running(tmp_path, "-n", "2", "--grace", "1", script=script)
+    wait_for(lambda: len(pids_in(tmp_path)) == 2)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish() == 143
+    assert not any(map(alive, pids_in(tmp_path)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_killed_supervisor_leaves_nobody(tmp_path: Path) -> None:
+    """A rank behind a shell, its forked workers, one that left its session, and one that wiped its environment."""
+    script = """
+import os, subprocess, sys, time
+rank = os.environ["RANK"]
+def note(name): open(f"pid-{rank}-{name}", "w").write(str(os.getpid()))
+for n in range(2):
+    if os.fork() == 0:
+        note(f"worker{n}")
+        while True: time.sleep(1)
+if os.fork() == 0:
+    os.setsid()
+    note("daemon")
+    while True: time.sleep(1)
+subprocess.Popen([sys.executable, "-c", f"import os, time; open('pid-{rank}-bare', 'w').write(str(os.getpid())); time.sleep(600)"], env={})
+note("rank")
+while True: time.sleep(1)
+"""
+    run = Running(tmp_path, "-n", "2", script=script, command=["bash", "-c", f"{sys.executable} train.py; exit $?"])
+    pids = wait_for(lambda: pids if len(pids := pids_in(tmp_path)) == 10 else None)
+    os.kill(run.process.pid, signal.SIGKILL)
+    began = time.monotonic()
+    wait_for(lambda: not any(map(alive, pids)))
+    took = time.monotonic() - began
+    run.kill()
+    assert took < 2.0
+
+
+def test_workers_of_a_dead_rank_do_not_outlive_the_run(tmp_path: Path) -> None:
+    script = """
+import os, time
+if os.environ["RANK"] == "0" and os.fork() == 0:
+    open("pid-worker", "w").write(str(os.getpid()))
+    time.sleep(600)
+while not os.path.exists("pid-worker"): time.sleep(0.01)
+"""
+    run = Running(tmp_path, "-n", "2", script=script)
+    assert run.finish() == 0
+    assert not any(map(alive, pids_in(tmp_path)))
+
+
+def test_a_program_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    run = Running(tmp_path, "-n", "2", script="", command=["no-such-program"])
+    assert run.finish() == 2
+    assert "there is no program no-such-program" in run.err
