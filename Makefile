@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 .PHONY: help setup demo test lint unit plain lab lab-old bench docs clean
 
 help:
-	@echo 'make demo    a real two-worker training crashes on this machine; keepstep says why'
+	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
 	@echo 'make test    lint, types, import contracts, all tests; then once more without native parts and frameworks'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
 	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
@@ -71,26 +71,33 @@ plain: $(PLAIN)/.ready
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup
 	$(BIN)/keepstep lab score --jobs $(JOBS) --markdown docs/lab.md
+	$(BIN)/keepstep lab score --jobs $(JOBS) --with guard --markdown docs/lab-guard.md
+	$(BIN)/keepstep lab score --jobs $(JOBS) --with run --markdown docs/lab-run.md
 
 # The same jobs on framework versions of two years ago: messages and hooks differ between versions.
 $(OLD)/.ready:
 	@test -x $(OLD)/bin/python || $(PYTHON) -m venv $(OLD)
 	$(OLD)/bin/python -m pip install -q $(OLD_FRAMEWORKS)
 	$(OLD)/bin/python -m pip install -q --no-deps tf_keras==2.18.0
+	@# the guard runs in these too, and needs nothing besides
+	$(OLD)/bin/python -m pip install -q --no-deps -e .
 	@touch $@
 
 lab-old: setup $(OLD)/.ready
 	$(BIN)/keepstep lab score --quick --jobs $(JOBS) --python $(OLD)/bin/python --markdown docs/lab-old.md
+	$(BIN)/keepstep lab score --jobs $(JOBS) --python $(OLD)/bin/python --with guard --markdown docs/lab-guard-old.md
 
 bench: setup
 	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
 	$(BIN)/python -m benchmarks.network_check
+	$(BIN)/python -m benchmarks.guard
+	$(BIN)/python -m benchmarks.comeback
 
 docs: setup
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(OLD) .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,19 +9,41 @@ import sys
 
 import pytest
 
+from keepstep.lab.scenario import Scenario
 from keepstep.lab.scenarios import SCENARIOS
 from keepstep.lab.score import what_is_missing
 
 QUICK = [scenario for scenario in SCENARIOS.values() if scenario.quick]
+WITH_GUARD = ("tf_width_mismatch", "torch_model_shape", "torch_lock_deadlock", "torch_never_joins", "jax_ragged_batches", "jax_healthy")
+WITH_RUN = ("tf_segfault", "torch_gil_held", "jax_key_error", "torch_healthy_ddp")
+
+
+def judged(scenario: Scenario, *more: str) -> dict[str, object]:
+    if missing := what_is_missing(scenario):
+        pytest.skip(missing)
+    command = [sys.executable, "-m", "keepstep", "lab", "run", scenario.name, "--json", *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
 
 
 @pytest.mark.frameworks
 @pytest.mark.parametrize("scenario", QUICK, ids=lambda scenario: scenario.name)
-def test_a_real_fault_is_explained(scenario) -> None:
-    if missing := what_is_missing(scenario):
-        pytest.skip(missing)
-    done = subprocess.run(
-        [sys.executable, "-m", "keepstep", "lab", "run", scenario.name, "--json"], capture_output=True, text=True, timeout=300
-    )
-    outcome = json.loads(done.stdout)
+def test_a_real_fault_is_explained(scenario: Scenario) -> None:
+    outcome = judged(scenario)
     assert outcome["status"] in ("right", "later"), outcome
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("name", WITH_GUARD)
+def test_the_guard_tells_it_from_inside(name: str) -> None:
+    outcome = judged(SCENARIOS[name], "--with", "guard")
+    assert outcome["status"] == "right", outcome
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("name", WITH_RUN)
+def test_the_supervisor_tells_it(name: str) -> None:
+    outcome = judged(SCENARIOS[name], "--with", "run")
+    assert outcome["status"] == "right", outcome

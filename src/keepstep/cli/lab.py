@@ -16,10 +16,11 @@ from keepstep.analyze.why import Explained
 from keepstep.cli.output import print_report
 from keepstep.core.redact import redacted
 from keepstep.errors import UserError
-from keepstep.lab import faults, score, table
+from keepstep.lab import faults, guarded, score, supervised, table
 from keepstep.lab.judge import Outcome, Status
 from keepstep.lab.scenario import Scenario
 
+WATCHED = {"guard": guarded.guarded, "run": supervised.supervised}
 RIGHT_ENOUGH = (Status.RIGHT, Status.LATER)
 
 
@@ -58,6 +59,8 @@ def _described(scenario: Scenario) -> dict[str, object]:
 
 def _run(asked: argparse.Namespace) -> int:
     (scenario,) = score.named([asked.name])
+    if asked.watch:
+        scenario = _as_watched(scenario, asked.watch)
     script = Path(asked.script) if asked.script else None
     if script and _strikes_inside(scenario):
         raise UserError(
@@ -77,6 +80,7 @@ def _run(asked: argparse.Namespace) -> int:
         script=script,
         recordings=Path(asked.record) if asked.record else None,
         keep=Path(asked.keep) if asked.keep else None,
+        watch=asked.watch,
     )
     if asked.json:
         print(json.dumps(outcome.to_dict(), indent=1))
@@ -87,6 +91,13 @@ def _run(asked: argparse.Namespace) -> int:
     if outcome.status in (Status.SKIPPED, Status.UNPROVEN):
         return 3
     return 0 if outcome.status in RIGHT_ENOUGH else 1
+
+
+def _as_watched(scenario: Scenario, watch: str) -> Scenario:
+    found = WATCHED[watch](scenario)
+    if found is None:
+        raise UserError(f"{scenario.name} is not for the {watch} to tell", hint="run it without --with")
+    return found
 
 
 def _strikes_inside(scenario: Scenario) -> bool:
@@ -117,6 +128,8 @@ def _tell(outcome: Outcome, explained: Explained | None) -> None:
 
 def _score(asked: argparse.Namespace) -> int:
     chosen = score.named(asked.names, asked.framework, asked.quick)
+    if asked.watch:
+        chosen = [_as_watched(s, asked.watch) for s in chosen if asked.names or WATCHED[asked.watch](s) is not None]
     quiet = asked.json
 
     def told(outcome: Outcome) -> None:
@@ -128,13 +141,20 @@ def _score(asked: argparse.Namespace) -> int:
             told(outcome)
     else:
         recordings = Path(asked.record) if asked.record else None
-        outcomes = score.run_many(chosen, jobs=asked.jobs, python=_python(asked.python), recordings=recordings, told=told)
+        outcomes = score.run_many(
+            chosen,
+            jobs=asked.jobs,
+            python=_python(asked.python),
+            recordings=recordings,
+            told=told,
+            watch=asked.watch,
+        )
     if asked.json:
         print(json.dumps({"schema": "keepstep.lab/1", "outcomes": [outcome.to_dict() for outcome in outcomes]}, indent=1))
     else:
         print(f"\n{table.totals(outcomes)}")
     if asked.markdown:
-        Path(asked.markdown).write_text(table.markdown(outcomes, "keepstep lab score"))
+        Path(asked.markdown).write_text(table.markdown(outcomes, f"keepstep lab score{f' --with {asked.watch}' if asked.watch else ''}"))
     if all(outcome.status is Status.SKIPPED for outcome in outcomes):
         return 3
     return 1 if any(outcome.status in (Status.WRONG, Status.UNPROVEN) for outcome in outcomes) else 0

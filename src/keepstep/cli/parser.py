@@ -23,6 +23,8 @@ examples:
   keepstep why slurm-4711.out            one file, also .gz or .zst
   kubectl logs job/train | keepstep why -
   keepstep why --live                    the stuck job on this host
+  keepstep run -n 4 -- python train.py   start, watch, explain and bring back
+  keepstep why last                      the last run of `keepstep run`
   keepstep rules show NET002             what a rule knows
   keepstep lab run torch_sigkill         break a real training, see what is said
 """
@@ -45,6 +47,25 @@ processes find each other, compare, and rank 0 prints one report:
   srun keepstep check                     under Slurm
   torchrun --no-python keepstep check     under torchrun
   mpirun keepstep check                   under MPI
+"""
+
+_RUN = """\
+Start the ranks of a training on this machine, watch them, say why they failed or hang,
+and bring the run back when that can help.
+
+  keepstep run -n 4 -- python train.py            four ranks of a TensorFlow, PyTorch or JAX script
+  keepstep run -n 2 --ps 1 -- python train.py     TensorFlow: a chief, a worker, a parameter server
+  keepstep run -- torchrun --nproc-per-node 4 train.py
+                                                  your own launcher (also accelerate, deepspeed, mpirun, srun)
+
+Every rank gets TF_CONFIG, RANK and MASTER_ADDR and their kin, and JAX's coordinator; the script
+is not changed. Nothing needs to be configured: what is usual is learned while the run goes on. When a rank
+fails or all stand still, the stacks of all ranks are taken, the cause is named, and what is decided is
+printed before it is done: what would only fail again ends the run at once, what is transient is restarted.
+
+All is kept in .keepstep/runs/TIME-NAME: `keepstep runs` lists them, `keepstep why RUN` explains one again.
+Exit status: that of the first rank that failed (128+N for a signal); 0 only when all ranks ended well.
+Ctrl-C ends the ranks (SIGTERM, a time of grace, SIGKILL); a second one at once.
 """
 
 _LAB = """\
@@ -82,6 +103,7 @@ def build() -> argparse.ArgumentParser:
     why.set_defaults(run="why")
 
     _add_check(verbs)
+    _add_run(verbs)
     rules = verbs.add_parser("rules", help="the knowledge, readable", description="List, search and show the rules.")
     rules.add_argument("--json", action="store_true", help="as JSON")
     rules.add_argument("--config", metavar="FILE", help="keepstep.toml with your own rules")
@@ -122,6 +144,41 @@ def _add_check(verbs: Any) -> None:
     check.set_defaults(run="check")
 
 
+def _add_run(verbs: Any) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    run_ = verbs.add_parser(
+        "run", help="start, watch and bring back a training", description=_RUN, formatter_class=plain, usage="keepstep run [options] -- COMMAND ..."
+    )
+    run_.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what every rank runs, or your launcher's command line")
+    run_.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks that train (default: 1)")
+    run_.add_argument("--name", metavar="NAME", help="name of the run (default: the script's)")
+    run_.add_argument("--run-dir", metavar="DIR", help="where run folders are made (default: .keepstep/runs)")
+    run_.add_argument("--no-check", action="store_true", help="start without the fast parts of `keepstep check`")
+    run_.add_argument("-q", "--quiet", action="store_true", help="do not show what the ranks print (it is in the run folder)")
+    roles = run_.add_argument_group("TensorFlow roles")
+    roles.add_argument("--chief", action="store_true", help="the first of the N is the chief")
+    roles.add_argument("--ps", type=int, default=0, metavar="K", help="K parameter servers besides (the first of the N is then the chief)")
+    roles.add_argument("--evaluator", action="store_true", help="one evaluator besides")
+    back = run_.add_argument_group("coming back")
+    back.add_argument("--max-attempts", type=int, metavar="N", help="attempts without progress in between (default: 4; with your own launcher: it restarts, not keepstep)")
+    back.add_argument("--remedy", choices=("off", "safe", "ask", "all"), default="safe", help="what may be changed for the next attempt: nothing, what changes no results (default), what you agree to, all")
+    back.add_argument("--no-spares", action="store_true", help="keep no warm processes in waiting (they cost memory and bring the run back sooner)")
+    back.add_argument("--on-failure", metavar="COMMAND|URL", help="is told of each failure: the report as JSON on its standard input, or by POST")
+    times = run_.add_argument_group("times", "nobody needs these: they are learned")
+    times.add_argument("--hang-timeout", type=float, metavar="SECONDS", help="how long steps may stand still before stacks are looked at")
+    times.add_argument("--suspected-wait", type=float, metavar="SECONDS", help="how long a hang that nothing proves may go on before a restart")
+    times.add_argument("--grace", type=float, default=10.0, metavar="SECONDS", help="between SIGTERM and SIGKILL (default: 10)")
+    run_.set_defaults(run="run")
+    runs = verbs.add_parser("runs", help="list the runs of this folder", description="List what `keepstep run` has kept, the newest last.")
+    runs.add_argument("--run-dir", metavar="DIR", help="where run folders are (default: .keepstep/runs)")
+    runs.add_argument("--json", action="store_true", help="as JSON")
+    runs.add_argument("--prune", action="store_true", help="remove old ones instead (this also happens by itself when a run starts)")
+    runs.add_argument("--keep", type=int, default=5, metavar="N", help="with --prune: never the newest N (default: 5)")
+    runs.add_argument("--keep-days", type=float, default=30.0, metavar="DAYS", help="with --prune: those younger than this stay (default: 30) ...")
+    runs.add_argument("--keep-gb", type=float, default=10.0, metavar="GB", help="... unless all take more than this together (default: 10)")
+    runs.set_defaults(run="runs")
+
+
 def _add_lab(verbs: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     lab = verbs.add_parser("lab", help="real faults on real jobs, on demand", description=_LAB, formatter_class=plain)
@@ -133,6 +190,8 @@ def _add_lab(verbs: Any) -> None:
     run_.add_argument("name", metavar="NAME", help="see `keepstep lab list`")
     run_.add_argument("--keep", metavar="DIR", help="copy what the run left to DIR")
     run_.add_argument("--script", metavar="FILE", help="break this training script instead of the lab's own job (faults from outside only)")
+    for each in (run_, score):
+        each.add_argument("--with", dest="watch", default="", choices=("guard", "run"), help="guard: run the ranks with KEEPSTEP=on, and judge only what the guard wrote down; run: start them by `keepstep run`, and judge its report")
     run_.add_argument("--mark", metavar="TEXT", help="with --script: the fault strikes when a rank has printed this (default: as the scenario says)")
     for each in (scenarios, score):
         each.add_argument("names", nargs="*", metavar="NAME", help="only these")
@@ -164,6 +223,14 @@ def run(arguments: list[str]) -> int:
             from keepstep.cli.check import check_verb
 
             return check_verb(asked)
+        if asked.run == "run":
+            from keepstep.cli.run import run_verb
+
+            return run_verb(asked)
+        if asked.run == "runs":
+            from keepstep.cli.runs import runs_verb
+
+            return runs_verb(asked)
         if asked.run == "lab":
             from keepstep.cli.lab import lab
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
 from keepstep.analyze.why import Explained, explain_live, explain_paths
 from keepstep.core.finding import Confidence, Finding, Role
 from keepstep.core.report import Report, Verdict
-from keepstep.lab import faults
+from keepstep.lab import faults, supervised
+from keepstep.lab.guarded import guard_folder
 from keepstep.lab.run import Run, Unproven
 from keepstep.lab.scenario import Scenario
 
@@ -59,17 +60,34 @@ def judge_run(run: Run) -> tuple[Outcome, Explained | None]:
         failed = run.work / "outside-failed"
         more = f" ({failed.read_text()})" if failed.exists() else ""
         return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.UNPROVEN, why_not=f"{error}{more}"), None
-    explained = explain_live(sorted(run.rank_pids().values())) if scenario.hang else explain_paths([run.folder])
     strikes = run.strikes()
-    seconds = time.time() - strikes[0][0] if strikes and not scenario.healthy else None
-    return compare(scenario, explained.report, proof=proof, seconds=seconds), explained
+    if run.watch == "run":
+        explained, said = supervised.explain(run)
+        seconds = max(0.0, said - strikes[0][0]) if strikes and said is not None and not scenario.healthy else None
+    elif run.watch == "guard":
+        explained = explain_paths([guard_folder(run)])
+        told = explained.report.root.evidence if explained.report.root else ()
+        at = min((each.at for each in told if each.at is not None), default=None)
+        seconds = max(0.0, at - strikes[0][0]) if strikes and at is not None and not scenario.healthy else None
+    else:
+        explained = explain_live(sorted(run.rank_pids().values())) if scenario.hang else explain_paths([run.folder])
+        seconds = time.time() - strikes[0][0] if strikes and not scenario.healthy else None
+    outcome = compare(scenario, explained.report, proof=proof, seconds=seconds)
+    if run.watch == "run" and scenario.healthy and (line := supervised.spoke(run)) is not None:
+        outcome = replace(outcome, status=Status.WRONG, false=(line,))
+    return outcome, explained
 
 
 def prove(run: Run) -> str:
     """The fault's own proof; of a healthy scenario, that every rank ended well."""
     proofs = []
     if run.scenario.fault:
-        proofs.append(faults.load(run.scenario.fault).proof(run))
+        try:
+            proofs.append(faults.load(run.scenario.fault).proof(run))
+        except Unproven:
+            if run.watch != "run" or not run.strikes():
+                raise
+            proofs.append(f"{run.proof_that_it_struck()}; the supervisor has ended the ranks since")
     if run.scenario.healthy:
         statuses = {rank: process.poll() for rank, process in run.processes.items()}
         well = (0, None) if run.scenario.hang or run.scenario.roles else (0,)

@@ -17,10 +17,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from keepstep.lab import data, faults, hosts, sweeper
+from keepstep.lab import data, faults, guarded, hosts, supervised, sweeper
 from keepstep.lab.run import PAUSE_S, Run
 from keepstep.lab.scenario import Scenario
 
@@ -30,7 +30,9 @@ CLONE_NEWNS = 0x00020000
 
 
 @contextlib.contextmanager
-def prepared(scenario: Scenario, python: str = sys.executable, script: Path | None = None) -> Iterator[Run]:
+def prepared(
+    scenario: Scenario, python: str = sys.executable, script: Path | None = None, *, watch: str = ""
+) -> Iterator[Run]:
     """A run with all that its ranks need, not yet started. Nothing of it is left afterwards, whatever happens.
 
     ``script``: the user's own training instead of the scenario's job.
@@ -40,7 +42,7 @@ def prepared(scenario: Scenario, python: str = sys.executable, script: Path | No
     with _swept(token, work), contextlib.ExitStack() as stack:
         stack.enter_context(_ending_on_sigterm())
         _mounts_of_our_own()
-        run = Run(scenario, token, work, free_ports(scenario.ranks + 2), python, spawn=_start_rank)
+        run = Run(scenario, token, work, free_ports(scenario.ranks + 2), python, spawn=_start_rank, watch=watch)
         for folder in (run.folder, run.app, run.data):
             folder.mkdir()
         _copy_app(run, script)
@@ -48,6 +50,7 @@ def prepared(scenario: Scenario, python: str = sys.executable, script: Path | No
             run.hosts = hosts.Hosts(scenario.hosts, work, {**os.environ, sweeper.VARIABLE: token})
             stack.callback(run.hosts.close)
         run.env = [_environment(run, rank) for rank in range(scenario.ranks)]
+        run.given = [dict(env) for env in run.env]
         run.args = [list(scenario.args) for _ in range(scenario.ranks)]
         run.prefix = [run.hosts.inside(run.host_of(rank)) if run.hosts else [] for rank in range(scenario.ranks)]
         run.order = list(range(scenario.ranks))
@@ -66,7 +69,11 @@ def carry_out(run: Run) -> None:
     """Start the ranks and wait until they have ended, the hang can be looked at, or the limit is reached."""
     fault = faults.load(run.scenario.fault) if run.scenario.fault else None
     end = time.monotonic() + run.scenario.limit
-    if run.scenario.launcher.startswith("torchrun"):
+    if run.watch == "run":
+        command = supervised.command(run)
+        run.env[0] = supervised.environment(run)
+        _spawn(run, 0, command, run.folder / "terminal.log", limits={})
+    elif run.scenario.launcher.startswith("torchrun"):
         _spawn(run, 0, _torchrun(run), run.folder / "terminal.log")
     else:
         for rank in run.order:
@@ -94,7 +101,14 @@ def _settled(run: Run, striker: threading.Thread | None) -> bool:
         return striker is None or not striker.is_alive() or not _may_start_again(run)
     if _coordinator_gone(run) or _given_up(run):
         return True
+    if run.watch == "run" and run.scenario.hang:
+        if not run.scenario.healthy:
+            return supervised.told_at(run) is not None
+        strikes = run.strikes()
+        return bool(strikes) and time.time() - strikes[-1][0] >= supervised.LONG_PAUSE_S
     if not run.scenario.hang or (striker is not None and striker.is_alive()):
+        return False
+    if run.watch == "guard" and not guarded.has_spoken(run):
         return False
     strikes = run.strikes()
     return bool(strikes) and time.time() - strikes[-1][0] >= run.scenario.settle and _all_started(run)
@@ -167,8 +181,8 @@ def _torchrun(run: Run) -> list[str]:
     return [*command, str(run.app / "train.py"), *run.args[0]]
 
 
-def _spawn(run: Run, rank: int, command: list[str], log: Path) -> None:
-    limits = {"RLIMIT_CORE": 0, **run.scenario.limits}
+def _spawn(run: Run, rank: int, command: list[str], log: Path, limits: Mapping[str, int] | None = None) -> None:
+    limits = {"RLIMIT_CORE": 0, **(run.scenario.limits if limits is None else limits)}
 
     def limit() -> None:
         for name, value in limits.items():
@@ -205,6 +219,8 @@ def _environment(run: Run, rank: int) -> dict[str, str]:
         env |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world}
     else:
         del env["KEEPSTEP_LAB_TASK"]
+    if run.watch == "guard":
+        env |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(guarded.guard_folder(run))}
     if scenario.fault:
         env |= {"KEEPSTEP_LAB_FAULT": scenario.fault, "KEEPSTEP_LAB_STEP": str(scenario.strike_step)}
         if scenario.strike_ranks is not None:

@@ -19,6 +19,10 @@ from keepstep.lab.scenario import Scenario
 PAUSE_S = 0.05
 
 
+class NotForRun(Exception):
+    """This fault cannot be put to `keepstep run`."""
+
+
 class Unproven(Exception):
     """The fault did not happen, or nothing shows that it did: there is nothing to judge."""
 
@@ -33,6 +37,8 @@ class Run:
     ports: list[int]
     python: str
     env: list[dict[str, str]] = field(default_factory=list)
+    given: list[dict[str, str]] = field(default_factory=list)
+    """The same before a fault edited it."""
     args: list[list[str]] = field(default_factory=list)
     prefix: list[list[str]] = field(default_factory=list)
     """Put before a rank's command, e.g. to run it in a namespace."""
@@ -47,6 +53,8 @@ class Run:
     over: threading.Event = field(default_factory=threading.Event)
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     spawn: Callable[[Run, int], None] | None = None
+    watch: str = ""
+    """``guard``: the ranks run with the guard on, and only what it wrote is judged. ``run``: `keepstep run` starts them."""
 
     @property
     def folder(self) -> Path:
@@ -161,6 +169,10 @@ class Run:
         for each, status in self.ended:
             if each == rank:
                 return status
+        if self.watch == "run":
+            from keepstep.lab import supervised
+
+            return supervised.status_of(self, rank)
         return self.processes[rank].poll() if rank in self.processes else None
 
     def log_of(self, rank: int) -> str:

@@ -21,6 +21,7 @@ from keepstep.errors import UserError
 from keepstep.lab import hosts, record
 from keepstep.lab.judge import Outcome, Status, compare, judge_run
 from keepstep.lab.launch import carry_out, prepared
+from keepstep.lab.run import NotForRun
 from keepstep.lab.scenario import Scenario
 from keepstep.lab.scenarios import SCENARIOS
 
@@ -34,6 +35,7 @@ def run_one(
     script: Path | None = None,
     recordings: Path | None = None,
     keep: Path | None = None,
+    watch: str = "",
 ) -> tuple[Outcome, Explained | None]:
     """Carry out one scenario here and judge it.
 
@@ -42,8 +44,11 @@ def run_one(
     absent = what_is_missing(scenario, python)
     if absent:
         return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=absent), None
-    with prepared(scenario, python, script) as run:
-        carry_out(run)
+    with prepared(scenario, python, script, watch=watch) as run:
+        try:
+            carry_out(run)
+        except NotForRun as error:
+            return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=str(error)), None
         outcome, explained = judge_run(run)
         if recordings is not None and explained is not None:
             record.keep(run, explained, recordings)
@@ -53,12 +58,18 @@ def run_one(
 
 
 def run_many(
-    scenarios: Iterable[Scenario], *, jobs: int, python: str, recordings: Path | None, told: Callable[[Outcome], None]
+    scenarios: Iterable[Scenario],
+    *,
+    jobs: int,
+    python: str,
+    recordings: Path | None,
+    told: Callable[[Outcome], None],
+    watch: str = "",
 ) -> list[Outcome]:
     """Carry out scenarios side by side, each in a process of its own; ``told`` hears of each as it ends."""
     pool = ThreadPoolExecutor(jobs)
     running: set[subprocess.Popen[str]] = set()
-    tasks = [pool.submit(_in_a_process, scenario, python, recordings, running) for scenario in scenarios]
+    tasks = [pool.submit(_in_a_process, scenario, python, recordings, running, watch) for scenario in scenarios]
     outcomes = []
     try:
         for task in as_completed(tasks):
@@ -74,9 +85,11 @@ def run_many(
 
 
 def _in_a_process(
-    scenario: Scenario, python: str, recordings: Path | None, running: set[subprocess.Popen[str]]
+    scenario: Scenario, python: str, recordings: Path | None, running: set[subprocess.Popen[str]], watch: str
 ) -> Outcome:
     command = [sys.executable, "-m", "keepstep", "lab", "run", scenario.name, "--json", "--python", python]
+    if watch:
+        command += ["--with", watch]
     if recordings is not None:
         command += ["--record", str(recordings)]
     process = subprocess.Popen(

@@ -24,19 +24,20 @@ Batch = tuple[np.ndarray, np.ndarray]
 
 def main() -> None:
     options = parse()
-    rank = int(os.environ["PROCESS_ID"])
+    told = "COORDINATOR_ADDRESS" in os.environ
+    rank = int(os.environ["PROCESS_ID" if told else "RANK"])
     logging.basicConfig(level=logging.INFO, format=f"[%(asctime)s] p{rank} %(name)s %(levelname)s: %(message)s")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_debug_nans", options.debug_nans)
-    coordinator, world = os.environ["COORDINATOR_ADDRESS"], int(os.environ["NUM_PROCESSES"])
-    log.info("jax process %d of %d, coordinator %s", rank, world, coordinator)
+    where = (os.environ["COORDINATOR_ADDRESS"], int(os.environ["NUM_PROCESSES"]), rank) if told else ()
+    log.info("jax process %d of %s, coordinator %s", rank, *(where[1::-1] or ("the launcher's", "the launcher's")))
     limits = {
         "initialization_timeout": options.timeout,
         "heartbeat_timeout_seconds": options.heartbeat,
         "shutdown_timeout_seconds": options.heartbeat * 2,
     }
     known = inspect.signature(jax.distributed.initialize).parameters  # the last two came with jax 0.6
-    jax.distributed.initialize(coordinator, world, rank, **{name: limits[name] for name in limits if name in known})
+    jax.distributed.initialize(*where, **{name: limits[name] for name in limits if name in known})
     log.info("jax %s: %d processes, devices %s", jax.__version__, jax.process_count(), jax.devices())
     mesh = Mesh(np.array(jax.devices()), ("data",))
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())

@@ -76,6 +76,13 @@ SCENARIOS = (
         note="PROCESS_ID is not set.",
     ),
     multi(
+        "jax_never_joins",
+        cause="config.trains_alone",
+        later="guard",
+        fault="never_joins",
+        note="The variables mean two processes, but the script never calls jax.distributed.initialize: each trains alone.",
+    ),
+    multi(
         "jax_trains_alone",
         cause="config.trains_alone",
         fault="alone",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.lab.scenarios.jax.parts import four, multi
+from keepstep.lab.scenarios.jax.parts import four, multi, on_process_1
 
 SCENARIOS = (
     multi(
@@ -24,6 +24,24 @@ SCENARIOS = (
         fault="ragged_batches",
         strike_ranks=(1,),
         note="Process 1 feeds 12 rows where process 0 feeds 16; JAX trains on and says nothing.",
+    ),
+    multi(
+        "jax_short_batch",
+        cause="data.shape_mismatch",
+        also_accept=("data.sharding_uneven_or_empty",),
+        later="guard",
+        fault="ragged_batches",
+        note="From step 30 on process 1 feeds 12 rows where process 0 feeds 16: it alone compiles anew, and both go on.",
+        **on_process_1,
+    ),
+    multi(
+        "jax_dtype_mismatch",
+        cause="data.dtype_mismatch",
+        also_accept=("data.shape_mismatch", "sync.collective_mismatch"),
+        later="guard",
+        fault="half_precision",
+        strike_ranks=(1,),
+        note="Process 1 feeds float16 where process 0 feeds float32; JAX trains on and says nothing.",
     ),
     multi(
         "jax_fewer_steps",

@@ -65,7 +65,6 @@ SCENARIOS = (
     multi(
         "jax_healthy_uneven_steps",
         fault="uneven_steps",
-        strike_ranks=(1,),
         args=("--steps", "60"),
         note="Some steps take ten times as long as others.",
     ),

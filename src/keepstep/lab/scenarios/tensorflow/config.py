@@ -75,6 +75,13 @@ SCENARIOS = (
         **four,
     ),
     mwms(
+        "tf_never_joins",
+        cause="config.trains_alone",
+        later="guard",
+        fault="never_joins",
+        note="TF_CONFIG names two workers, but the script makes a MirroredStrategy: each trains alone and ends well.",
+    ),
+    mwms(
         "tf_absent_worker",
         cause="sync.deadlock_or_hang_waiting_rank",
         also_accept=(*NOT_MET, "config.world_size_mismatch"),

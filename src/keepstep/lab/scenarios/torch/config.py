@@ -71,6 +71,14 @@ SCENARIOS = (
         note="Every process was told that it is rank 0 of 1: each trains by itself and ends well.",
     ),
     ddp(
+        "torch_never_joins",
+        cause="config.trains_alone",
+        later="guard",
+        fault="never_joins",
+        args=("--epochs", "1"),
+        note="RANK and WORLD_SIZE mean two ranks, but the script forms a group of one in each: both train alone and end well.",
+    ),
+    ddp(
         "torch_larger_world",
         cause="config.world_size_mismatch",
         also_accept=WAITING,

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scenarios that the guard must tell by itself, from inside, without a supervisor and without the logs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from keepstep.lab.run import Run
+from keepstep.lab.scenario import Scenario
+from keepstep.lab.scenarios import SCENARIOS
+
+MISMATCH = ("sync.collective_mismatch", "data.shape_mismatch", "data.dtype_mismatch")
+UNEVEN = ("data.sharding_uneven_or_empty",)
+STOPPED = ("sync.deadlock_or_hang_waiting_rank",)
+LATE = ("slow.straggler", "slow.input_bound")
+
+TELLS: dict[str, tuple[str, ...]] = {
+    # shapes, types, variables, operations
+    "tf_width_mismatch": MISMATCH,
+    "tf_dtype_mismatch": MISMATCH,
+    "tf_skipped_evaluation": (*MISMATCH, *STOPPED),
+    "torch_model_shape": MISMATCH,
+    "torch_metrics_shape": MISMATCH,
+    "torch_metrics_dtype_detail": MISMATCH,
+    "torch_collective_mismatch": MISMATCH,
+    "torch_conditional_barrier": (*MISMATCH, *STOPPED),
+    "jax_width_mismatch": MISMATCH,
+    "jax_dtype_mismatch": MISMATCH,
+    "jax_conditional_sync": (*MISMATCH, *STOPPED),
+    # ragged batches, uneven steps
+    "tf_last_batch": (*MISMATCH, *UNEVEN, "data.batch_not_divisible"),
+    "torch_last_batch": (*MISMATCH, *UNEVEN, "data.batch_not_divisible"),
+    "jax_ragged_batches": (*MISMATCH, *UNEVEN),
+    "jax_short_batch": (*MISMATCH, *UNEVEN),
+    "tf_short_shard": UNEVEN,
+    "tf_fewer_steps": (*UNEVEN, *STOPPED),
+    "torch_uneven_data": UNEVEN,
+    "torch_uneven_four": UNEVEN,
+    "torch_empty_shard": UNEVEN,
+    "jax_fewer_steps": (*UNEVEN, *STOPPED),
+    # training alone
+    "tf_never_joins": ("config.trains_alone",),
+    "torch_never_joins": ("config.trains_alone",),
+    "jax_never_joins": ("config.trains_alone",),
+    "tf_trains_alone": ("config.trains_alone",),
+    "torch_trains_alone": ("config.trains_alone",),
+    "jax_trains_alone": ("config.trains_alone",),
+    # stalls
+    "tf_stuck_generator": (*STOPPED, "slow.input_bound"),
+    "tf_stuck_py_function": (*STOPPED, "slow.input_bound"),
+    "tf_lock_deadlock": STOPPED,
+    "tf_stopped": STOPPED,
+    "tf_gil_held": STOPPED,
+    "tf_chief_evaluates": (*STOPPED, *MISMATCH),
+    "torch_stuck_loader": (*STOPPED, "slow.input_bound"),
+    "torch_stuck_input": (*STOPPED, "slow.input_bound"),
+    "torch_lock_deadlock": STOPPED,
+    "torch_lock_deadlock_torchrun": STOPPED,
+    "torch_stopped": STOPPED,
+    "torch_stopped_four": STOPPED,
+    "torch_gil_held": STOPPED,
+    "jax_stuck_input": (*STOPPED, "slow.input_bound"),
+    "jax_stuck_storage": (*STOPPED, "slow.input_bound"),
+    "jax_lock_deadlock": STOPPED,
+    "jax_stopped": STOPPED,
+    "jax_gil_held": STOPPED,
+    # stragglers
+    "tf_slow_input": LATE,
+    "tf_starved_cpu": (*LATE, "resource.contention"),
+    "torch_slow_input": LATE,
+    "torch_starved_cpu": (*LATE, "resource.contention"),
+    "jax_slow_input": LATE,
+    "jax_starved_cpu": (*LATE, "resource.contention"),
+    # recompilation
+    "tf_retracing": ("slow.recompilation",),
+    "torch_recompiling": ("slow.recompilation",),
+    "jax_recompilation": ("slow.recompilation",),
+}
+"""What it may say of each; besides these all healthy ones, of which it may say nothing."""
+
+SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"')
+PATIENCE_S = 40.0
+"""How long a hang may go on without a word of the guard before it is judged all the same."""
+
+
+def guarded(scenario: Scenario) -> Scenario | None:
+    """The scenario as the guard is judged on it; None where it is not its business."""
+    if scenario.healthy:
+        return scenario
+    accepted = TELLS.get(scenario.name)
+    if accepted is None:
+        return None
+    return replace(scenario, cause=accepted[0], also_accept=accepted[1:], later=None)
+
+
+def guarded_scenarios() -> list[Scenario]:
+    return [found for scenario in SCENARIOS.values() if (found := guarded(scenario)) is not None]
+
+
+def guard_folder(run: Run) -> Path:
+    return run.folder / "guard"
+
+
+def has_spoken(run: Run) -> bool:
+    """Whether the guard has told something of the hang, or has had its time."""
+    for path in guard_folder(run).glob("*.jsonl"):
+        data = path.read_bytes()
+        if any(word in data for word in SPEAKS):
+            return True
+    strikes = run.strikes()
+    return bool(strikes) and time.time() - strikes[-1][0] > PATIENCE_S
