@@ -3,12 +3,15 @@
 from keepstep.analyze.attribution import Scanned, attribute
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import CommMember
+from keepstep.core.facts.training import StepSeen
 from keepstep.parse.logscan import Sighting
 from keepstep.parse.prefix import NOBODY, Writer
 
 
-def sighting(fact=None, writer=NOBODY, line=1, at=None):
-    return Sighting(fact or PortTaken(), line, writer, at, "")
+def sighting(fact=None, writer=NOBODY, line=1, at=None, quote=""):
+    return Sighting(fact or PortTaken(), line, writer, at, quote)
 
 
 def ranks(*logs: Scanned) -> list[int | None]:
@@ -53,3 +56,69 @@ def test_files_are_put_in_order_of_time_where_all_have_clocks():
     early = Scanned("rank1.log", (sighting(at=10.0),))
     assert ranks(late, early) == [1, 0]
     assert ranks(late, Scanned("rank1.log", (sighting(),))) == [0, 1]
+
+
+def tee(local: int) -> Writer:
+    return Writer(key=str(local), local=local)
+
+
+def test_a_rank_on_a_host_is_the_rank_where_nothing_else_is_said():
+    assert ranks(Scanned("x.log", (sighting(writer=tee(2)),))) == [2]
+
+
+def test_a_rank_on_a_host_is_made_global_by_what_its_lines_or_the_failure_table_say():
+    said = sighting(writer=tee(0), quote="[PG 0 Rank 8] Timeout at NCCL work")
+    table = sighting(ProcessExited(reporter="torchrun", rank=10, local_rank=2, first=True))
+    assert ranks(Scanned("x.log", (sighting(writer=tee(0)), said))) == [8, 8]
+    assert ranks(Scanned("x.log", (sighting(writer=tee(2)), table))) == [10, None]
+
+
+def test_the_others_of_its_host_tell_how_far_a_rank_is_from_its_number_there():
+    others = [sighting(writer=tee(n), quote=f"[Rank {8 + n}] boom") for n in (0, 1)]
+    assert ranks(Scanned("x.log", (*others, sighting(writer=tee(3))))) == [8, 9, 11]
+
+
+def test_a_rank_on_one_of_several_hosts_is_not_guessed():
+    both = [sighting(writer=tee(0), quote=f"[Rank {n}] boom") for n in (0, 8)]
+    assert ranks(Scanned("x.log", tuple(both))) == [None, None]
+
+
+def test_a_device_on_one_of_several_hosts_is_known_by_the_communicator():
+    here, there = (Writer(key="", local=3, node=node) for node in ("a", "b"))
+    joined = [sighting(CommMember(index=index, size=16), writer) for index, writer in ((3, here), (11, there))]
+    part = sighting(CommMember(index=1, size=2), there)
+    assert ranks(Scanned("x.log", (*joined, part, sighting(writer=there)))) == [3, 11, 11, 11]
+
+
+def test_a_prefix_behind_which_several_ranks_speak_numbers_hosts():
+    host = Writer(key="1", rank=1)
+    worlds = [sighting(WorldSeen(index=index), host) for index in (8, 9)]
+    own = sighting(writer=Writer(key="9", rank=9, own=True))
+    assert ranks(Scanned("x.log", (*worlds, sighting(writer=host), own))) == [None, None, None, 9]
+
+
+def test_a_prefix_numbers_hosts_where_the_failure_table_behind_it_names_another_rank():
+    host = Writer(key="w", rank=1)
+    table = sighting(ProcessExited(reporter="torchrun", rank=5, local_rank=1), host)
+    assert ranks(Scanned("x.log", (table, sighting(writer=host)))) == [None, None]
+
+
+def test_the_lines_of_progress_tell_whose_log_it_is_but_not_those_of_the_first_rank():
+    def log(*counted: int) -> Scanned:
+        steps = [sighting(StepSeen(step=1), quote=f"Batch 1/100 loss 4.8 rank {n}") for n in counted]
+        return Scanned("x.log", (*steps, sighting()))
+
+    assert ranks(log(5, 5))[-1] == 5
+    assert ranks(log(5, 6))[-1] is None
+    assert ranks(log(0, 0))[-1] is None
+
+
+def test_a_member_of_a_part_of_the_run_is_not_known_by_its_number_there():
+    whole, part = (Writer(key="", local=0, node=node) for node in ("a", "b"))
+    joined = (sighting(CommMember(index=0, size=16), whole), sighting(CommMember(index=1, size=2), part))
+    assert ranks(Scanned("x.log", (*joined, sighting(writer=part))))[-1] is None
+
+
+def test_the_name_of_a_file_beats_what_its_communicators_say():
+    device = Writer(key="", local=0, node="a")
+    assert ranks(Scanned("rank5.log", (sighting(CommMember(index=1, size=2), device), sighting(writer=device)))) == [5, 5]

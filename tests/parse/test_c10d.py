@@ -8,7 +8,6 @@ import pytest
 from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
-from keepstep.core.facts.resource import LimitReached
 from keepstep.core.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
@@ -29,18 +28,6 @@ SAID = [
         "Rank 1 failed to pass monitoredBarrier in 30000 ms",
         RanksMissing(missing=(1,), what="monitored barrier"),
     ),
-    (
-        "RuntimeError: ECONNREFUSED: connection refused",
-        ConnectFailed(why=Why.REFUSED),
-    ),
-    (
-        "RuntimeError: RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
-        RendezvousTimeout(where="remote call"),
-    ),
-    (
-        "[W tensorpipe_agent.cpp:641] RPC agent for a encountered error when sending outgoing request #0 to b: ECONNREFUSED: connection refused",
-        ConnectFailed(why=Why.REFUSED, peer="b", final=False),
-    ),
     ("RuntimeError: No route to host", ConnectFailed(why=Why.UNREACHABLE)),
     (
         "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers to enter the function together",
@@ -51,10 +38,6 @@ SAID = [
     (
         "ValueError: output tensor size must be equal to world_size times input tensor size",
         ShapeMismatch(op="output tensor size must be equal to world_size times input tensor size"),
-    ),
-    (
-        "RuntimeError: connect: Resource temporarily unavailable (this error originated at tensorpipe/common/socket.cc:114)",
-        LimitReached(limit="connections that wait to be accepted"),
     ),
     (
         "[E ProcessGroupNCCL.cpp:475] [Rank 2] Watchdog caught collective operation timeout: "
@@ -123,7 +106,7 @@ SAID = [
     (
         "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
         "(world_size=4, worker_count=3, timeout=0:30:00)",
-        PeerAwaited(rank=0),
+        PeerAwaited(rank=0, world=4),
     ),
     (
         "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
@@ -166,6 +149,15 @@ SAID = [
         "CollectiveFingerPrint(OpType=BARRIER)",
         CollectiveMismatch(rank=3, what="collective fingerprints", left="BARRIER[]"),
     ),
+    (
+        "[E1002 16:04:30.860 ProcessGroupNCCL.cpp:2252] [PG ID 1 PG GUID 1 Rank 1]  failure detected by watchdog at work "
+        "sequence id: 1116 PG status: last enqueued work: 1118, last completed work: 1115",
+        CollectiveTimeout(rank=1, seq=1116),
+    ),
+    (
+        "[PG ID 1 PG GUID 1 Rank 2] First PG on this rank to signal dumping.",
+        CollectiveTimeout(rank=2),
+    ),
     ("| distributed init (rank 3): env://, gpu 3", WorldSeen(rank=3, index=3)),
     ("Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/4", WorldSeen(rank=1, index=1, size=4)),
     (
@@ -175,8 +167,6 @@ SAID = [
 ]
 
 HARMLESS = [
-    "[W tensorpipe_agent.cpp:726] RPC agent for w1 encountered error when reading incoming request from m: EOF: end of file "
-    "(this is expected to happen during shutdown)",
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign requested address).",
     "[W socket.cpp:426] [c10d] The client socket has failed to connect to [::1]:29500 (errno: 97 - Address family not supported by protocol).",
     "I1028 12:13:38.405081 632355 ProcessGroupNCCL.cpp:843] [Rank 0] NCCL watchdog thread started!",

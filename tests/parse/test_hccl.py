@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
-from keepstep.core.facts.resource import Contention
+from keepstep.core.facts.platform import DeviceFault, NicFault
+from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.parse import hccl
 
@@ -28,6 +29,14 @@ from keepstep.parse import hccl
             CollectiveTimeout,
             {"op": "HCCL"},
         ),
+        (
+            "[PID: 210907] 2026-04-09-21:56:40.384.694 Memory_Allocation_Failure(EL0004): Failed to allocate memory requested by GE module.",
+            DeviceMemoryExhausted,
+            {},
+        ),
+        ("2026-08-12 Communication_Error_Get_Socket(EI0006): Getting socket times out.", ConnectFailed, {"why": Why.TIMED_OUT}),
+        ("EJ0002: The network port is down.", NicFault, {}),
+        ("npuSynchronizeDevice:build/NPUStream.cpp:370 NPU error, error code is 507015.", DeviceFault, {"hardware": False}),
     ],
 )
 def test_the_words_give_the_fact(text, kind, fields, read, holds):

@@ -128,7 +128,6 @@ HARMLESS = [
     "h:1:1 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     "h:1:1 [0] NCCL INFO NET/IB : No device found.",
     "h:1:1 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-    "h:1:1 [0] NCCL INFO comm 0x7f rank 0 nranks 2 cudaDev 0 busId 1e0 - Init COMPLETE",
     "h:1:1 [0] NCCL INFO Channel 00 : 0[1e0] -> 1[1e0] [send] via NET/Socket/0",
 ]
 

@@ -9,8 +9,8 @@ from keepstep.parse.prefix import Prefixes, heading, identify
     ("line", "rank", "text"),
     [
         ("[rank1]: Traceback", 1, "Traceback"),
-        ("[default0]:loss 1.0", 0, "loss 1.0"),
-        ("[trainer3]: x", 3, "x"),
+        ("[default0]:loss 1.0", None, "loss 1.0"),
+        ("[trainer3]: x", None, "x"),
         ("[1,3]<stderr>:boom", 3, "boom"),
         ("[1,12]<stdout>: boom", 12, "boom"),
         ("[3]<stderr>:boom", 3, "boom"),

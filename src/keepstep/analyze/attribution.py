@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from dataclasses import dataclass
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import CommMember
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
 from keepstep.parse.logscan import Sighting
 from keepstep.parse.prefix import NOBODY, Writer, identify
@@ -26,19 +30,20 @@ class Scanned:
 def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
     """Evidence of all logs, each with the rank that wrote it where that can be told."""
     owners = {log.name: _owner(log) for log in logs}
-    writers = [w for log in logs for w in (owners[log.name], *(s.writer for s in log.sightings))]
-    numbering = _Numbering(writers)
+    writers = [w for log in logs for w in (owners[log.name], *{id(s.writer): s.writer for s in log.sightings}.values())]
+    numbering = _Numbering(writers, _Learned(logs))
     one_host = len({w.node for w in writers if w.node}) <= 1
     evidence: list[Evidence[Fact]] = []
     for log in logs:
         owner = owners[log.name]
-        for sighting in log.sightings:
-            rank = numbering.rank(sighting.writer, owner, one_host)
-            own = sighting.writer.rank is not None and sighting.writer.rank == owner.rank
-            origin = Origin(source=log.name, line=sighting.line, stream="" if own else sighting.writer.key)
-            evidence.append(
-                Evidence(fact=sighting.fact, origin=origin, rank=rank, at=sighting.at, quote=sighting.quote)
-            )
+        known: dict[int, tuple[Rank | None, str]] = {}
+        for fact, line, writer, at, quote in log.sightings:
+            if id(writer) not in known:
+                own = writer.rank is not None and writer.rank == owner.rank
+                known[id(writer)] = numbering.rank(writer, owner, one_host), "" if own else writer.key
+            rank, stream = known[id(writer)]
+            origin = Origin(source=log.name, line=line, stream=stream)
+            evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
     return in_time_order(evidence)
 
 
@@ -73,13 +78,81 @@ def _owner(log: Scanned) -> Writer:
     if len({index for index, _ in said}) == 1:
         index, role = said.most_common(1)[0][0]
         return Writer(key="", rank=index, role=role, name=log.name)
+    counted = {int(found[1]) for s in log.sightings if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))}
+    if len(counted) == 1 and counted != {0}:
+        return Writer(key="", rank=counted.pop(), name=log.name)
     return named
+
+
+_OF_A_STEP = re.compile(r"\brank[ =:] ?(\d{1,5})\b")
+"""Whose step a line of progress tells. The first rank's alone prove nothing: often only it reports, and all fail."""
+
+
+_OWN_WORD = re.compile(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
+
+
+class _Learned:
+    """What the lines themselves say of ranks: whose prefix tells only a device, a rank on a host, or the host."""
+
+    def __init__(self, logs: Sequence[Scanned]) -> None:
+        self._members: dict[tuple[str, int], tuple[int, int]] = {}
+        self._locals: dict[int, set[int]] = {}
+        self._failed_first: dict[int, int] = {}
+        self._said: dict[str, set[int]] = {}
+        self._of_hosts = False
+        for log in logs:
+            for sighting in log.sightings:
+                self._learn(sighting)
+
+    def _learn(self, sighting: Sighting) -> None:
+        fact, writer = sighting.fact, sighting.writer
+        if isinstance(fact, ProcessExited) and fact.rank is not None and fact.local_rank is not None:
+            self._locals.setdefault(fact.local_rank, set()).add(fact.rank)
+            if fact.first:
+                self._failed_first.setdefault(fact.local_rank, fact.rank)
+            several = fact.local_rank > 0 or writer.role is None
+            self._of_hosts |= several and not writer.own and writer.rank not in (None, fact.rank)
+        if isinstance(fact, WorldSeen) and fact.index is not None and writer.rank is not None and not writer.own:
+            said = self._said.setdefault(writer.key, set())
+            said.add(fact.index)
+            self._of_hosts |= len(said) > 1
+        if writer.local is None:
+            return
+        if isinstance(fact, CommMember) and writer.node:
+            place = writer.node, writer.local
+            self._members[place] = max(self._members.get(place, (0, 0)), (fact.size, fact.index))
+        elif writer.key and not writer.node:
+            own = _OWN_WORD.search(sighting.quote)
+            if own:
+                self._locals.setdefault(writer.local, set()).add(int(own[1]))
+
+    def is_a_host(self, writer: Writer) -> bool:
+        """Whether the number of a prefix is that of a host: several ranks speak behind it, or others than it says."""
+        return self._of_hosts and not writer.own and bool(writer.key)
+
+    def rank(self, writer: Writer) -> int | None:
+        """The global rank of one whose prefix tells its device on a host, or its rank on a host."""
+        if writer.local is None:
+            return None
+        if writer.node:
+            size, index = self._members.get((writer.node, writer.local), (0, 0))
+            return index if size and size == max(size for size, _ in self._members.values()) else None
+        if not writer.key:
+            return None
+        known = self._locals.get(writer.local) or self._by_distance(writer.local)
+        return next(iter(known)) if len(known) == 1 else self._failed_first.get(writer.local)
+
+    def _by_distance(self, local: int) -> set[int]:
+        """As far from its number on the host as the others of that host are from theirs."""
+        distances = {each - here for here, ranks in self._locals.items() for each in ranks}
+        return {local + distance for distance in distances or {0}}
 
 
 class _Numbering:
     """TensorFlow counts within roles; one global number a task: chief, workers, ps, evaluator."""
 
-    def __init__(self, writers: Sequence[Writer]) -> None:
+    def __init__(self, writers: Sequence[Writer], learned: _Learned) -> None:
+        self._learned = learned
         highest: dict[str, int] = {}
         for writer in writers:
             if writer.rank is not None and writer.role in ("chief", "master", "worker", "ps"):
@@ -95,6 +168,14 @@ class _Numbering:
     def rank(self, writer: Writer, owner: Writer, one_host: bool) -> Rank | None:
         source = writer if writer is not NOBODY and writer.rank is not None else owner
         node = writer.node or owner.node
+        if source.rank is None:
+            learned = self._learned.rank(writer)
+            if learned is not None:
+                return Rank(index=learned, node=node, local=writer.local)
+            if writer.key and not writer.node:
+                return None
+        if source is writer and self._learned.is_a_host(writer):
+            return None
         if source.rank is not None:
             index = source.rank + self._shift.get(source.role or "", 0)
             return Rank(index=index, node=node, local=writer.local, role=source.role)

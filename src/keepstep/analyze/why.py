@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from keepstep.parse.anchors import accelerated
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.prefix import identify
 from keepstep.rules import builtin_rules
+from keepstep.sources.boxes import read_own
 from keepstep.sources.files import Found, Kind, Left, find_files
 
 Progress = Callable[[int, int], None]
@@ -66,8 +69,12 @@ def explain_paths(
             hint="give the folder or files that the run wrote, e.g. `keepstep why logs/`",
         )
     gathered = _Gathered()
-    _read_logs([left for left in files if left.kind is Kind.LOG], gathered, knowledge, progress)
-    _read_dumps([left for left in files if left.kind is not Kind.LOG], gathered)
+    with _no_collecting():
+        _read_logs([left for left in files if left.kind is Kind.LOG], gathered, knowledge, progress)
+    _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
+    own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
+    gathered.evidence += own
+    gathered.coverage += looked
     gathered.evidence += evidence
     if kernel_log:
         kernel, looked = kernel_evidence(gathered.evidence)
@@ -75,7 +82,20 @@ def explain_paths(
         gathered.coverage += looked
     gathered.coverage += [*coverage, *_blind_spots(found)]
     seen = EvidenceSet(items=tuple(in_time_order(gathered.evidence)), coverage=tuple(gathered.coverage))
-    return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen, tuple(files))
+    with _no_collecting():
+        return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen, tuple(files))
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Hundreds of thousands of small objects come and stay here, in no cycles: to look for these again and again is in vain."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
@@ -95,7 +115,7 @@ def _read_logs(logs: list[Left], gathered: _Gathered, knowledge: Knowledge | Non
         read += more
         progress(read, total)
 
-    scanned, problems = scan_logs(logs, knowledge, tell)
+    scanned, problems = scan_logs(logs, knowledge, tell, meanwhile=builtin_rules)
     gathered.evidence += attribute(scanned)
     if logs:
         state = CoverageState.CHECKED if read else CoverageState.UNAVAILABLE

@@ -22,6 +22,7 @@ TO_THE_END = 10**9
 
 F = TypeVar("F", bound=Fact)
 G = TypeVar("G", bound=Fact)
+A = TypeVar("A")
 F_co = TypeVar("F_co", bound=Fact, covariant=True)
 
 
@@ -70,6 +71,10 @@ class Coverage:
     why: str = ""
 
 
+_Streams = dict[tuple[str, str], tuple[list[int], list[Evidence[Fact]]]]
+"""By source and stream: the lines, in order, and what stands there."""
+
+
 @dataclass(frozen=True)
 class EvidenceSet:
     """All evidence of one run, in order, with the questions that rules ask of it.
@@ -80,6 +85,8 @@ class EvidenceSet:
     items: tuple[Evidence[Fact], ...]
     coverage: tuple[Coverage, ...] = ()
     _by_type: dict[type[Fact], tuple[Evidence[Fact], ...]] = field(default_factory=dict, repr=False)
+    _answers: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
+    _streams: dict[type[Fact], _Streams] = field(default_factory=dict, repr=False, compare=False)
 
     def all(self, kind: type[F]) -> tuple[Evidence[F], ...]:
         """Every piece of evidence of one kind of fact."""
@@ -97,6 +104,12 @@ class EvidenceSet:
             found[type(evidence.fact)].append(number)
         return found
 
+    def once(self, question: Callable[[EvidenceSet], A]) -> A:
+        """The answer to a question that several rules ask, worked out the first time."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        return self._answers[question]  # type: ignore[return-value]
+
     def groups(self, kind: type[F], by: Callable[[F], object] = lambda fact: None) -> list[tuple[Evidence[F], ...]]:
         """Evidence of one kind grouped by a key, each group in order, groups by their first."""
         found: dict[object, list[Evidence[F]]] = defaultdict(list)
@@ -109,22 +122,12 @@ class EvidenceSet:
         if place.origin.line is None:
             return ()
         key = (place.origin.source, place.origin.stream)
-        lines, there = self._by_stream.get(key, ((), ()))
+        if kind not in self._streams:
+            self._streams[kind] = _in_streams(self.all(kind))
+        lines, there = self._streams[kind].get(key, ((), ()))
         low = bisect_left(lines, place.origin.line - before)
         high = bisect_right(lines, place.origin.line + after)
-        return tuple(e for e in there[low:high] if isinstance(e.fact, kind))  # type: ignore[misc]
-
-    @cached_property
-    def _by_stream(self) -> dict[tuple[str, str], tuple[list[int], list[Evidence[Fact]]]]:
-        streams: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
-        for evidence in self.items:
-            if evidence.origin.line is not None:
-                streams[evidence.origin.source, evidence.origin.stream].append(evidence)
-        result = {}
-        for key, there in streams.items():
-            there.sort(key=lambda e: e.origin.line or 0)
-            result[key] = ([e.origin.line or 0 for e in there], there)
-        return result
+        return tuple(there[low:high])  # type: ignore[arg-type]
 
     @cached_property
     def position(self) -> dict[int, int]:
@@ -188,6 +191,18 @@ class EvidenceSet:
             or any(e.fact.code or e.fact.signal for e in self.all(ProcessExited))
             or any(not self.survived(e) for e in self.all(TracebackCut))
         )
+
+
+def _in_streams(items: Iterable[Evidence[Fact]]) -> _Streams:
+    streams: dict[tuple[str, str], list[Evidence[Fact]]] = defaultdict(list)
+    for evidence in items:
+        if evidence.origin.line is not None:
+            streams[evidence.origin.source, evidence.origin.stream].append(evidence)
+    found: _Streams = {}
+    for key, there in streams.items():
+        there.sort(key=lambda e: e.origin.line or 0)
+        found[key] = ([e.origin.line or 0 for e in there], there)
+    return found
 
 
 def gather(parts: Iterable[Iterable[Evidence[Fact]]], coverage: Iterable[Coverage] = ()) -> EvidenceSet:

@@ -51,7 +51,7 @@ _STDLIB = re.compile(
 )
 _SOURCE_TREE = re.compile(
     r"/(?:torch/(?:nn|distributed|autograd|utils|cuda|optim|_\w+|fx|jit|multiprocessing)|tensorflow/(?:python|core)|jax/(?:_src|interpreters"
-    r"|lib|experimental)|jaxlib|horovod/(?:torch|tensorflow|common|runner|run)|deepspeed/(?:runtime|launcher|comm)|keras/src)/"
+    r"|lib|experimental)|jaxlib|horovod/(?:torch|tensorflow|common|runner|run)|deepspeed/(?:runtime|launcher|comm)|keras/src|keepstep/guard)/"
 )
 _SYSTEM_PLACE = re.compile(r"^/(?:usr/)?(?:local/)?lib(?:32|64|x32)?/(?!python)")
 _HANDLERS = re.compile(

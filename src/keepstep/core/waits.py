@@ -68,6 +68,7 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
             r"ShutdownTask|ShutdownBarrier|ShutdownInternal|CoordinationServiceAgent.*Shutdown",
             None,
         ),
+        (Kind.COLLECTIVE, "keepstep's comparison of the ranks' plans", r"^(?:agree|wait)$", r"keepstep/guard/(?:session|contract|peers)\.py"),
         (
             Kind.COLLECTIVE,
             None,

@@ -19,11 +19,9 @@ from keepstep.core.facts.network import (
     ConnectFailed,
     PeerAwaited,
     PeerLost,
-    RdmaTrouble,
     RendezvousTimeout,
     Why,
 )
-from keepstep.core.facts.resource import LimitReached
 from keepstep.core.facts.sync import (
     CollectiveMismatch,
     CollectiveProgress,
@@ -62,6 +60,13 @@ def _timeout(match: re.Match[str]) -> Fact:
     )
 
 
+def _detected(match: re.Match[str]) -> Fact | None:
+    """A watchdog found its rank waiting; one that has nothing outstanding tells of others."""
+    if match["begun"] is not None and match["begun"] == match["done"]:
+        return None
+    return CollectiveTimeout(rank=int(match["rank"]), seq=int(match["seq"]))
+
+
 def _unique_id(match: re.Match[str]) -> Fact:
     """Rank N wants the NCCL id that another rank must write: that one did not come, or went."""
     error = match["error"]
@@ -77,7 +82,7 @@ def _barrier(match: re.Match[str]) -> Fact:
     if count > world:
         return WorldSizeConflict(rank=rank, seen=str(count), expected=str(world), what="store-based barrier")
     if match["verb"].startswith("Wait"):
-        return PeerAwaited(rank=rank)
+        return PeerAwaited(rank=rank, world=world)
     return RendezvousTimeout(rank=rank, joined=count, expected=world, where="store-based barrier")
 
 
@@ -86,29 +91,6 @@ def _client(match: re.Match[str]) -> Fact | None:
     if match["errno"] in ("97", "99", "22"):
         return None
     return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=False)
-
-
-def _broken(text: str, peer: str | None, *, final: bool) -> Fact | None:
-    """What a broken pipe of the RPC agents means, by the words of the system."""
-    if "emporarily unavailable" in text:
-        return LimitReached(limit="connections that wait to be accepted")
-    kind = why(text)
-    if kind is not Why.FAILED:
-        return ConnectFailed(why=kind, peer=peer, final=final)
-    if re.search(r"(?i)reset|eof|end of file|broken pipe|closed|EPIPE", text):
-        return PeerLost(how=f"RPC: {text.strip()[:60]}", peer=peer, final=final)
-    return None
-
-
-def _agent(match: re.Match[str]) -> Fact | None:
-    """An agent's complaint; the end of a healthy run prints the same and says so."""
-    if "expected to happen during shutdown" in match.string:
-        return None
-    return _broken(match["text"], match["peer"], final=False)
-
-
-def _pipe(match: re.Match[str]) -> Fact | None:
-    return _broken(match["text"], None, final=True)
 
 
 def _fingerprints(match: re.Match[str]) -> Fact:
@@ -221,6 +203,15 @@ _WATCHDOG = (
     ),
     signature(r"\[Rank (?P<rank>\d+)\] Some NCCL operations have failed or timed out", CollectiveTimeout),
     signature(
+        r"Rank (?P<rank>\d+)\] +failure detected by watchdog at work sequence id: (?P<seq>\d+)"
+        r"(?: PG status: last enqueued work: (?P<begun>-?\d+), last completed work: (?P<done>-?\d+))?",
+        _detected,
+        anchors=("failure detected by watchdog at work",),
+    ),
+    signature(
+        r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout, anchors=("First PG on this rank to signal",)
+    ),
+    signature(
         r"(?:RuntimeError|DistBackendError)[^\n]{0,40}: NCCL Operation Failed or Timed Out|"
         r"ncclTimeoutError|NCCL_TIMEOUT_ERROR",
         CollectiveTimeout,
@@ -318,6 +309,10 @@ _STORE = (
         r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retr\w{3,6}ing ncclUniqueId from "
         r"\[(?P<source>\d+)\][^\n]{0,160}?got error: (?P<error>[^\n]{0,120})",
         _unique_id,
+    ),
+    signature(
+        r"waitForInput: socket SocketImpl\([^\n]{0,200}?\) timed out after (?P<timeout_ms>\d+)ms", CollectiveTimeout, op="STORE",
+        anchors=("waitForInput: socket ",),
     ),
     signature(
         r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients "
@@ -446,32 +441,6 @@ _STORE = (
     ),
 )
 
-_RPC = (
-    # torch.distributed.rpc over TensorPipe
-    signature(r"RPC ran for more than set timeout \(\d+ ms\)", RendezvousTimeout, where="remote call"),
-    signature(r"Followers [^\n]{0,300}timed out in _all_gather after", RendezvousTimeout, where="remote call"),
-    signature(r"RPC has not succeeded after the specified number of max retries", RendezvousTimeout, where="remote call"),
-    signature(
-        r"RPC agent for (?P<here>\S+) encountered error when (?:reading|sending|writing|accepting|connecting)[^:\n]{0,80}?"
-        r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
-        _agent,
-        anchors=("RPC agent for ",),
-    ),
-    signature(
-        r"Error: (?P<text>[^\n]{1,120}?) \(this error originated at tensorpipe",
-        _pipe,
-        anchors=("(this error originated at tensorpipe",),
-    ),
-    signature(
-        r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)",
-        _pipe,
-        anchors=("Error: ECONN", "Error: ETIMEDOUT", "Error: EHOSTUNREACH", "Error: ENETUNREACH", "Error: EPIPE", "Error: EOF: "),
-    ),
-    signature(
-        r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble, anchors=("tensorpipe/common/ibv.h",)
-    ),
-)
-
 _SHAPES = (
     signature(
         r"Error: (?P<op>output tensor size must be equal to world_size times input tensor size|input tensor must be the same"
@@ -589,4 +558,4 @@ _REPLICAS = (
     ),
 )
 
-SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _RPC + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS
+SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS

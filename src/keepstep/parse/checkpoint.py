@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.signature import signature
 
@@ -44,6 +45,8 @@ def _refused(match: re.Match[str]) -> CheckpointUnreadable | None:
 _ERROR = r"(?:FileNotFoundError|ValueError|AssertionError|RuntimeError|OSError|IOError|NotFoundError|Exception)"
 
 SIGNATURES = (
+    # torch.distributed.checkpoint gathers the errors of all ranks, each under its number
+    signature(r"Traceback \(most recent call last\): \(RANK (?P<rank>\d+)\)", TaskNamed, anchors=("): (RANK ",)),
     # unreadable: torch
     signature(r"PytorchStreamReader failed (?P<why>[^\n]{0,160})", CheckpointUnreadable),
     signature(

@@ -25,6 +25,11 @@ COLONS = 2
 """Each of them has hours, minutes and seconds."""
 
 
+_ZEROS = str.maketrans("123456789", "000000000")
+_LIKE = "00:00:0"
+"""How each of them looks with zeros for digits."""
+
+
 class Clock:
     """Reads the times of one file. Years and days that lines omit come from earlier ones."""
 
@@ -35,7 +40,7 @@ class Clock:
     def read(self, line: str) -> float | None:
         """Seconds since the epoch, or None where the line carries no time."""
         head = line[:HEAD]
-        if head.count(":") < COLONS:
+        if head.count(":") < COLONS or (head.isascii() and _LIKE not in head.translate(_ZEROS)):
             return None
         match = _FULL.search(head)
         if match:

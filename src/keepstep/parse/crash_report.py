@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort
+from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, NativeFrameSeen
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -199,6 +199,14 @@ SIGNATURES = (
         _fatal_line,
         anchors=("F0000 00:00:",),
     ),
+    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=("@     0x",)),
+    # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
+    signature(
+        r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",
+        NativeFrameSeen,
+        anchors=(")[0x", ") [0x"),
+    ),
 )
 
 # A fatal line of glog and absl ends its process, so it stands near the end; its beginning is too short to be searched for.
@@ -208,5 +216,13 @@ LAST_WORDS = (
         rf"(?:^|[\s:\[(])F(?:20\d\d)?[01]\d[0-3]\d \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
         anchors=("F0000 00:00:",),
+    ),
+    # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
+    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=("@     0x",)),
+    # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
+    signature(
+        r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",
+        NativeFrameSeen,
+        anchors=(")[0x", ") [0x"),
     ),
 )

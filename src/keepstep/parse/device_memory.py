@@ -35,6 +35,11 @@ def _bfc(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
+    signature(
+        r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel ?\([^\n]{0,600}status: (?:Internal|INTERNAL): out of memory",
+        DeviceMemoryExhausted,
+        anchors=("LaunchKernel(", "LaunchKernel ("),
+    ),
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
         r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+"

@@ -10,7 +10,14 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal
-from keepstep.core.facts.network import AddressMisled, BindFailed, ConnectFailed, InterfaceMissing, PeerLost
+from keepstep.core.facts.network import (
+    AddressMisled,
+    BindFailed,
+    ConnectFailed,
+    InterfaceMissing,
+    PeerLost,
+    RendezvousTimeout,
+)
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.signature import signature
 from keepstep.parse.sockets import why
@@ -64,6 +71,7 @@ SIGNATURES = (
         how="closed after a time-out of its own",
         final=False,
     ),
+    signature(r"Wait timeout for key\(s\): ", RendezvousTimeout, where="store key"),
     signature(r"Gloo connectFullMesh failed with (?P<text>[^\n]{0,400})", _mesh),
     signature(
         r"gloo[^\n]{0,120}(?P<text>timed out connecting: [^\n]{0,200}|Connect timeout [^\n]{0,100})",

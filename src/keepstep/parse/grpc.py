@@ -76,7 +76,7 @@ SIGNATURES = (
     signature(r"Master init: Unavailable: OS Error", _connect),
     signature(r"UnavailableError'?>?[:,] +Connect Failed", _connect, anchors=("Connect Failed",)),
     signature(r"UnavailableError'?>?[:,] +(?P<how>Transport closed|GOAWAY received|Call dropped by load balancing policy|Connection reset by peer|Broken pipe)", _lost),
-    signature(r"(?:UnavailableError'?>?[:,]|Unavailable:) (?P<how>OS Error)", _lost),
+    signature(r"(?:UnavailableError'?>?[:,]|(?<!Master init: )Unavailable:) (?P<how>OS Error)", _lost),
     signature(r"(?:UnavailableError|Unavailable)[^\n]{0,80}\"description\":\"(?P<how>EOF)\"", _lost),
     signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),
     signature(r"Could not start gRPC server", _listen),

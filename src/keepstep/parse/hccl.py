@@ -1,39 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ascend's collectives (HCCL) and runtime (CANN), by the codes that their messages begin with."""
+"""Ascend's collectives (HCCL) and runtime (CANN), by the codes that their messages begin with.
+
+``EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out.``; from CANN 8.3 on with a name before the code:
+``Communication_Error_Get_Socket(EI0006): ...``. torch_npu adds the number of the runtime's error.
+"""
 
 from __future__ import annotations
 
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
+from keepstep.core.facts.environment import LibraryMissing, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
-from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.platform import DeviceFault, NicFault
+from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.parse.signature import signature
+from keepstep.parse.signature import Signature, signature
+
+
+def _code(code: str, fact: type[Fact], words: str = r"[^\n]{0,160}", **known: object) -> Signature:
+    """A row for the messages of one code, in both forms of it."""
+    return signature(rf"\b{code}\)?: {words}", fact, anchors=(f"{code}: ", f"{code}): "), **known)
+
 
 SIGNATURES = (
-    signature(r"EI0002: [^\n]{0,120}", CollectiveTimeout, op="HCCL", anchors=("EI0002: ",)),
-    signature(r"EI0005: [^\n]{0,160}", CollectiveMismatch, what="parameters of a collective", anchors=("EI0005: ",)),
-    signature(r"EI0006: [^\n]{0,120}", ConnectFailed, why=Why.TIMED_OUT, anchors=("EI0006: ",)),
+    _code("EI0001", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
+    _code("EI0002", CollectiveTimeout, op="HCCL"),
+    _code("EI0003", CollectiveMismatch, what="parameters of a collective"),
+    _code("EI0004", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
+    _code("EI0005", CollectiveMismatch, what="parameters of a collective"),
+    _code("EI0006", ConnectFailed, why=Why.TIMED_OUT),
+    _code("EI0007", DeviceMemoryExhausted),
+    _code("EI0008", VersionConflict, component="HCCL"),
+    _code("EJ0002", NicFault, what="the NPU's network port is down"),
+    _code("EJ0004", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
+    _code("EL0003", DeviceShared),
+    _code("EL0004", DeviceMemoryExhausted),
     signature(
-        r"EI0007: [^\n]{0,120}|EL0004: Failed to allocate memory",
-        DeviceMemoryExhausted,
-        anchors=("EI0007: ", "EL0004: "),
-    ),
-    signature(
-        r"EJ0001: [^\n]{0,60}?Failed to initialize the HCCP process",
+        r"EJ0001\)?: [^\n]{0,60}?Failed to initialize the HCCP process",
         Contention,
         what="another process still holds this device's communication service",
         anchors=("Failed to initialize the HCCP process",),
     ),
-    signature(r"EJ0003: [^\n]{0,60}?Failed to bind the IP port", PortTaken, anchors=("EJ0003: ",)),
+    _code("EJ0003", PortTaken, r"[^\n]{0,60}?Failed to bind the IP port"),
     signature(
-        r"EE1002: [^\n]{0,60}?[Ss]tream synchronize timeout|reason=\[(?:stream sync|task|event sync) timeout\]",
+        r"EE1002\)?: [^\n]{0,60}?[Ss]tream synchronize timeout|reason=\[(?:stream sync|task|event sync) timeout\]",
         CollectiveTimeout,
         op="HCCL",
-        anchors=("EE1002: ", "reason=[stream sync timeout]", "reason=[task timeout]", "reason=[event sync timeout]"),
+        anchors=("EE1002: ", "EE1002): ", "reason=[stream sync timeout]", "reason=[task timeout]", "reason=[event sync timeout]"),
     ),
     signature(
-        r"(?:EZ9999|E[EZ]\d{4}): [^\n]{0,200}(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",
+        r"(?:EZ9999|E[EZ]\d{4})\)?: [^\n]{0,200}(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",
         lambda m: DeviceFault(what=m["what"], hardware="aicore" not in m["what"]),
         anchors=("aicore exception", "HBM MULTI BIT ECC"),
     ),
+    # the runtime's numbers, as torch_npu prints them
+    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is 2070(?:01|18)\b", DeviceMemoryExhausted, anchors=("error code is 2070",)),
+    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL",
+              anchors=("error code is 507046", "error code is 107020")),
+    signature(
+        r"(?:NPU|ACL)[^\n]{0,40}error code is 5070(?:11|15|18|35)\b",
+        DeviceFault,
+        what="a kernel of the NPU failed",
+        hardware=False,
+        anchors=("error code is 507011", "error code is 507015", "error code is 507018", "error code is 507035"),
+    ),
+    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is 5070(?:10|54)\b", DeviceFault, what="the NPU was lost",
+              anchors=("error code is 507010", "error code is 507054")),
+    # whose error it is: ERR02200 DIST call hccl api failed, (PID:1, Device:3, RankID:3)
+    signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed, anchors=("RankID:",)),
+    # a part of CANN that the environment does not have
+    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?P<name>[^\]\n]{1,120})", LibraryMissing,
+              anchors=("Failed to import Python module [",)),
+    signature(r"Call rtMalloc fail, purpose: [^\n]{0,40}size:(?P<requested>\d+)", DeviceMemoryExhausted),
 )

@@ -318,10 +318,10 @@ SIGNATURES = (
     ),
     signature(
         r"Requested more processes \((?P<expected>\d+)\) than there are available slots \((?P<seen>\d+)\)|Not enough slots on "
-        r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested",
+        r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested|Process number should not be larger than total available slots",
         WorldSizeConflict,
         what="processes and slots",
-        anchors=("than there are available slots", "Not enough slots on the hosts"),
+        anchors=("than there are available slots", "Not enough slots on the hosts", "larger than total available slots"),
     ),
     signature(r"(?P<detail>Invalid host input, [^\n]{0,100})", ClusterSpecInvalid),
     signature(

@@ -192,11 +192,32 @@ SIGNATURES = (
         WorldSeen,
         anchors=("Connecting to JAX distributed service on",),
     ),
+    # meshes and clusters that cannot be
+    signature(
+        r"Failed to find assignment for logical_axis_index \d+ of size (?P<expected>\d+) with remaining assignable mesh|Constructed mesh contains a \"hole\"|"
+        r"Provided devices do not have any local devices",
+        WorldSizeConflict,
+        what="devices and the mesh",
+        anchors=("Failed to find assignment for logical_axis_index", "Constructed mesh contains a", "do not have any local devices"),
+    ),
+    signature(
+        r"(?P<detail>Device \S{1,60} does not have attribute \w+\. See `process_is_granule`|jobs must be indexed by setting `completionMode|Cannot automatically "
+        r"initialize distributed workload: pod \S{1,80} does not have a controller|Failed to recognize coordinator address \S{1,80})",
+        ClusterSpecInvalid,
+        anchors=("See `process_is_granule`", "jobs must be indexed by setting", "Cannot automatically initialize distributed", "Failed to recognize coordinator address"),
+    ),
+    signature(r"(?P<name>coordinator_bind_address) should be defined", RankVariableMissing),
+    signature(r"expected (?P<name>HOSTNAME) env variable to be defined", RankVariableMissing),
+    signature(
+        r"Backend '(?P<what>cuda|gpu|rocm)' (?:failed to initialize|is not in the list of known backends|provides no devices)",
+        CudaMismatch,
+        anchors=("' failed to initialize", "not in the list of known backends", "' provides no devices"),
+    ),
     # arrays over processes
     signature(
-        r"implies that (?:array axis \d+ is partitioned|the global size of its dimension \d+ should be divisible by) (?P<parts>\d+)[^\n]{0,120}?(?:dimension size is|it is equal to) (?P<batch>\d+)",
+        r"(?:implies that |IndivisibleError: )(?:array axis \d+ is partitioned|the global size of its dimension \d+ should be divisible by) (?P<parts>\d+)[^\n]{0,120}?(?:dimension size is|it is equal to) (?P<batch>\d+)",
         BatchNotDivisible,
-        anchors=("implies that array axis", "implies that the global size of its dimension"),
+        anchors=("array axis", "implies that the global size of its dimension"),
     ),
     signature(
         r"batch size (?P<batch>\d+) (?:is not|must be) divisible by (?:the )?(?:number of|num) \w*devices:? ?\(?(?P<parts>\d+)?",

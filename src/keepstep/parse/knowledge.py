@@ -18,6 +18,7 @@ from keepstep.parse.signature import Signature
 
 MOST_SHAPES = 20_000
 _DIGITS = re.compile(r"\d+")
+_ZEROS = str.maketrans("123456789", "000000000")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Knowledge:
 
     def read_progress(self, text: str) -> Fact | None:
         """What a line near the end of a log tells of progress, or as last words."""
-        shape = _DIGITS.sub("0", text)
+        shape = _shape(text)
         if shape in self.shapes:
             each = self.shapes[shape]
             return each.read(text) if each is not None else None
@@ -49,6 +50,16 @@ class Knowledge:
         if len(self.shapes) < MOST_SHAPES:
             self.shapes[shape] = each if fact is not None else None
         return fact
+
+
+def _shape(text: str) -> str:
+    """The text with every number as a single zero."""
+    if not text.isascii():
+        return _DIGITS.sub("0", text)
+    text = text.translate(_ZEROS)
+    while "00" in text:
+        text = text.replace("00", "0")
+    return text
 
 
 def build(

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import NotScheduled
@@ -11,6 +13,7 @@ from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 
@@ -24,9 +27,29 @@ def _evicted(match: re.Match[str]) -> Fact:
 
 
 def _of_replica(match: re.Match[str]) -> Fact:
-    rank = int(match["index"]) if match["role"] == "worker" else None
+    role = match["role"]
+    rank = int(match["index"]) if role == "worker" else 0 if role in ("master", "chief") else None
     return ProcessExited(reporter="Kubernetes", code=int(match["code"]), rank=rank)
 
+
+_POD = re.compile(
+    r"^ *(?:[\w\-]+ +)?\S{1,200}?-(?P<role>worker|chief|master|ps|evaluator|launcher|server|scheduler)-(?P<index>\d+) +\d+/\d+ +(?P<status>[A-Z][\w:]*) +\d"
+)
+MOST_PODS = 512
+
+
+def _pods(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
+    """The table of ``kubectl get pods``. Where a job has a master or chief, that is rank 0 and the workers follow it."""
+    rows = [row for line in takewhile(str.strip, islice(lines, MOST_PODS)) if (row := _POD.match(line))]
+    before = sum(row["role"] in ("master", "chief") for row in rows)
+    for row in rows:
+        if row["status"] == "OOMKilled":
+            role = row["role"]
+            rank = int(row["index"]) + before if role == "worker" else 0 if role in ("master", "chief") else None
+            yield OomKilled(by="Kubernetes", rank=rank)
+
+
+BLOCKS = (block(r"^ *(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS\b", _pods, anchors=("STATUS",)),)
 
 SIGNATURES = (
     signature(r"\bOOMKilled\b", OomKilled, by="Kubernetes"),

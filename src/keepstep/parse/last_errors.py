@@ -20,7 +20,7 @@ MOST_BELOW = 3
 LONGEST = 1000
 
 _DAY = r"\d{4}-\d\d-\d\d[ T][\d:.,]+Z?"
-_GLOG = r"(?:^|[\s:>\]])\[?{0}\d{{3,4}} \d\d:|{1}: {0} |^{0} \S+\.(?:cc|h|cpp)\b|\[{0}\d* [\w/]+\.(?:cc|h|cpp|py)|^{0}\s{{2,}}\S"
+_GLOG = r"(?:^|[\s:>\]])\[?{0}\d{{3,4}} \d\d:|{1}: {0} |^{0} \S+\.(?:cc|h|cpp)\b|\[{0}\d* [\w/]+\.(?:cc|h|cpp|py)|^{0}\s{{2,}}\S|\d\d:\d\d:\d\d,\d{{3}} {0} \d+ \d+\]"
 
 
 def _level(letter: str) -> str:
@@ -30,7 +30,7 @@ def _level(letter: str) -> str:
 
 _FATAL = re.compile(
     _level("F") + r"|\b(?:FATAL|CRITICAL|PANIC)\b|\b(?:terminate called|core dumped|Check failed:|dumping core)"
-    r"|^\s*(?:Killed|Aborted|Segmentation fault|Bus error|Terminated)\b|\*\*\* SIG\w+ received"
+    r"|^\s*(?:Killed|Aborted|Segmentation fault|Bus error|Terminated)\b|^\s*SIG(?:KILL|SEGV|ABRT|BUS|ILL)\s*$|\*\*\* SIG\w+ received"
     r"|\bAssertion .{1,200} failed\b|MPI_ABORT|MPI_ERRORS_ARE_FATAL"
 )
 _FATAL_WORDS = re.compile(r"(?i)^\W*(?:fatal|panic)\b|: (?:fatal|panic):|\bfatal (?:error|exception|signal)")
@@ -76,12 +76,12 @@ _WORDY = re.compile(
     r"|\berror[ _-](?:rate|bars?|handling|handler|feedback|correction|correcting|polling|tolerance)|\berrors? ?[=:] ?[-\d.]|_error\b|\berr(?:or)? [\d.]+$"
     r"|\bfall(?:s|ing|en)? ?back\b|\bfail[ -]?(?:safe|over|fast)\b|if (?:you|this|it|any|the)\b.{0,60}\b(?:fails?|error)|may (?:fail|cause)"
     r"|\bno longer (?:needed|required)|\b(?:recovered|recovering|succeeded|successful(?:ly)?)\b|gpu_process_state|usage(?: note)?:"
-    r"|\bstderr\b|error_?file|--\w*(?:error|oom|nan|timeout)|log[ _-]?level\W{1,3}(?:error|critical|fatal|warn)"
+    r"|(?<![\[<])\bstderr\b|error_?file|--\w*(?:error|oom|nan|timeout)|log[ _-]?level\W{1,3}(?:error|critical|fatal|warn)"
     r"|(?:with|using|set|default) (?:a )?time-?out|time-?out (?:of|is|set)\b"
 )
 """Words of failure that tell of none, where no level says so."""
 _FRAME = re.compile(
-    r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
+    r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+(?!what\(\):)\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
 )
 _NAN_METRIC = re.compile(r"(?i)\b\w*(?:loss|norm|grad\w*|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
 
@@ -90,6 +90,8 @@ def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
     """The errors among the last lines of one stream, as (index of the line, what it said)."""
     levels = _as_one_message([loudness(text) for text in lines], lines)
     found = [(number, level, _below(lines, levels, number)) for number, level in enumerate(levels) if level is not None]
+    if not found:
+        return
     of_errors = {number + more for number, _, below in found for more in range(len(below) + 1)}
     words = max(1, sum(not _FRAME.search(text[:LONGEST]) for text in lines))
     for number, level, below in found[-MOST_ERRORS:]:

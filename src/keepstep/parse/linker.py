@@ -95,6 +95,11 @@ SIGNATURES = (
         anchors=("' not found (required by",),
     ),
     signature(
+        r"(?:(?P<library>[^\s:]+): )?symbol (?P<symbol>\w+),? version \S+ not defined in file \S+ with link time reference",
+        lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
+        anchors=("with link time reference",),
+    ),
+    signature(
         r"\bld: cannot find -l(?P<name>[\w+\-]+)",
         lambda m: LibraryMissing(name=f"lib{m['name']}"),
         anchors=("ld: cannot find -l",),

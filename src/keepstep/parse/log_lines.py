@@ -14,6 +14,9 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 _SPELLED = re.compile(r"(?:#033|\\x1b|\\033|\^\[)?\[(?:0|[0-9]{1,2}(?:;[0-9]{1,3})*)m")
 
 
+_UNCLEAN = (b"\x1b", b"[0m", b"#033[", b"\x00")
+
+
 def clean(raw: bytes) -> str:
     """A line as text: colours and box drawing gone, junk replaced."""
     text = raw.decode("utf-8", "replace")
@@ -33,7 +36,11 @@ def sample(buffer: bytes) -> list[str]:
     size = 32 << 10
     middle = len(buffer) // 2
     parts = (buffer[:size], buffer[middle : middle + size], buffer[-size:]) if len(buffer) > 3 * size else (buffer,)
-    return [clean(raw[:400]) for part in parts for raw in part.split(b"\n", 80)[:80]]
+    lines = [raw[:400] for part in parts for raw in part.split(b"\n", 80)[:80]]
+    joined = b"\n".join(lines)
+    if joined.isascii() and not any(mark in joined for mark in _UNCLEAN):
+        return joined.decode().split("\n")
+    return [clean(raw) for raw in lines]
 
 
 def find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:

@@ -16,7 +16,13 @@ from keepstep.core.facts.network import (
     PeerLost,
     Why,
 )
-from keepstep.core.facts.process import FatalSignal, Frame, ProcessExited, TerminationRequested
+from keepstep.core.facts.process import (
+    FatalSignal,
+    Frame,
+    ProcessExited,
+    TaskNamed,
+    TerminationRequested,
+)
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse.block import block
@@ -48,12 +54,10 @@ def _noticed(match: re.Match[str]) -> Fact:
 
 def _named(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """``Process name: [[31877,1],3]`` and the ``Exit code`` line after it."""
-    code: int | None = None
-    for _, line in zip(range(4), lines, strict=False):
-        found = re.search(r"Exit code: +(\d+)", line)
-        if found:
-            code = int(found[1])
-            break
+    found = re.search(r"Exit code: +(\d+)", match["rest"])
+    for _, line in zip(range(4), lines if found is None else (), strict=False):
+        found = found or re.search(r"Exit code: +(\d+)", line)
+    code = int(found[1]) if found else None
     yield ProcessExited(reporter="mpirun", rank=int(match["rank"]), code=code, first=True)
 
 
@@ -168,7 +172,7 @@ def _versions(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 SIGNATURES = (
     signature(
-        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node "
+        r"(?:mpi(?:run|exec)(?:\.\w+)?|prte?run|orterun) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node "
         r"(?P<node>\S+) exited on signal (?P<signal>\d+)",
         _noticed,
         anchors=("noticed that process rank",),
@@ -297,12 +301,13 @@ SIGNATURES = (
         anchors=("plm_rsh_agent",),
     ),
     signature(
-        r"mpi(?:run|exec) was unable to (?:launch the specified application as it could not (?:access|find an executable)|find the "
-        r"specified executable file)",
+        r"(?:mpi(?:run|exec)|prterun|orterun|prun) was unable to (?:launch the specified application as it could not (?:access|find an executable)|find the "
+        r"specified executable file(?:, and therefore did not launch the job\. This error was first reported for process rank (?P<rank>\d+))?)",
         LibraryMissing,
         name="the program that mpirun was to start",
-        anchors=("mpirun was unable to ", "mpiexec was unable to "),
+        anchors=("mpirun was unable to ", "mpiexec was unable to ", "terun was unable to ", "prun was unable to "),
     ),
+    signature(r"^(?P<rank>\d+); it may have occurred for other processes", TaskNamed, anchors=("it may have occurred for other processes",)),
     signature(
         r"OPAL ERROR: (?!Unreachable)[\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
         VersionConflict,
@@ -325,6 +330,7 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Some of the requested hosts are not included in the current allocation)", ClusterSpecInvalid
     ),
+    signature(r"MPI_ERR_RANK: invalid rank|Invalid rank has value \d+ but must be nonnegative and less than \d+", WorldSizeConflict, what="ranks", anchors=("MPI_ERR_RANK", "Invalid rank has value")),
     signature(
         r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is "
         r"(?P<right>\d+)",
@@ -351,7 +357,7 @@ BLOCKS = (
         _host_pair,
     ),
     block(r"Open MPI detected a mismatch in versions between two processes", _versions),
-    block(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]", _named),
+    block(r"Process name: \[(?:\[\d+,\d+\]|[\w.\-]{1,120}@\d+),(?P<rank>\d+)\](?P<rest>[^\n]{0,40})", _named),
     block(
         r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
         _report,

@@ -17,7 +17,7 @@ from keepstep.parse.signature import signature
 def _ofi(match: re.Match[str]) -> Fact:
     """``OFI poll failed (ofi_events.h:124:...:Transport endpoint is not connected)``."""
     why = match["why"]
-    if re.search(r"not connected|reset by peer|Connection (?:aborted|closed)", why):
+    if re.search(r"not connected|reset by peer|Connection (?:aborted|closed)|VNI_NOT_FOUND", why):
         return PeerLost(how=f"libfabric: {why.strip()}")
     if re.search(r"refused|No route|unreachable", why):
         return ConnectFailed(why=Why.REFUSED if "refused" in why else Why.UNREACHABLE)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, VersionConflict
 from keepstep.core.facts.network import (
     CommunicationFailed,
     ConnectFailed,
@@ -25,7 +25,7 @@ from keepstep.core.facts.network import (
 )
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
+from keepstep.core.facts.sync import CollectiveMismatch, CommMember, RanksMissing
 from keepstep.parse.block import block
 from keepstep.parse.signature import Signature, signature
 from keepstep.parse.sockets import why
@@ -164,6 +164,11 @@ _CODES = (
 """The numbers of ncclResult_t, from 1."""
 
 SIGNATURES = (
+    signature(
+        r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b",
+        CommMember,
+        anchors=(" nranks ", " nRanks "),
+    ),
     # interfaces
     signature(
         r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
@@ -220,10 +225,19 @@ SIGNATURES = (
         r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid, anchors=("Invalid NCCL_COMM_ID",)
     ),
     signature(
-        r"NCCL WARN (?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
+        r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
         r" not found)",
         ClusterSpecInvalid,
-        anchors=("WARN Could not open XML", "WARN XML ", "WARN Attribute "),
+        anchors=("Could not open XML", "XML Parse", "XML Mismatch", "XML Topology has", "XML Graph has", "Attribute "),
+    ),
+    # its picture of the machine does not hold
+    signature(
+        r"(?P<what>Failed to find reverse path from remNode|(?:Error ?: )?[Cc]ould not find (?:GPU|NET|NVSwitch|CPU|node) with (?:dev|id|rank|busid|bus id)[^\n]{0,40}"
+        r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
+        r"|Could not find (?:a path between|NVLink)[^\n]{0,60})",
+        InternalFault,
+        anchors=("reverse path from remNode", "ould not find GPU", "ould not find NET", "ould not find NVSwitch", "ould not find CPU", "ould not find node",
+                 "tried to create too many nodes", "too many Topo links", "Tried to create a link between", "Could not find a path between", "Could not find NVLink"),
     ),
     signature(
         r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"

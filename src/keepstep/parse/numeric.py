@@ -143,10 +143,11 @@ SIGNATURES = (
     signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=_LOSS_ANCHORS),
     signature(r"NaN or Inf found in input tensor", NonFinite, what="a summary", fatal=False),
     signature(
-        r"(?P<what>grad_?norm)[\"']?(?: ?[:=])? ?[\"']?(?:nan|NaN)\b",
+        r"(?i:grad(?:ient)?[_ -]?(?:l2[_ -]?)?norm|\bgnorm)[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
         NonFinite,
+        what="grad_norm",
         fatal=False,
-        anchors=tuple(f"norm{g}{v}" for g in (": ", "=", "': ", " ", '": ') for v in ("nan", "NaN")),
+        anchors=tuple(f"{n}orm{g}{v}" for n in "nN" for g in (": ", "=", "': ", " ", '": ', " = ", ":") for v in ("nan", "NaN")),
     ),
     signature(r"number of nan iterations: +(?!0\b)(?P<what>\d+)", NonFinite, fatal=False),
 )

@@ -31,6 +31,12 @@ def _detected(match: re.Match[str]) -> Fact | None:
     return FatalSignal(signal=name) if name else None
 
 
+def _container(match: re.Match[str]) -> Fact:
+    code = int(match["code"])
+    signal = {-6: "SIGABRT", -7: "SIGBUS", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}.get(code)
+    return ProcessExited(reporter="Paddle's launcher", rank=int(match["rank"]), code=code, signal=signal)
+
+
 def _aborted(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """``the trainer process with rank=[0, 2] was aborted``: the launcher does not say which was first."""
     ranks = integers(match["ranks"])
@@ -43,6 +49,9 @@ SIGNATURES = (
     signature(
         r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]+ ?\w+) memory on GPU",
         DeviceMemoryExhausted,
+    ),
+    signature(
+        r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container, anchors=("Container rank ",)
     ),
     signature(r"It may be caused by insufficient shared storage space", SharedMemoryExhausted),
     signature(

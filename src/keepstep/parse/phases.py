@@ -80,6 +80,14 @@ SIGNATURES = (
         r"Start loading datasets",
         r"[Dd]ownloading (?:data files|the dataset|model weights)",
         r"Saving the dataset \(\d+/\d+ shards\)",
+        r"Generating (?:train|validation|test|\w+) split: +\d",
+    ),
+    *_saying(
+        Phase.LOADING,
+        r"(?:Tokeniz(?:ing|ation)|Packing|Grouping|Dropping|Converting|Applying (?:chat )?template|Applying formatting|Truncating|Adding EOS|Extracting"
+        r"|Flattening|Concatenating|Chunking|Encoding|Filtering|Sample Packing|Preprocessing|Processing (?:dataset|data|samples))\b[^|%\n]{0,80}: +\d{1,3}%\|",
+        anchors=("Tokenizing ", "Tokenization", "Packing ", "Grouping ", "Dropping ", "Converting ", "Applying ", "Truncating ", "Adding EOS",
+                 "Extracting ", "Flattening ", "Concatenating ", "Chunking ", "Encoding ", "Filtering ", "Preprocessing ", "Processing "),
     ),
     *_saying(
         Phase.STOPPING_EARLY,

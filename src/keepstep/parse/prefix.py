@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who wrote a line, as far as its prefix tells. ``key`` names the stream."""
+    """Who wrote a line, as far as its prefix tells. ``key`` names the stream.
+
+    ``own``: the process itself wrote the number of its rank; a launcher or viewer may number hosts instead.
+    """
 
     key: str = ""
     rank: int | None = None
@@ -23,13 +26,16 @@ class Writer:
     role: str | None = None
     node: str | None = None
     name: str | None = None
+    own: bool = False
 
 
 NOBODY = Writer()
 
 _STRONG = (
-    # torchrun tees and torch's own excepthook: [rank1]: [default0]: [trainer3]: — Determined: [rank=1] ||
-    re.compile(r"\[(?:rank[ :_=-]? ?|(?:default|trainer|worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
+    # torch's own excepthook: [rank1]: — Determined: [rank=1] ||
+    re.compile(r"\[(?:rank[ :_=-]? ?|(?:worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
+    # torchrun --tee: the role and the rank on that host, [default0]: [trainer3]:
+    re.compile(r"\[(?:default|trainer)[ _-]?(?P<local>\d{1,5})\](?: \|\||:)? ?"),
     # JAX programs: [process 3] [host 2] [proc=1]
     re.compile(r"\[(?:[Pp]rocess|proc|[Hh]ost)[ _=:]? ?(?P<rank>\d{1,3})\]:? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
@@ -48,12 +54,18 @@ _STRONG = (
 
 _ANY_STRONG = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
 
+_ANY_STRONG_RAW = re.compile(_ANY_STRONG.pattern.encode())
+_DOUBTFUL = re.compile(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
+"""After a first prefix: perhaps another one, or a colour spelled out."""
+
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
 _SPOKEN = re.compile(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
 # Google's ML Engine and Vertex: "master-replica-0 ERROR text"
 _CLOUD = re.compile(r"^(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
-# DeepSpeed and others put it into the line: it tells who speaks and stays part of the text
-_INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]")
+# DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
+_INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
+# written by programs: "Rank 3 got exception: ..."
+_TOLD = re.compile(r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) ")
 
 _WEAK = (
     # srun --label, parallel --tag, xla_dist: "3: text"
@@ -71,6 +83,8 @@ _WEAK = (
 
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
 _NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
+_NCCL_MIDDLE = re.compile(r":\d+:\d+ \[\d+\] ")
+"""Asked first: a search for what may begin with any word is slow where it fails."""
 
 # container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
@@ -78,12 +92,22 @@ _STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\
 # logs quoted in mails and issues
 _QUOTED = re.compile(r"^> ?")
 
+_UNPLAIN = (b"pid=", b"\x1b", b"\x00")
 _BRACKET = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost)|\]<std")
 
 
 def _is_marked(line: str) -> bool:
     """Whether a line may hold a strong prefix: asked of every line, so it must be cheap."""
     return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
+
+
+_MARKS = ("pid=", "[rank", "[default", "[trainer", "[worker", "[node", "[agent", "[pod/", "[Proc", "[proc", "[Host", "[host", "]<std")
+
+
+def _are_marked(lines: list[str]) -> bool:
+    """Whether any of the lines is, all asked at once."""
+    text = "\n".join(lines)
+    return any(mark in text for mark in _MARKS)
 
 
 WEAK_SHARE = 0.6
@@ -122,7 +146,7 @@ class Prefixes:
                     continue
                 self._weak = pattern
                 break
-        self.in_use = self._weak is not None or any(map(_is_marked, lines))
+        self.in_use = self._weak is not None or _are_marked(lines)
         """Whether lines of this file tell who wrote them."""
 
     def _unstamped(self, line: str) -> str:
@@ -133,7 +157,7 @@ class Prefixes:
         """The writer of the text around ``upto`` (default: of the end of the line), and the text."""
         bare = self._unstamped(line)
         writer, text = self._outer(bare, None if upto is None else max(0, upto - len(line) + len(bare)))
-        if "NCCL" in text:
+        if "NCCL" in text and _NCCL_MIDDLE.search(text):
             match = _NCCL.search(text)
             if match:
                 writer = Writer(
@@ -143,8 +167,20 @@ class Prefixes:
                     role=writer.role,
                     node=writer.node or match["node"],
                     name=writer.name,
+                    own=writer.own,
                 )
         return writer, text
+
+    def is_of_another(self, buffer: bytes, start: int, stop: int, key: str) -> bool:
+        """Whether a raw line certainly was not written by whom ``key`` names; where it must be read to tell, it may be so."""
+        first = _ANY_STRONG_RAW.match(buffer, start, stop) if self._stamp is None else None
+        if first is None or any(buffer.find(mark, start, stop) >= 0 for mark in _UNPLAIN):
+            return False
+        more = buffer.find(b"[", first.end(), stop)
+        if more >= 0 and _DOUBTFUL.search(buffer, more, stop):
+            return False
+        its = _key_of_prefix(first[0])
+        return its != "" and its != key
 
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
@@ -158,30 +194,41 @@ class Prefixes:
         if best is None:
             best = _SPOKEN.match(line) or _CLOUD.match(line)
         if best is None:
-            inside = _INSIDE.search(line, 0, limit) if "[Rank" in line else None
-            return (Writer(rank=int(inside["rank"])) if inside else NOBODY), line
+            inside = _INSIDE.search(line, 0, limit) if "[Rank" in line or "RankID:" in line else None
+            if inside is None:
+                told = _TOLD.match(line)
+                return (Writer(rank=int(told["rank"])) if told else NOBODY), line
+            return Writer(rank=int(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
         return _writer_of(best), line[best.end() : following]
 
 
 @lru_cache(maxsize=8192)
 def _strong_writer(prefix: str) -> Writer:
-    return _writer_of(next(m for pattern in _STRONG if (m := pattern.match(prefix))))
+    writer = _writer_of(next(m for pattern in _STRONG if (m := pattern.match(prefix))))
+    return replace(writer, own=True) if prefix.startswith("[rank") else writer
+
+
+@lru_cache(maxsize=8192)
+def _key_of_prefix(raw: bytes) -> str:
+    return _strong_writer(raw.decode()).key
 
 
 def _writer_of(match: re.Match[str]) -> Writer:
     groups = match.groupdict()
-    return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"))
+    return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"), groups.get("local"))
 
 
 @lru_cache(maxsize=8192)
-def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None) -> Writer:
+def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None, local: str | None) -> Writer:
     """The writer of a prefix, remembered: there are few of them and millions of lines."""
     name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
+    if local is not None:
+        return Writer(key=local, local=int(local))
     index = int(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
-    return Writer(key=key, rank=index, role=by_name.role, node=node, name=name)
+    return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
 
 
 _ROLE_WORDS = r"(?P<role>rank|worker|chief|master|ps|parameter[-_]?server|evaluator|task|proc(?:ess)?|trainer|node|host|replica|launcher|stdout|stderr|out|err|log)"
@@ -218,6 +265,10 @@ _HEADINGS = (
     # head, tail -n: ==> logs/rank0.log <==
     re.compile(r"^==> (?P<name>.+) <==$"),
     re.compile(r"^\$? ?kubectl logs .*?(?P<name>[\w\-]+-\d+)\b"),
+    # Ray Train: [Rank 3 Error Snippet]:
+    re.compile(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
+    # kubectl describe pod
+    re.compile(r"^Name: +(?P<name>[\w.\-]+-(?:worker|chief|master|ps)-\d+)$"),
     # typed by people: "Rank 0:", "worker 1", "### node 2 ###", "# process 3 output"
     re.compile(
         r"^[#*=\-\s>\[(]*(?P<name>(?:rank|worker|chief|ps|process|proc|task|trainer|evaluator)[ _#\-]?\d+)"

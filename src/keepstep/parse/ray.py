@@ -10,13 +10,16 @@ versions differ, a request that no node can meet) is told as that.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 _WITHOUT_A_WORD = re.compile(
@@ -49,9 +52,31 @@ def _dead(match: re.Match[str]) -> PeerLost | None:
     return None if _WITHOUT_A_WORD.search(match.string) else PeerLost(how="a Ray worker died")
 
 
+_SINCE = re.compile(r"\(running for (?P<hours>\d\d):(?P<minutes>\d\d):")
+_NONE_GIVEN = re.compile(r"^Resources requested: 0(?:\.0)?/")
+_ALL_WAIT = re.compile(r"^Number of trials: (?P<all>\d+)/(?P=all) \((?P=all) PENDING\)")
+TABLE_LINES = 12
+
+
+def _trials(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """Tune's table: a minute and more after the start, nothing was given out and all trials wait."""
+    late = none_given = False
+    for _, line in zip(range(TABLE_LINES), lines, strict=False):
+        since = _SINCE.search(line)
+        late = late or bool(since and (int(since["hours"]) or int(since["minutes"])))
+        none_given = none_given or bool(_NONE_GIVEN.match(line))
+        wait = _ALL_WAIT.match(line)
+        if wait:
+            if late and none_given:
+                yield NotScheduled(by="Ray", asked=f"resources for {wait['all']} trials, all PENDING", never=False)
+            return
+
+
 def _unschedulable(match: re.Match[str]) -> NotScheduled:
     return NotScheduled(by="Ray", asked=match["asked"])
 
+
+BLOCKS = (block(r"^== Status ==", _trials, anchors=("== Status ==",)),)
 
 SIGNATURES = (
     # versions
@@ -190,6 +215,13 @@ SIGNATURES = (
         by="Ray",
         never=False,
         anchors=("cannot be scheduled right now",),
+    ),
+    signature(
+        r"Failed to (?:schedule|create) placement group \S{1,80},? id: \w+, (?:because no nodes are available|because it's infeasible)",
+        NotScheduled,
+        by="Ray",
+        never=False,
+        anchors=("Failed to schedule placement group ", "Failed to create placement group "),
     ),
     signature(
         r"Ray does not allocate any GPUs on the driver node",

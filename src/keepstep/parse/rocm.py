@@ -45,6 +45,12 @@ _RUNTIME = (
     ),
     signature(r"hipErrorInvalidDevice\b", DeviceShared, anchors=("hipErrorInvalidDevice",)),
     signature(r"hipErrorOutOfMemory|hipErrorMemoryAllocation", DeviceMemoryExhausted),
+    # the runtime's own log (AMD_LOG_LEVEL=1)
+    signature(
+        r"Allocation failed : Device memory : required :(?P<requested>\d+) \| free :\d+|Video memory allocation failed!",
+        DeviceMemoryExhausted,
+        anchors=("Allocation failed : Device memory", "Video memory allocation failed!"),
+    ),
     signature(
         r"hipError(?:IllegalAddress|LaunchFailure|IllegalState)",
         DeviceFault,

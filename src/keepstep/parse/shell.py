@@ -7,7 +7,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
-from keepstep.parse.signature import signature
+from keepstep.parse.signature import Signature, signature
 
 SIGNALS = {
     "Killed": "SIGKILL",
@@ -19,6 +19,41 @@ SIGNALS = {
     "Floating point exception": "SIGFPE",
     "Hangup": "SIGHUP",
 }
+_TRANSLATED = {
+    "已杀死": "SIGKILL",
+    "已终止": "SIGTERM",
+    "段错误": "SIGSEGV",
+    "段错误 (核心已转储)": "SIGSEGV",
+    "段错误 (吐核)": "SIGSEGV",
+    "已放弃": "SIGABRT",
+    "已放弃 (核心已转储)": "SIGABRT",
+    "已放弃 (吐核)": "SIGABRT",
+    "已中止 (核心已转储)": "SIGABRT",
+    "总线错误 (核心已转储)": "SIGBUS",
+    "非法指令 (核心已转储)": "SIGILL",
+    "強制終了": "SIGKILL",
+    "強制終了しました": "SIGKILL",
+    "죽었음": "SIGKILL",
+    "세그멘테이션 오류 (core dumped)": "SIGSEGV",
+    "Getötet": "SIGKILL",
+    "Speicherzugriffsfehler": "SIGSEGV",
+    "Speicherzugriffsfehler (Speicherabzug geschrieben)": "SIGSEGV",
+    "Abgebrochen (Speicherabzug geschrieben)": "SIGABRT",
+    "Processus arrêté": "SIGKILL",
+    "Erreur de segmentation": "SIGSEGV",
+    "Erreur de segmentation (core dumped)": "SIGSEGV",
+    "Terminado (killed)": "SIGKILL",
+    "Violación de segmento": "SIGSEGV",
+    "Violación de segmento (`core' generado)": "SIGSEGV",
+    "Убито": "SIGKILL",
+    "Ошибка сегментирования": "SIGSEGV",
+    "Ошибка сегментирования (стек памяти сброшен на диск)": "SIGSEGV",
+    "Falha de segmentação (imagem do núcleo gravada)": "SIGSEGV",
+    "Morto": "SIGKILL",
+    "Ucciso": "SIGKILL",
+    "Errore di segmentazione (core dump creato)": "SIGSEGV",
+}
+"""What bash says in other languages, alone on a line."""
 _WORDS = "|".join(SIGNALS)
 _OF_ZSH = {
     "killed": "SIGKILL",
@@ -38,6 +73,22 @@ def _ended(match: re.Match[str]) -> Fact:
 def _ended_in_zsh(match: re.Match[str]) -> Fact:
     pid = match["pid"]
     return ProcessExited(reporter="shell", signal=_OF_ZSH[match["how"]], pid=int(pid) if pid else None)
+
+
+_LOCAL = re.compile(r"--local[-_]rank=(\d+)")
+
+
+def _child(match: re.Match[str]) -> Fact:
+    """A child of a launcher: its command is its own, or that of the last one started, which may be another; not if it is the first."""
+    groups = match.groupdict()
+    local = _LOCAL.search(match.string)
+    code = groups.get("code")
+    return ProcessExited(
+        reporter="subprocess",
+        code=int(code) if code else None,
+        signal=groups.get("signal"),
+        local_rank=0 if local and int(local[1]) == 0 else None,
+    )
 
 
 SIGNATURES = (
@@ -86,12 +137,17 @@ SIGNATURES = (
         lambda m: _by_number(m),
         anchors=("died with", "erminated by", "illed by", "exited on"),
     ),
-    signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", ProcessExited, reporter="subprocess"),
+    signature(
+        r"^ ?(?P<signal>SIGKILL|SIGSEGV|SIGABRT|SIGBUS|SIGILL)\s*$",
+        ProcessExited,
+        reporter="shell",
+        anchors=("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"),
+    ),
+    signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", _child),
     signature(
         r"Command '\[[^\n]{0,4000}(?:python|torch|bash|deepspeed)[^\n]{0,60000}returned non-zero exit"
         r" status (?P<code>-?\d+)",
-        ProcessExited,
-        reporter="subprocess",
+        _child,
         anchors=("returned non-zero exit status",),
     ),
     signature(r"[Pp]rocess finished with exit code (?P<code>1\d\d|-\d+)", ProcessExited, reporter="shell"),
@@ -120,3 +176,19 @@ def _by_number(match: re.Match[str]) -> Fact | None:
     if name is None or "mpirun" in match.string or "mpiexec" in match.string:
         return None
     return ProcessExited(reporter="shell", signal=name)
+
+
+def _translated(match: re.Match[str]) -> Fact:
+    return ProcessExited(reporter="shell", signal=_TRANSLATED[" ".join(match["how"].split())])
+
+
+LAST_WORDS = (
+    Signature(
+        r"^ ?(?:[^\n]{0,120}: (?:line|行|第) ?\d+[^\n]{0,8}: +\d+ )?(?P<how>"
+        + "|".join(map(re.escape, sorted(_TRANSLATED, key=len, reverse=True)))
+        + r")(?:  +\S[^\n]{0,400})?\s*$",
+        _translated,
+        (),
+    ),
+)
+"""Words too short to be looked for in all of a log."""

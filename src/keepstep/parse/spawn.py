@@ -3,9 +3,19 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.signature import signature
+from keepstep.parse.windows import struck
+
+
+def _ended(match: re.Match[str]) -> Fact:
+    code = int(match["code"])
+    return ProcessExited(reporter="spawn", rank=int(match["rank"]), code=code, signal=struck(code), first=True)
+
 
 SIGNATURES = (
     signature(
@@ -19,9 +29,6 @@ SIGNATURES = (
         first=True,
     ),
     signature(
-        r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)",
-        ProcessExited,
-        reporter="spawn",
-        first=True,
+        r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)", _ended
     ),
 )

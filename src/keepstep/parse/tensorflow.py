@@ -164,6 +164,11 @@ SIGNATURES = (
         anchors=('_device="/job:worker', '_device="/job:tpu_worker'),
     ),
     signature(
+        r"Task (?P<rank>\d+) was not defined in job ['\"]?(?:worker|tpu_worker)\b",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("was not defined in job",),
+    ),
+    signature(
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
         anchors=("rom remote target /job:", "rom /job:worker", "rom /job:tpu_worker"),

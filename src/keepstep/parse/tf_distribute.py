@@ -84,6 +84,39 @@ SIGNATURES = (
         OutsideScope,
         anchors=("Colocating the computation", "strategy scope"),
     ),
+    # values of replicas where one value is wanted, and the reverse
+    signature(
+        r"(?P<what>Could not convert from `tf\.VariableAggregation` \S+ to ?`tf\.distribute\.ReduceOp`|A non-DistributedValues value [^\n]{0,60} cannot "
+        r"be reduced|Expected value to be mirrored across replicas|Invalid variable (?:aggregation|synchronization) mode: \S+ for variable|"
+        r"'NoneType' object has no attribute 'merge_call'|`?TPUVariableMixin\.\w+`? not accessible within a TPU context|TPUEmbedding\w* should be "
+        r"created under TPUStrategy|Inputs to batch_reduce_to must be either all on the host|You are passing a `DistributedValues` to "
+        r"`reduce_non_distributed_value`|Cannot convert `input_tensor` to a `PerReplica` object)",
+        OutsideScope,
+        anchors=(
+            "Could not convert from `tf.VariableAggregation`",
+            "A non-DistributedValues value",
+            "Expected value to be mirrored across",
+            "Invalid variable aggregation mode",
+            "Invalid variable synchronization mode",
+            "no attribute 'merge_call'",
+            "not accessible within a TPU context",
+            "should be created under TPUStrategy",
+            "Inputs to batch_reduce_to must be",
+            "to `reduce_non_distributed_value`",
+            "to a `PerReplica` object",
+        ),
+    ),
+    signature(
+        r"Shape \S[^\n]{0,60} cannot be sharded (?P<parts>\d+) ways along dimension",
+        BatchNotDivisible,
+        anchors=(" ways along dimension",),
+    ),
+    signature(
+        r"(?:The product of each input partition dim should equal to num_cores_per_replica|`logical_device_id` not in range \(was (?P<seen>\d+), but there are only (?P<expected>\d+))",
+        WorldSizeConflict,
+        what="cores",
+        anchors=("should equal to num_cores_per_replica", "`logical_device_id` not in range"),
+    ),
     signature(r"Method requires being in cross-replica context", OutsideScope, what="a call in replica context"),
     signature(
         r"handle`? is not available outside the replica context or a `?tf\.distribute\.Strategy\.update",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import signal as _signals
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousClosed, RendezvousTimeout, Why
@@ -13,6 +14,7 @@ from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.parse.block import Read, block
 from keepstep.parse.signature import signature
+from keepstep.parse.windows import struck
 
 
 def _signal_name(number: int) -> str:
@@ -23,7 +25,9 @@ def _signal_name(number: int) -> str:
 
 
 def _exited(code: int, **known: object) -> ProcessExited:
-    signal = _signal_name(-code) if code < 0 else _signal_name(code - 128) if 128 < code < 160 else None
+    signal = struck(code)
+    if signal is None:
+        signal = _signal_name(-code) if code < 0 else _signal_name(code - 128) if 128 < code < 160 else None
     return ProcessExited(reporter="torchrun", code=code, signal=signal, **known)  # type: ignore[arg-type]
 
 
@@ -87,7 +91,19 @@ def _entry(fields: dict[str, str], first: bool) -> Fact | None:
         local_rank=int(rank[2]) if rank and rank[2] else None,
         node=fields.get("host", "").strip() or None,
         first=first,
+        failed_at=_seconds(fields.get("time", "")),
     )
+
+
+_TIME = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[_ T](?P<clock>\d\d:\d\d:\d\d)")
+
+
+def _seconds(time: str) -> float | None:
+    match = _TIME.match(time.strip())
+    try:
+        return datetime.fromisoformat(f"{match['day']}T{match['clock']}+00:00").timestamp() if match else None
+    except ValueError:
+        return None
 
 
 BLOCKS = (
@@ -107,8 +123,11 @@ SIGNATURES = (
         r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)", ProcessExited, reporter="torchrun"
     ),
     signature(
-        r"failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+))? \(pid: (?P<pid>\d+)\)", _failed
+        r"failed \(exitcode: (?P<code>-?\d+)\)(?:[^\n]{0,200}? local_rank: (?P<local>\d+))? \((?:pid|process ID): (?P<pid>\d+)\)",
+        _failed,
     ),
+    # torch 1.9
+    signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
     signature(
         r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", TerminationRequested, by="agent"
     ),
@@ -117,6 +136,13 @@ SIGNATURES = (
         TerminationRequested,
         by="agent",
         anchors=("Unable to shutdown process ",),
+    ),
+    # torch.distributed.launch of 1.1: the command of the very child that failed
+    signature(
+        r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[[^\n]{0,4000}?--local_rank=(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="torchrun",
+        anchors=("--local_rank=",),
     ),
     signature(
         r"-- Process (?P<rank>\d+) terminated with the following error",

@@ -41,6 +41,8 @@ SIGNATURES = (
         r"Failed to meet rendezvous '[^']{1,80}': (?P<how>Socket closed|Connection reset by peer|failed to connect to all addresses)",
         PeerLost,
     ),
+    # the mesh master is a server within process 0
+    signature(r"Check failed: impl_->channel->WaitForConnected\(", PeerLost, how="process 0, which serves the mesh, did not answer"),
     signature(r"Failed to retrieve mesh configuration: (?P<how>[^\n]{0,80})", PeerLost),
     signature(
         r"Missing (?:necessary )?(?:env|environment) (?:variable|var)s?:? (?P<name>XRT_\w+)",

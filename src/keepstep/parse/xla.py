@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
@@ -22,6 +23,11 @@ def _timed_out(match: re.Match[str]) -> CollectiveTimeout:
 
 
 SIGNATURES = (
+    signature(
+        r"In k\w+ mode, replica groups should contain (?P<expected>\d+) (?P<what>replicas|partitions|flattened IDs), but found (?P<seen>\d+)",
+        WorldSizeConflict,
+        anchors=("replica groups should contain",),
+    ),
     signature(
         r"Argument does not match host shape or layout of computation parameter \d+: want (?P<left>\S{1,60}), got (?P<right>\S{1,60})",
         ShapeMismatch,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from keepstep.core.cause import Cause
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
 from keepstep.rules.exceptions import is_library_file, is_of_the_program, short_type
 from keepstep.rules.word_table import BEFORE, FALLOUT, TABLE
 
@@ -18,6 +18,8 @@ AHEAD = 1.4
 """And how many times what those of the next cause weigh, where neither is the more special one."""
 LONGEST = 700
 _LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
+_COMMAND = re.compile(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?!-)[^\s'\",]+)?){3,}")
+"""The options of a command that an error quotes: they name what was asked for, not what failed."""
 FAR = 12
 """Lines above the end from which on an error counts less."""
 
@@ -34,7 +36,7 @@ class Named:
 @dataclass
 class _Weight:
     name: str
-    by_row: dict[int, float] = field(default_factory=dict)
+    by_row: dict[tuple[int, int], float] = field(default_factory=dict)
     words: dict[str, None] = field(default_factory=dict)
 
     @property
@@ -46,16 +48,17 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
     """The cause that some texts speak of, each counted so many times; None where none is clearly ahead."""
     weights: dict[Cause, _Weight] = {}
     loudest: dict[str, float] = {}
-    for loud, text in texts:
+    for loud, written in texts:
+        text = _COMMAND.sub(" ", " ".join(_ATTRIBUTES.sub("", written).split()))
         loudest[text] = max(loud, loudest.get(text, 0.0))
     for text, loud in loudest.items():
-        for row in TABLE:
+        for which, row in enumerate(TABLE):
             for number, (weight, pattern) in enumerate(row.words):
                 match = pattern.search(text)
                 if match is None:
                     continue
                 mine = weights.setdefault(row.cause, _Weight(row.name))
-                mine.by_row[number] = max(weight * loud, mine.by_row.get(number, 0.0))
+                mine.by_row[which, number] = max(weight * loud, mine.by_row.get((which, number), 0.0))
                 if weight >= CLEAR:
                     mine.words[" ".join(match[0].split())[:80]] = None
     clear = {cause: weight for cause, weight in weights.items() if weight.total >= CLEAR and weight.words}
@@ -74,13 +77,30 @@ def words_of(fact: ExceptionRaised) -> tuple[float, str]:
     """What an exception says: its class, its message, and which library raised it."""
     last = fact.frames[-1] if fact.frames else None
     where = f" ({last.file})" if last and last.file and is_library_file(last.file) else ""
-    return 1.1, f"{short_type(fact)}: {fact.message[:LONGEST]}{where}"
+    return 1.1, f"{short_type(fact)}: {_without_stack(fact.message)[:LONGEST]}{where}"
+
+
+def words_of_abort(fact: NativeAbort) -> tuple[float, str]:
+    """What a process said when it ended itself."""
+    return 1.1, _without_stack(fact.what)[:LONGEST]
 
 
 def words_said(fact: ErrorSaid) -> tuple[float, str]:
     """What an error line says, and how much it counts: by its level, and less far above the end."""
     return _LOUD[fact.loudness] * (1.0 if fact.below <= FAR else 0.8), fact.text[:LONGEST]
 
+
+_STACK = re.compile(r"\*{3} Begin stack trace|Exception raised from |C\+\+ CapturedTraceback|^\s*(?:frame #\d|#\d+ 0x|@ +0x)", re.MULTILINE)
+
+
+def _without_stack(message: str) -> str:
+    """A message without the native stack that some libraries print into it: names of functions tell of no cause."""
+    stack = _STACK.search(message)
+    return message[: stack.start()] if stack else message
+
+
+_ATTRIBUTES = re.compile(r" = \w+\[\w+=[^\n]*")
+"""The attributes of a node of a TensorFlow graph, ``Mul[T=DT_FLOAT, _device=...](...)``: they tell of no failure."""
 
 _OF_PYTHON = {
     "KeyError",

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from keepstep.core.cause import Cause
 from keepstep.rules.words_of_systems import OF_SYSTEMS
+from keepstep.rules.words_of_tensorflow import OF_TENSORFLOW
 from keepstep.rules.words_of_training import OF_TRAINING
 
-TABLE = (*OF_SYSTEMS, *OF_TRAINING)
+TABLE = (*OF_SYSTEMS, *OF_TRAINING, *OF_TENSORFLOW)
 
 FALLOUT = frozenset(
     {
@@ -33,7 +34,10 @@ BEFORE: dict[Cause, frozenset[Cause]] = {
         {Cause.CHECKPOINT_CORRUPT_OR_MISSING, Cause.DATA_SHAPE_MISMATCH, Cause.DATA_DTYPE_MISMATCH}
     ),
     Cause.CHECKPOINT_CORRUPT_OR_MISSING: frozenset({Cause.DATA_CORRUPT_OR_TRUNCATED}),
+    Cause.CONFIG_CLUSTER_SPEC: frozenset({Cause.RESOURCE_CONTENTION}),
     Cause.HARDWARE_NIC_FAULT: frozenset({Cause.NETWORK_RDMA_IB}),
+    Cause.HARDWARE_NVLINK_PCIE_P2P: frozenset({Cause.HARDWARE_GPU_FAULT_XID_ECC, Cause.ENV_FRAMEWORK_CUDA_MISMATCH}),
+    Cause.RESOURCE_HOST_OOM_KILLED: frozenset({Cause.FRAMEWORK_BUG_SEGFAULT, Cause.NETWORK_CONNECTION_RESET_PEER_DIED}),
     Cause.NETWORK_MTU: frozenset({Cause.NETWORK_RDMA_IB}),
     Cause.NETWORK_WRONG_INTERFACE: frozenset({Cause.NETWORK_DNS}),
     Cause.NETWORK_DNS: frozenset({Cause.WORKER_PARAMETER_SERVER_LOST}),
@@ -51,6 +55,8 @@ BEFORE: dict[Cause, frozenset[Cause]] = {
         {Cause.RESOURCE_GPU_OOM, Cause.RESOURCE_TPU_HBM_OOM, Cause.RESOURCE_SHM}
     ),
     Cause.RESOURCE_SHM: frozenset({Cause.RESOURCE_DISK_FULL, Cause.DATA_LOADER_WORKER_KILLED}),
+    Cause.RESOURCE_GPU_OOM: frozenset({Cause.ENV_FRAMEWORK_CUDA_MISMATCH}),
+    Cause.ENV_ABI_OR_CPU_INSTRUCTION: frozenset({Cause.ENV_MISSING_SHARED_LIBRARY}),
     Cause.DATA_DTYPE_MISMATCH: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),
     Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),
     Cause.ENV_FRAMEWORK_CUDA_MISMATCH: frozenset({Cause.FRAMEWORK_UNSUPPORTED_COMBINATION}),

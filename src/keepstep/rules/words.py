@@ -80,6 +80,10 @@ _INTERNALS = re.compile(
 
 def unexplained(seen: EvidenceSet) -> list[Raised]:
     """Exceptions that ended a program, that are not another's consequence, and whose words no signature knew."""
+    return seen.once(_unexplained)
+
+
+def _unexplained(seen: EvidenceSet) -> list[Raised]:
     found: list[Raised] = []
     for chain in chains(seen):
         known = [recognised(seen, each) for each in chain]

@@ -12,20 +12,21 @@ OF_SYSTEMS = (
         Cause.RESOURCE_GPU_OOM,
         "memory of a GPU",
         w3=r"""
-            \b(?:cuda|hip|gpu|device|cudnn|nccl|xpu|npu)\b.{0,60}\bout[ _]of[ _]memory
+            \b(?:cuda|hip|gpu|device|cudnn|nccl|xpu|npu)\b(?!.{0,60}task \d+: ).{0,60}\bout[ _]of[ _]memory
             \b(?:cudaMalloc|hipMalloc|cuMemAlloc|bfc|gpu_\d+_bfc)\w*\b.{0,80}\b(?:fail|out of memory|ran out|OOM)
             OOM when allocating tensor
             failed to allocate\b.{0,60}\b(?:from|on) device
             (?:CUDA|CUBLAS|CUSOLVER|CUFFT|CUSPARSE|HIP\w*)_(?:ERROR_OUT_OF_MEMORY|STATUS_ALLOC_FAILED|ERROR_OutOfMemory)
             \bOutOfMemoryError\b(?!.{0,80}(?:node|killed|java))
+            \b(?:video|device|gpu|npu|xpu|graphics|vram|hbm) memory\b.{0,30}\b(?:allocation fail\w*|exhausted|insufficient|is full|not enough)|Memory_Allocation_Failure|\b(?:rt|aclrt|ze|cu|hip)\w*(?:Malloc|MemAlloc)\w*\b.{0,40}\bfail
         """,
         w2=r"""
             tried to allocate [\d.]+ ?[MG]i?B
-            \bout of memory\b(?!.{0,40}(?:hbm|vmem|killed|cgroup|host|node))
+            (?<!\d: )\bout of memory\b(?!.{0,40}(?:hbm|vmem|killed|cgroup|host|node))
             RESOURCE_EXHAUSTED.{0,40}\b(?:out of memory|failed to allocate|allocat)
         """,
         w1=r"""
-            \b(?:GPU|CUDA|device|VRAM)\b.{0,40}\bmemory\b
+            \b(?:GPU|CUDA|NPU|device|VRAM)\b.{0,40}\bmemory\b
             \ballocat(?:e|ing|ion|or)\b
         """,
     ),
@@ -45,7 +46,7 @@ OF_SYSTEMS = (
         Cause.RESOURCE_HOST_OOM_KILLED,
         "memory of the host",
         w3=r"""
-            oom[-_ ]?kill
+            oom[-_ ]?kill|task \d+: out of memory
             \b(?:killed|evicted|terminated)\b.{0,80}\b(?:out of memory|memory (?:limit|pressure|usage|threshold)|low on memory|exceeding memory)
             \b(?:low on (?:resource: )?memory|memory (?:usage )?(?:limit|threshold)|memory cgroup|memory pressure)\b
             cannot allocate memory|\bENOMEM\b|std::bad_alloc|\bMemoryError\b|java\.lang\.OutOfMemoryError|errno:? 12\b
@@ -70,7 +71,8 @@ OF_SYSTEMS = (
             killed by signal: bus error|\bshared memory\b.{0,60}\b(?:fail|error|full|insufficient|limit|space|denied|exist)
             \b(?:fail\w*|error|unable|cannot|could not)\b.{0,60}\bshared memory\b
         """,
-        w1=r"\b(?:shm|bus error|SIGBUS)\b",
+        w2=r"\bbus error\b|\bSIGBUS\b|\bsignal:? 7\b",
+        w1=r"\bshm\b",
     ),
     row(
         Cause.RESOURCE_DISK_FULL,
@@ -80,7 +82,7 @@ OF_SYSTEMS = (
             (?:not enough|insufficient|out of|no|low on) (?:free )?(?:disk|storage)(?: space)?|over (?:its |the )?(?:disk )?quota
         """,
         w2=r"""
-            \bephemeral-storage\b|could not append to the internal temporary file|unexpected pos \d+ vs \d+|inline_container\.cc.{0,80}unexpected pos
+            \bephemeral[- ](?:local )?storage\b|StreamWriter failed writing|file write failed|code: 28\b|could not append to the internal temporary file|unexpected pos \d+ vs \d+|inline_container\.cc.{0,80}unexpected pos
             \b(?:disk|storage|filesystem)\b.{0,40}\b(?:full|exceed|exhaust)
         """,
     ),
@@ -137,6 +139,7 @@ OF_SYSTEMS = (
         Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
         "hosts that do not reach each other",
         w3=r"""
+            permission denied \(publickey|ssh exited with exit code 255|host key verification failed|not reachable via ssh|\bssh\b.{0,80}\b(?:status|code) 255\b
             no route to host|(?:network|host) is unreachable|\bE(?:HOSTUNREACH|NETUNREACH)\b|connection refused|\bECONNREFUSED\b
             failed to connect to (?:all addresses|remote host|remote server|server|the (?:master|coordinator|store|leader)|any of)
             (?:unable|failed|could not|cannot) to connect|could not connect|unable to (?:reach|contact|communicate)|NoValidAddressesFound|cannot (?:reach|connect|be reached)
@@ -163,7 +166,7 @@ OF_SYSTEMS = (
     row(
         Cause.NETWORK_TIMEOUT_SLOW,
         "answers that came too late",
-        w2=r"deadline[ _]exceeded|operation timed out|\bETIMEDOUT\b|errno:? 110\b|connection timed out|RPC.{0,40}tim(?:ed|e)[ -]?out|read timed out",
+        w2=r"deadline[ _]exceeded|operation timed out|\bETIMEDOUT\b|errno:? 110\b|connection timed out|RPC.{0,80}tim(?:ed|e)[ -]?out|read timed out",
         w1=r"\btim(?:ed|e)[ -]?out\b",
     ),
     row(
@@ -209,9 +212,9 @@ OF_SYSTEMS = (
         "binaries that do not fit each other or the processor",
         w3=r"""
             undefined symbol|symbol lookup error|symbol not found|GLIBC(?:XX)?_[\d.]+|CXXABI_[\d.]+|version `\S+' not found|binary incompatib\w+|size changed, may indicate
-            illegal (?:hardware )?instruction|\bSIGILL\b|was compiled to use (?:AVX|SSE|FMA)|\bABI\b|compiled (?:against|with|using) (?:API|a different|NumPy|an? (?:older|newer))
+            illegal (?:hardware )?instruction|\bSIGILL\b|was compiled to use (?:AVX|SSE|FMA)|(?<!\[)\bABI\b|compiled (?:against|with|using) (?:API|a different|NumPy|an? (?:older|newer))
             _ARRAY_API not found|multiarray failed to import|wrong ELF class|invalid ELF header|cannot be run in numpy|compiled using numpy
-            \boperator \w+::\w+ does not exist
+            \boperator \w+::\w+ does not exist|link[- ]time reference|not defined in file lib|ImportError:.{0,80}: symbol
         """,
     ),
     row(
@@ -246,7 +249,8 @@ OF_SYSTEMS = (
         w3=r"""
             cluster[_ ]?spec|TF_CONFIG|task_type|task(?: index)? \d+ was not defined in job|not defined in job|job .{1,30} (?:not|was never) (?:defined|found) in (?:the )?cluster
             could not satisfy (?:explicit )?device specification|no devices matching|not a valid (?:task|job)|hostfile|machinefile|duplicate task|already connected|not in the (?:cluster|host ?list)
-            ready_for_local_init_op|waiting for model to be ready
+            ready_for_local_init_op|waiting for model to be ready|rendezvous (?:endpoint|backend|configuration)\b.{0,80}\b(?:must|invalid|not)|(?:invalid|malformed|bad) (?:port|endpoint|url|address|hostname|host:port)\b|port (?:number|must)\b.{0,80}\b(?:must|between|integer|range|invalid|from 0)
+            \b(?:argument|missing|invalid|required|expected|specify|pass|add|set)\b.{0,40} --(?:master[-_](?:addr|port)|nnodes|nproc[-_]\w+|node[-_]rank|rdzv[-_]\w+|main[-_]process\w*|machine[-_]rank)\b|not enough slots available
         """,
         w2=r"\bslots\b.{0,60}\b(?:not|available|requested|enough)|\bunknown device\b|\bORTE\b|\bPRRTE\b|\borted\b|plm_rsh|ssh\b.{0,40}\b(?:denied|fail\w*|verification)",
     ),
@@ -262,7 +266,7 @@ OF_SYSTEMS = (
             environment variable\b.{0,60}\b(?:expected|not set|missing|required|must be|undefined|not defined)|(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|\bRANK|COORDINATOR_ADDRESS|SLURM_\w+|OMPI_\w+|PMI\w*)\b.{0,60}\b(?:expected|not set|missing|not (?:found|defined)|required|undefined|unset|None)
             (?:missing|expected|unset|set the) (?:\w+ ){0,3}(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|RANK)\b|(?:coordinator_address|num_processes|process_id|init_method|local_rank) (?:should|must) be (?:defined|set|given|specified|provided)
             process group has not been initialized|default process group|(?:not|n't) (?:been )?(?:called|initialized).{0,20}init_process_group|missing XLA configuration|PMI\w* (?:server|support|library)?.{0,40}\b(?:not|fail)
-            rank .{0,20}not (?:set|specified|provided)
+            rank .{0,20}not (?:set|specified|provided)|KeyError: ['"](?:LOCAL_|NODE_|GROUP_|GLOBAL_)?RANK['"]|KeyError: ['"](?:WORLD_SIZE|MASTER_\w+|SLURM_\w+|OMPI_\w+|PMI_\w+)['"]|(?:rank|endpoint) is absent|horovod has not been initialized
         """,
     ),
     row(
@@ -286,7 +290,7 @@ OF_SYSTEMS = (
     row(
         Cause.HARDWARE_NVLINK_PCIE_P2P,
         "the links between GPUs",
-        w3=r"\bNV(?:Link|Switch)\b|fabric ?manager|peer access|peer-to-peer|\bP2P\b|\bPCIe?\b.{0,60}(?:error|fail|AER)|\bIMEX\b|system not yet initialized|TOO_MANY_PEERS|cuda ?IPC|ipc ?(?:open|handle)\w*|\bACS\b|\bIOMMU\b",
+        w3=r"\bNV(?:Link|Switch)\b|fabric ?manager|peer access|peer-to-peer|\bP2P\b|\bPCIe\b.{0,60}(?:error|fail|AER)|\bIMEX\b|system not yet initialized|TOO_MANY_PEERS|cuda ?IPC|ipc ?(?:open|handle)\w*|\bACS\b|\bIOMMU\b",
     ),
     row(
         Cause.HARDWARE_TPU_UNHEALTHY,

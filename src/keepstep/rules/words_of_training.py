@@ -22,7 +22,7 @@ OF_TRAINING = (
         "shapes that do not fit",
         w3=r"""
             (?:incompatible|mismatch\w*|inconsistent|different|invalid|wrong|unequal|unknown|undefined|static|unexpected) (?:\w+ )?(?:shapes?|sizes?|dimensions?|dims)\b|(?:shapes?|sizes?|dimensions?)\b.{0,120}\b(?:mismatch|incompatib\w+|not match|must match|must be (?:the same|equal|compatible)|not (?:equal|compatible|aligned|the same)|differ|expected|but got)
-            shapes? \(.{1,40}\) (?:and|vs\.?) |size of tensor \w+ \(\d+\) must match|expects? each tensor to be equal|cannot be (?:reshaped|broadcast|multiplied|squeezed)|mat1 and mat2|input to reshape|can ?not squeeze|cannot (?:reshape|batch|broadcast|concatenate)
+            shapes? \(.{1,40}\) (?:and|vs\.?) |size of tensor \w+ \(\d+\) must match|expects? each tensor to be equal|cannot be (?:reshaped|broadcast|multiplied|squeezed)|mat1 and mat2 shapes|input to reshape|can ?not squeeze|cannot (?:reshape|batch|broadcast|concatenate)
             expected (?:input|\w+) (?:batch_size|to have|with \d+).{0,60}|(?:must|should) have (?:the )?same (?:first |last )?(?:shape|dimension|size|rank|length|number of)|static shape|invalid for input of size|sizes of tensors
         """,
         w2=r"\b(?:shape|dimension|ndim|rank of (?:the )?tensor)\b.{0,80}\b(?:must|should|expected|got|invalid)|\bshape\s*[\[(].{1,60}\b(?:and|vs|but)\b.{1,40}shape",
@@ -33,7 +33,7 @@ OF_TRAINING = (
         w3=r"""
             (?:dtypes?|data types?|scalar types?|element types?|floating point types?)\b.{0,120}\b(?:mismatch|not match|must|don'?t match|different|expected|same|uniform|identical|but (?:got|found)|supported|not in the list|differ)
             (?:mismatched|different|inconsistent|unsupported|expected|incompatible) (?:\w+ )?(?:dtypes?|data types?|scalar type|element types?|precisions?)|not implemented for '(?:Half|BFloat16|Float|Int|Long|Double|Char|Bool|Byte|Short)'
-            expected (?:scalar type|object of (?:scalar )?type|dtype|tensor for argument)|attr '?(?:dtype|T)'? of|is not a supported (?:\w+ )?(?:infeed )?type|must have (?:identical|the same) types?
+            expected (?:scalar type|object of (?:scalar )?type|dtype|tensor for argument)|\btypes? \([\w:.]{3,30}\) and \w+ types? \(|attr '?(?:dtype|T)'? of|is not a supported (?:\w+ )?(?:infeed )?type|must have (?:identical|the same) types?
             (?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32)\b.{0,40}\b(?:but|vs\.?|and|!=|instead of|does not match)\b.{0,40}\b(?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32|string)
         """,
     ),
@@ -45,28 +45,28 @@ OF_TRAINING = (
             cannot identify image|(?:could not|can'?t|cannot|unable to|failed to|error) (?:decode|decoding|parse|parsing|decompress)\b|invalid (?:jpeg|png|image|record|gzip|tar)|unexpected end of (?:data|file|image|stream)|magic (?:number|bytes)|bad (?:crc|zip|gzip|magic)|\bcrc\b|checksum
             mmap length is greater|not a (?:gzip|zip|tar|parquet|tfrecord|hdf5)\w* file|expected image \(|ReadError|UnidentifiedImage|incomplete (?:read|download|file)|premature end|before the end-of-stream
         """,
-        w2=r"\b(?:corrupt\w*|truncated|malformed)\b(?!/incomplete)|codec can'?t decode|\bEOFError\b",
+        w2=r"\b(?:corrupt\w*|truncated|malformed)\b(?!/ ?incom)|codec can'?t decode|\bEOFError\b",
     ),
     row(
         Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
         "shards that are uneven or empty",
         w3=r"""
             (?:not|aren'?t) enough (?:files|elements|samples|examples|shards|data)|unshardable|(?:auto-?)?shard policy|uneven (?:workload|inputs?|data|shards?|number)|(?:empty|no) (?:shard|dataset|samples|training data|examples)\b
-            dataset (?:is|was|has) (?:empty|0|zero|no )|num_samples should be a positive|fewer (?:files|shards|samples|examples) than|num_samples=0|zero (?:batches|samples|length)|0 (?:batches|samples|examples)\b|length of (?:the )?(?:dataset|dataloader).{0,40}(?:0|zero)
+            dataset (?:is|was|has) (?:empty|0|zero|no )|num_samples should be a positive|fewer (?:files|shards|samples|examples) than|num_samples=0|zero (?:batches|samples|length)|(?<![.\d])0 (?:batches|samples|examples)\b(?! ?[\[(])|length of (?:the )?(?:dataset|dataloader).{0,40}(?:0|zero)
         """,
         w2=r"\bshard(?:s|ing)?\b.{0,60}\b(?:fewer|less|not|empty|uneven|files)|\bStopIteration\b",
     ),
     row(
         Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,
         "input that came to its end",
-        w3=r"end of (?:sequence|dataset|iterator|input)|ran out of (?:data|input)|OutOfRange(?:Error)?\b|is closed and has insufficient elements|(?:iterator|dataset|queue|input)\b.{0,60}\b(?:exhausted|ended|closed|finished|depleted)|out of range: .{0,60}(?:queue|sequence|reached)",
+        w3=r"end of (?:sequence|dataset|iterator|input)|(?<!EOFError: )ran out of (?:data|input)|OutOfRange(?:Error)?\b|is closed and has insufficient elements|(?:iterator|dataset|queue|input)\b.{0,60}\b(?:exhausted|ended|closed|finished|depleted)|out of range: .{0,60}(?:queue|sequence|reached)",
     ),
     row(
         Cause.DATA_LABEL_OUT_OF_RANGE,
         "indices or labels outside their range",
         w3=r"""
-            (?:label|target|class|token|index|indices|id)s?\b.{0,80}\b(?:out[ -]of[ -](?:bounds?|range)|outside (?:the )?(?:valid )?range|not in \[0,|is not in \[|>= ?(?:n_classes|num_classes|vocab))|`?t >= 0 && t < n_classes|cur_target >= 0|srcIndex < srcSelectDimSize
-            index(?:ing)? .{0,40}out of bounds|device-side assert(?!ion)|received a label value|indices\[.{1,40}\] = -?\d+ is not in|ScatterGatherKernel|vectorized_gather_kernel
+            (?<!list )(?<!tuple )(?<!string )(?<!pop )(?:label|target|class|token|index|indices|id)s?\b(?!.{0,120}\bwith size \d)(?!.{0,60}(?:list|tuple|string|pop) index).{0,80}\b(?:out[ -]of[ -](?:bounds?|range)|outside (?:the )?(?:valid )?range|not in \[0,|is not in \[|>= ?(?:n_classes|num_classes|vocab))|`?t >= 0 && t < n_classes|cur_target >= 0|srcIndex < srcSelectDimSize
+            index(?:ing)? .{0,40}out of bounds(?! for (?:axis|dimension))|device-side assert(?!ion)|received a label value|indices\[.{1,40}\] = -?\d+ is not in|ScatterGatherKernel|vectorized_gather_kernel
         """,
     ),
     row(
@@ -91,8 +91,8 @@ OF_TRAINING = (
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         "ranks that wait for each other",
         w3=r"""
-            (?:store[- ]based |monitored ?)?barrier\b.{0,80}\b(?:tim(?:ed|e)|fail|wait)|(?:fail\w*|unable) to pass .{0,20}barrier|(?:waiting|stuck|hang|hung|blocked) (?:in|at|on|for) (?:\w+ ){0,4}(?:barrier|collective|all_?reduce|all_?gather|broadcast|rendezvous|ranks?|peers?|processes|workers)
-            watchdog\b.{0,80}\b(?:stuck|timeout|timed out|progress)|(?:collective|operation|work)\b.{0,80}\b(?:timed out|timeout)|stall(?:ed)? (?:tensor|ranks?|ops?)|(?:one or more|submitted by) (?:subset|tensors).{0,60}(?:ranks|waiting)|missing ranks|no(?:t mak\w+| making)? progress|deadlock
+            (?:store[- ]based |monitored ?)?barrier\b(?! (?:\w*stage|task)\b).{0,80}\b(?:tim(?:ed|e)|fail|wait)|(?:fail\w*|unable) to pass .{0,20}barrier|(?:waiting|stuck|hang|hung|blocked) (?:in|at|on|for) (?:\w+ ){0,4}(?:barrier|collective|all_?reduce|all_?gather|broadcast|rendezvous|ranks?|peers?|processes|workers)
+            watchdog\b.{0,80}\b(?:stuck|timeout|timed out|progress|work sequence)|\bfailed collective\b|(?:stream|task|device|event) ?sync\w* ?time-?out|\btask timeout\b|(?:collective|operation|work)\b.{0,80}\b(?:timed out|timeout)|stall(?:ed)? (?:tensor|ranks?|ops?)|(?:one or more|submitted by) (?:subset|tensors).{0,60}(?:ranks|waiting)|missing ranks|no(?:t mak\w+| making)? progress|deadlock
             failed to meet rendezvous|rendezvous\b.{0,60}\b(?:timed? ?-?out|stuck|waiting)|recv operation to complete|participants\b.{0,60}\b(?:arrived|waiting|join)|\bWorkNCCL\b
         """,
         w2=r"\bstill waiting\b|\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|waiting for (?:all )?(?:other|the other|remaining|all) ",
@@ -180,7 +180,7 @@ OF_TRAINING = (
     row(
         Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
         "a worker that was restarted",
-        w4=r"incarnation|(?:worker|task|job|process|it) (?:\w+ )?(?:has |was |probably |likely )*(?:been )?restarted|context_id matching|session is not created|config key .{1,60} already exists|tried to connect with a different|already exists\b.{0,40}coordination|abort\w*: session .{1,40} (?:is )?not found",
+        w4=r"incarnation|\bprevious (?:worker|instance|task) [0-9a-f]{6}|mismatched worker ?id|(?:worker|task|job|process|it) (?:\w+ )?(?:has |was |probably |likely )*(?:been )?restarted|context_id matching|session is not created|config key .{1,60} already exists|tried to connect with a different|already exists\b.{0,40}coordination|abort\w*: session .{1,40} (?:is )?not found",
     ),
     row(
         Cause.WORKER_PARAMETER_SERVER_LOST,
@@ -190,8 +190,17 @@ OF_TRAINING = (
     row(
         Cause.PREEMPTION_SIGTERM,
         "an order to end",
-        w4=r"\bpreempt(?:ed|ion)\b|^(?!.*(?:closing signal|sending|children)).*\bSIG(?:TERM|HUP|USR1)\b|got signal: (?:1|15|10)\b|DUE TO TIME LIMIT|CANCELLED AT|time limit|spot (?:instance|interruption)|job (?:was )?(?:cancell?ed|requeued|killed by)|received signal (?:1|15)\b|termination (?:signal|notice)|tasks? [\d,-]+: Terminated|signal 15|exit(?:ed)? (?:code|status) 143",
+        w4=r"\bpreempt(?:ed|ion)\b|^(?!.*(?:closing signal|sending|children|terminating process \d)).*\bSIG(?:TERM|HUP|USR1)\b|got signal: (?:1|15|10)\b|DUE TO TIME LIMIT|CANCELLED AT|time limit|spot (?:instance|interruption)|job (?:was )?(?:cancell?ed|requeued|killed by)|received signal (?:1|15)\b|termination (?:signal|notice)|tasks? [\d,-]+: Terminated|signal 15|exit(?:ed)? (?:code|status) 143",
         w2=r"^\s*(?:\S+ ){0,2}Terminated\b",
+    ),
+    # the program itself
+    row(
+        Cause.USER_CODE_EXCEPTION,
+        "a mistake in the program",
+        w2=r"""
+            \b(?:KeyError|AttributeError|NameError|UnboundLocalError|IndexError|ZeroDivisionError|SyntaxError|IndentationError|RecursionError)\b ?[:(]
+            tensors to be on the same device|is not (?:callable|iterable|subscriptable)|has no attribute|unexpected keyword argument|positional arguments?\b
+        """,
     ),
     # frameworks
     row(

@@ -61,6 +61,8 @@ class PeerAwaited(Fact):
     peer_rank: int | None = None
     connected: bool = False
     """The cluster answers; what is awaited is work that this peer has to do first."""
+    world: int | None = None
+    """How many have to come, where the line says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

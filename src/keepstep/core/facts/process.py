@@ -35,6 +35,8 @@ class ProcessExited(Fact):
     node: str | None = None
     first: bool = False
     """The reporter says that this one was the first to fail."""
+    failed_at: float | None = None
+    """When it failed, by the reporter's clock, in seconds: to compare with other reports only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,15 @@ class ErrorSaid(Fact):
     """How many lines its stream has after it."""
     share: float = 1.0
     """What part of the last lines of its stream are errors: a log may be little else, or have one among many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeFrameSeen(Fact):
+    """A line of a native stack among the last lines of a log, whoever was struck."""
+
+    function: str | None = None
+    library: str | None = None
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,14 @@ class CollectiveTimeout(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommMember(Fact):
+    """A process says which member of a communicator it is (of the whole run's, or of a part of it)."""
+
+    index: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveProgress(Fact):
     """How far a rank got: last collective enqueued and completed."""
 

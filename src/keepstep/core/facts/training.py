@@ -118,6 +118,8 @@ class Recompiling(Fact):
     reason: str | None = None
     seconds: float | None = None
     """How long one compilation took, where each is reported, the first one too."""
+    storm: bool = False
+    """Whoever counted says that it goes on, step after step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,11 @@ def announced_twice(seen: EvidenceSet) -> Iterator[Found]:
     size = max(e.fact.size or 0 for e in told)
     often = Counter(e.fact.index for e in told)
     twice = [index for index, count in often.items() if count > 1 and index is not None]
-    if not twice or len(often) >= size or len(told) < size:
+    writers: dict[int | None, set[tuple[str, str]]] = {}
+    for each in told:
+        writers.setdefault(each.fact.index, set()).add((each.origin.source, each.origin.stream))
+    by_several = any(len(of) > 1 for of in writers.values())
+    if not twice or len(often) >= size or (len(told) < size and not by_several):
         return
     yield Found(
         title=f"{ranks(twice)} came more than once, and {size - len(often)} of {size} ranks never did",

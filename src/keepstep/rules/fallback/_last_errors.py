@@ -8,7 +8,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.rules.exceptions import at_teardown, short_type
-from keepstep.rules.naming import Named, named_by, words_of, words_said
+from keepstep.rules.naming import Named, named_by, words_of, words_of_abort, words_said
 
 Said = Evidence[ErrorSaid]
 
@@ -35,9 +35,9 @@ def last_errors(seen: EvidenceSet) -> tuple[Said, ...]:
 def named_by_last_errors(seen: EvidenceSet, said: tuple[Said, ...]) -> Named | None:
     """The cause that the last errors, and exceptions that ended something, speak of together."""
     raised = [e for e in seen.all(ExceptionRaised) if not seen.survived(e) and not at_teardown(e.fact)]
-    texts = [words_of(e.fact) for e in raised if short_type(e.fact) != "CalledProcessError"] + [
-        words_said(e.fact) for e in said
-    ]
+    texts = [words_of(e.fact) for e in raised if short_type(e.fact) != "CalledProcessError"]
+    texts += [words_of_abort(e.fact) for e in seen.all(NativeAbort)]
+    texts += [words_said(e.fact) for e in said]
     return named_by(texts[-MOST_TEXTS:])
 
 

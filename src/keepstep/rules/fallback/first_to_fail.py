@@ -11,10 +11,12 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.first_rank import first_exits
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, shorten
 from keepstep.rules.exceptions import at_teardown, is_wrapper, short_type, user_frame
 from keepstep.rules.fallback._last_errors import Said, last_errors, named_by_last_errors
+from keepstep.rules.naming import Named
 
 MOST_SHOWN = 4
 SILENT_S = 30.0
@@ -55,7 +57,7 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
     if first is None:
         return
     what, evidence, who = first
-    named = named_by_last_errors(seen, errors)
+    named = named_by_last_errors(seen, errors) or (None if seen.all(NativeAbort) else _struck(evidence.fact))
     shown = tuple(
         e for e in errors if named is not None and any(w in " ".join(e.fact.text.split()) for w in named.words)
     )
@@ -81,9 +83,17 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
+def _struck(fact: Fact) -> Named | None:
+    """Native code that gave up, or was struck, without a word: whose it was is not known, that it was native is."""
+    signal = fact.signal if isinstance(fact, (ProcessExited, FatalSignal)) else None
+    if signal not in ("SIGABRT", "SIGSEGV", "SIGFPE"):
+        return None
+    return Named(Cause.FRAMEWORK_BUG_SEGFAULT, "native code that gave up", (signal,))
+
+
 def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
-    for ended in seen.all(ProcessExited):
-        if ended.fact.first and (ended.fact.code or ended.fact.signal):
+    for ended in first_exits(seen):
+        if ended.fact.code or ended.fact.signal:
             return f"{_name(ended.who)} was the first to fail, {_how(ended.fact)}", ended, ended.who
     raised = [
         e

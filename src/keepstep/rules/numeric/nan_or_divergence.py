@@ -20,6 +20,9 @@ FEW = 2
 OFTEN = 4
 OFTEN_SHARE = 0.2
 """So many NaN losses are no single bad batches, although finite ones come between."""
+MOST = 3
+MOST_SHARE = 0.6
+"""Nor are these, in a log of a few readings."""
 
 MANY_TIMES = 30.0
 HUGE = 100.0
@@ -75,6 +78,10 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
         if grown:
             yield _found(grown, grown[0], severity=Severity.WARNING, confidence=Confidence.SUPPORTED, grew=True)
             return
+        last = _last_reading(seen, readings)
+        if last:
+            yield _found(last, last[0], severity=Severity.WARNING, confidence=Confidence.HYPOTHESIS)
+            return
     if lasting:
         quiet = not seen.broken
         yield _found(
@@ -113,7 +120,8 @@ def _frequent(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], .
     """NaN losses that come again and again between finite ones."""
     for by_line in readings.values():
         odd = [e for bad, e in by_line.values() if bad and (not isinstance(e.fact, NonFinite) or e.fact.what == "loss")]
-        if len(odd) >= OFTEN and len(odd) >= OFTEN_SHARE * len(by_line):
+        many = len(odd) >= OFTEN and len(odd) >= OFTEN_SHARE * len(by_line)
+        if many or (len(odd) >= MOST and len(odd) >= MOST_SHARE * len(by_line)):
             return tuple(sorted(odd, key=lambda e: seen.position.get(id(e), 0))[:8])
     return ()
 
@@ -130,6 +138,17 @@ def _lasting(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ..
             tail.append(evidence)
         found.extend(reversed(tail))
     return tuple(sorted(found, key=lambda e: seen.position.get(id(e), 0))[:8]) if len(found) >= FEW else ()
+
+
+def _last_reading(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
+    """A loss that is NaN after the first step, and is the last that its stream shows: it may pass, but rarely does."""
+    for by_line in readings.values():
+        bad, evidence = by_line[max(by_line)]
+        fact = evidence.fact
+        step = fact.step if isinstance(fact, (NonFinite, StepSeen)) else None
+        if bad and step and (not isinstance(fact, NonFinite) or fact.what == "loss"):
+            return (evidence,)
+    return ()
 
 
 def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:

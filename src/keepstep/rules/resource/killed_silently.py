@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost, Preempted
@@ -14,6 +14,7 @@ from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.resource import HostAllocationFailed, OomKilled
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.first_rank import first_exits
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
 from keepstep.rules.resource.lookup import ended_by, once_a_line
@@ -59,7 +60,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     if any(seen.all(kind) for kind in _TELLING):
         return
     exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
-    first = [e for e in exits if e.fact.first]
+    first = [e for e in first_exits(seen) if e.fact.code or e.fact.signal]
     killed = [e for e in (first or exits) if ended_by(e.fact, "SIGKILL")]
     own = [
         e
@@ -68,7 +69,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
         and not ended_by(e.fact, "SIGTERM")
         and not (e.fact.code == 1 and _wrapper(e.fact))
     ]
-    if not killed or (own and not first):
+    if not killed or (own and not first) or _ends_the_rest(exits):
         return
     evidence = once_a_line(killed)
     blamed = ranks_of(evidence) or tuple(e.fact.local_rank for e in evidence if e.fact.local_rank is not None)
@@ -100,6 +101,12 @@ def _only_missed(seen: EvidenceSet) -> bool:
     if any(seen.all(kind) for kind in _OTHER_STORIES):
         return False
     return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in _LOSSES)
+
+
+def _ends_the_rest(exits: list[Evidence[ProcessExited]]) -> bool:
+    """Whether srun told of a task that failed by itself before those that were killed: then it killed these."""
+    tasks = [e.fact for e in exits if e.fact.reporter == "srun"]
+    return bool(tasks) and len(tasks) == len(exits) and not ended_by(tasks[0], "SIGKILL") and len({t.rank for t in tasks}) > 1
 
 
 def _wrapper(fact: ProcessExited) -> bool:

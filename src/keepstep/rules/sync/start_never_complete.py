@@ -55,12 +55,18 @@ def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
         title="ranks waited for the others to join, and they never did",
         because="the barrier at the start was never complete, and the log ends there",
         evidence=tuple(waits[:6]),
-        ranks=(),
+        ranks=_only_one_absent(max((e.fact.world or 0 for e in waits), default=0), {e.who for e in waits}),
         fixes=(
             Fix(do="count the processes on every host and compare with the world size", command="pgrep -af train"),
             Fix(do="see where every rank is stuck", command="keepstep why --live"),
         ),
     )
+
+
+def _only_one_absent(world: int, waiting: set[int | None]) -> tuple[int, ...]:
+    """The one rank of the world that does not wait; where several do not, some may wait in logs that are not here."""
+    absent = set(range(world)) - waiting
+    return tuple(absent) if len(absent) == 1 else ()
 
 
 def _few_came(seen: EvidenceSet) -> Iterator[Found]:
@@ -76,7 +82,7 @@ def _few_came(seen: EvidenceSet) -> Iterator[Found]:
         title=f"only {len(came)} of {size} ranks said that they came, and then nothing followed",
         because="each rank names itself before it waits for the others, and the log ends in that wait",
         evidence=tuple(told[:6]),
-        ranks=(),
+        ranks=_only_one_absent(size, {*came}),
         fixes=(
             Fix(do="start as many processes as the world size says, on every host", command="echo $SLURM_NTASKS $WORLD_SIZE"),
             Fix(do="see where every rank is stuck", command="keepstep why --live"),

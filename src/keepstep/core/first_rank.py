@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rank broke first: by the launcher's word, by who failed near the words of the cause, by whom the others miss."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TaskNamed
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.training import StreamEnded
+from keepstep.core.finding import Finding, Standing, ranks_of
+
+CLEARLY_EARLIER_S = 2.0
+"""Clocks of hosts differ and lines are buffered: less than this tells nothing."""
+NEXT_LINES = 60
+LINES_OF_A_MESSAGE = 8
+FEW = 2
+"""More ranks than this are named by what all of them suffered, not by who began."""
+_DEVICE = re.compile(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d+)\b")
+_OF_A_GROUP = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed|deepspeed|fsdp|torch[/\\]distributed|horovod|megatron", re.I)
+
+
+def first_rank(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """The rank, or the few, on which a root cause struck first; empty where nothing tells."""
+    return _narrowed(seen, root) if root.ranks else _whose(seen, root)
+
+
+def _narrowed(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """The ranks that a rule named, by the launcher's word: of many that printed the same, only the first to fail.
+
+    Where the launcher names one of which nothing else is shown, the log holds only a part of what was printed: then both.
+    """
+    if _is_felt(root):
+        return root.ranks
+    first = first_to_fail(seen)
+    if first is None:
+        return _clearly_earliest(root)
+    if first in root.ranks:
+        return (first,) if len(root.ranks) > FEW else root.ranks
+    shown = any(e.who == first for e in _ends(seen))
+    return (*root.ranks, first) if len(root.ranks) == 1 and not shown else root.ranks
+
+
+def _clearly_earliest(root: Finding) -> tuple[int, ...]:
+    """Of several ranks that suffered the same the one on which it struck clearly before all others, by their clocks."""
+    struck: dict[int, float] = {}
+    for each in root.evidence:
+        if each.who is not None and each.at is not None:
+            struck[each.who] = min(each.at, struck.get(each.who, each.at))
+    if len(struck) < FEW or set(struck) != set(root.ranks):
+        return root.ranks
+    (rank, earliest), (_, next_one), *_ = sorted(struck.items(), key=lambda item: item[1])
+    return (rank,) if earliest + CLEARLY_EARLIER_S < next_one else root.ranks
+
+
+def _is_felt(root: Finding) -> bool:
+    """Whether the cause is of the kind that those feel who did not begin it."""
+    return root.standing in (Standing.SYMPTOM, Standing.GUESS) or root.cause.family in ("sync", "network", "config")
+
+
+def first_exits(seen: EvidenceSet) -> list[Evidence[ProcessExited]]:
+    """What launchers call the first failure; where each host's launcher does, and tells the time, the earliest of these."""
+    said = [e for e in seen.all(ProcessExited) if e.fact.first]
+    times = [e.fact.failed_at for e in said if e.fact.failed_at is not None]
+    if len(times) < len(said):
+        return said
+    return [e for e in said if e.fact.failed_at == min(times)]
+
+
+def first_to_fail(seen: EvidenceSet) -> int | None:
+    """The rank that a launcher calls the first to fail; of several launchers' words the one with the earliest time."""
+    ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None}
+    if not ranks:
+        ranks = _by_torchrun(seen)
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _by_torchrun(seen: EvidenceSet) -> set[int]:
+    """Whom its agent names when it gives up: it knows the local rank, the table below (by the process) the global one."""
+    exits = seen.all(ProcessExited)
+    known: dict[int | None, int] = {e.fact.pid: e.fact.rank for e in exits if e.fact.pid and e.fact.rank is not None}
+    named = [e.fact for e in exits if e.fact.reporter == "torchrun" and e.fact.rank is None]
+    return {known.get(fact.pid, fact.local_rank) for fact in named if fact.local_rank is not None}
+
+
+def _ends(seen: EvidenceSet) -> list[Evidence[Fact]]:
+    """What processes printed when they ended by themselves."""
+    ends: list[Evidence[Fact]] = [e for e in seen.all(ExceptionRaised) if not e.fact.logged]
+    return [*ends, *seen.all(FatalSignal), *seen.all(NativeAbort)]
+
+
+def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """The rank of a root cause whose own lines name none.
+
+    Kernels, drivers and native libraries print without any rank. Asked in turn: whom the launcher calls the
+    first to fail; the only one that failed; the one that failed just below the words; whom the others miss.
+    A symptom is felt by those who print it: where a rule names none of them, who failed near it is not to blame.
+    """
+    first = first_to_fail(seen)
+    said = any(e.fact.first for e in seen.all(ProcessExited))
+    if first is not None and said:
+        return (first,)
+    if root.standing is Standing.SYMPTOM and (ranks_of(root.evidence) or root.cause.family == "sync"):
+        return _missed(seen)
+    ends = _ends(seen)
+    failed = {e.who for e in ends if e.who is not None}
+    failed |= {e.who for e in seen.all(StreamEnded) if e.who is not None and e.fact.last.startswith('File "')}
+    exited = _exited(seen)
+    failed |= set(exited)
+    if len(failed) == 1:
+        return tuple(failed)
+    for piece in root.evidence:
+        below = [e for e in ends if e.origin.source == piece.origin.source and e.who is not None]
+        below = [e for e in below if 0 <= (e.origin.line or 0) - (piece.origin.line or 0) <= NEXT_LINES]
+        if below and below[0].who is not None:
+            return (below[0].who,)
+    named = _named_near(seen, root)
+    if named is not None:
+        return (named,)
+    if first is not None:
+        return (first,)
+    return _missed(seen) or _by_device(seen, root)
+
+
+def _exited(seen: EvidenceSet) -> list[int]:
+    """Whoever is said to have ended badly, in order."""
+    found: list[int] = []
+    for exited in seen.all(ProcessExited):
+        who = exited.who if exited.who is not None else exited.fact.local_rank
+        if who is not None and (exited.fact.code or exited.fact.signal):
+            found.append(who)
+    return found
+
+
+def _named_near(seen: EvidenceSet, root: Finding) -> int | None:
+    """The task that a message itself names: below its words, else just above them."""
+    for before, after in ((0, LINES_OF_A_MESSAGE), (LINES_OF_A_MESSAGE, 0)):
+        for piece in root.evidence:
+            near = seen.near(piece, TaskNamed, before=before, after=after)
+            if near:
+                return near[-1 if before else 0].who
+    return None
+
+
+def _missed(seen: EvidenceSet) -> tuple[int, ...]:
+    """The one rank that the others name as gone, or the only one that did not complain of others."""
+    named = {e.fact.peer_rank for e in seen.all(PeerLost) if e.fact.peer_rank is not None}
+    named |= {rank for e in seen.all(RanksMissing) for rank in e.fact.missing}
+    if len(named) == 1:
+        return tuple(named)
+    waited: set[int] = set()
+    for kind in (CollectiveTimeout, PeerLost):
+        waited |= {e.who for e in seen.all(kind) if e.who is not None}
+    world = set(range(max(seen.world_size or 0, max(waited, default=-1) + 1)))
+    silent = world - waited
+    return tuple(silent) if len(silent) == 1 and len(waited) >= FEW else ()
+
+
+def _by_device(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Where each process has a device of its own, the number of the device that ran full; the first may be any one's."""
+    full = [e.fact.device or "" for e in root.evidence if isinstance(e.fact, DeviceMemoryExhausted)]
+    devices = {int(match[1]) for match in map(_DEVICE.search, full) if match}
+    if len(devices) != 1 or devices == {0}:
+        return ()
+    many = (seen.world_size or 1) > 1 or any(
+        frame.file and _OF_A_GROUP.search(frame.file) for e in seen.all(ExceptionRaised) for frame in e.fact.frames
+    )
+    return tuple(devices) if many else ()

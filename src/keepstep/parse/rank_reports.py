@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports that name the rank which failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and plain sentences of programs."""
+
+from __future__ import annotations
+
+import re
+import signal as _signals
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ProcessExited, TaskNamed
+from keepstep.parse.shell import SIGNALS
+from keepstep.parse.signature import signature
+
+
+def _by_number(match: re.Match[str]) -> Fact:
+    try:
+        name = _signals.Signals(int(match["number"])).name
+    except ValueError:
+        name = f"signal {match['number']}"
+    return ProcessExited(reporter="jsrun", rank=int(match["rank"]), signal=name, first=True)
+
+
+def _by_name(match: re.Match[str]) -> Fact:
+    return ProcessExited(reporter="aprun", rank=int(match["rank"]), signal=SIGNALS.get(match["how"]), code=1)
+
+
+_BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "happened")
+
+SIGNATURES = (
+    signature(r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)", _by_number),
+    signature(
+        r"\(first noticed rank (?P<rank>\d+)\) (?:terminated|exited) with (?:exit )?(?:code|status) (?P<code>[1-9]\d*)",
+        ProcessExited,
+        reporter="jsrun",
+        first=True,
+    ),
+    signature(r"PE RANK (?P<rank>\d+) exit signal (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})", _by_name),
+    signature(
+        r"flux-shell\[\d+\]: (?:FATAL|ERROR): task (?P<rank>\d+) \(host", ProcessExited, reporter="flux", code=1, first=True
+    ),
+    # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
+    signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed, anchors=(" has failed.",)),
+    # said by programs: Training failed on rank 3: ..., Exception in rank 3
+    signature(
+        r"\b(?:[Ff]ailed|[Ff]ailure|[Ee]rror|[Ee]xception|[Cc]rashed)(?: occurred| raised| happened)? (?:on|in|at) (?:global |process )?rank[ :=]? ?"
+        r"(?P<rank>\d{1,5})\b",
+        TaskNamed,
+        anchors=tuple(f"{word} {at} {which}rank" for word in _BAD for at in ("on", "in", "at") for which in ("", "global ", "process ")),
+    ),
+)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows: the exit codes of processes that were struck (NTSTATUS), as the signals that other systems send for them."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ProcessExited
+from keepstep.parse.signature import signature
+
+_STATUS = {
+    0xC0000005: "SIGSEGV",
+    0xC00000FD: "SIGSEGV",
+    0xC0000374: "SIGABRT",
+    0xC0000409: "SIGABRT",
+    0xC000001D: "SIGILL",
+    0xC0000094: "SIGFPE",
+    0xC0000006: "SIGBUS",
+}
+"""Access violation, stack overflow, heap corruption, stack overrun or abort, illegal instruction, division, page error."""
+_WRAP = 1 << 32
+
+
+def struck(code: int) -> str | None:
+    """The signal that stands for an exit code of Windows; both spellings of it, with and without a sign, are known."""
+    return _STATUS.get(code % _WRAP) if not 0 <= code <= 255 else None
+
+
+def _exited(match: re.Match[str]) -> Fact | None:
+    signal = struck(int(match["code"], 0))
+    return ProcessExited(reporter="Windows", signal=signal) if signal else None
+
+
+SIGNATURES = (
+    signature(
+        r"\b(?:exit(?:ed)?|return(?:ed)?|terminated|finished)\b[^\n]{0,40}?\b(?:code|status|value)[ :=(]{1,3}(?P<code>3221\d{6}|-10737\d{5}|0[xX][cC]0000\w{3})\b",
+        _exited,
+        anchors=(" 3221", "(3221", "=3221", "-10737", "0xC0000", "0xc0000"),
+    ),
+)

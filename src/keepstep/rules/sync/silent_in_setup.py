@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN064: the log ends while the ranks set up their communication."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.network import AddressMap, InterfaceUsed, TransportUsed
+from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
+from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+
+_SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
+"""What only a program says that is about to work with others, whether or not they are seen."""
+_SET_UP = re.compile(
+    _SAID_AS_ONE_OF_MANY + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b))|^NCCL version \d|process rank \d+ is bound to device \d"
+    r"|\[\d+\] INFO Launch mode |Setting up process group for: |(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
+    r"|Waiting for the cluster, timeout =|Coordination agent has successfully connected|has connected to coordination service"
+    r"|Connecting to JAX distributed service on|Collective all_reduce tensors: |batch_all_reduce: \d+ all-reduces"
+)
+_SERVER = re.compile(r"Started server with target: grpc")
+_WORKS = re.compile(r"worker|chief|master")
+_OTHER = re.compile(
+    _SAID_AS_ONE_OF_MANY + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster|oordination (?:agent|service)|JAX distributed service"
+    r"|group_size = (?!1\b)\d|all-reduces"
+)
+SEVERAL = 2
+"""One rank alone has nobody to wait for."""
+
+
+@rule(
+    id="SYN064",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(StreamEnded,),
+    standing=Standing.GUESS,
+    confidence=Confidence.HYPOTHESIS,
+)
+def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
+    """The ranks began to set up their communication, and the log ends there.
+
+    ## What it looks like
+    `Started server with target: grpc://localhost:2222` of a worker, `Connecting to JAX distributed service`,
+    `NCCL INFO Using network Socket`, `NCCL version 2.7.8+cuda11.1`, `Setting up process group for: env:// [rank=1,
+    world_size=2]` or `process rank 1 is bound to device 1` as the last words of all ranks: no error, and no step.
+
+    ## Why it happens
+    The ranks wait for each other: one does not come, the network between them lets the first message through and no
+    other, or direct access between the cards does not work.
+
+    ## How we know
+    We do not: the log only ends there. Nothing failed, and nothing was trained.
+
+    ## What to do
+    Look where each rank is stuck; run with NCCL_DEBUG=INFO; then once without peer-to-peer access.
+
+    ## When this is wrong
+    The log was cut, the run had only just started, or the program prints nothing while it trains.
+    """
+    if seen.broken or any(seen.all(kind) for kind in (ExceptionRaised, CollectiveTimeout)):
+        return
+    if any(e.fact.step is not None or e.fact.loss is not None for e in seen.all(StepSeen)):
+        return
+    if any(e.fact.phase is not Phase.LOADING for e in seen.all(PhaseSeen)):
+        return
+    if any(e.fact.loudness in (Loudness.FATAL, Loudness.ERROR) for e in seen.all(ErrorSaid)):
+        return
+    ends = seen.all(StreamEnded)
+    # who still loads is waited for; the last word must be of the set-up
+    others = [e for e in ends if not _sets_up(seen, e)]
+    if len(others) == len(ends) or not _sets_up(seen, max(ends, key=_line)):
+        return
+    if others and (not seen.all(PhaseSeen) or len({e.origin.source for e in ends}) > 1):
+        return
+    writers = max(len(ends), len(seen.ranks), len({e.who for e in (*seen.all(InterfaceUsed), *seen.all(TransportUsed))}))
+    members = sum(len(e.fact.addresses) for e in {e.fact.job: e for e in seen.all(AddressMap)}.values())
+    several = max(writers, members, seen.world_size or 0) >= SEVERAL
+    told = seen.world_size is None and any(_OTHER.search(e.fact.last) for e in ends)
+    if not several and not told:
+        return
+    yield Found(
+        title="the log ends while the ranks set up their communication",
+        because="nothing failed and nothing was trained: the ranks may wait for each other",
+        evidence=ends[-SEVERAL:],
+        ranks=(),
+        fixes=(
+            Fix(do="see where each rank is stuck", command="keepstep why --live"),
+            Fix(do="let NCCL tell what it does", command="export NCCL_DEBUG=INFO"),
+            Fix(do="run once without peer-to-peer access, to compare", command="export NCCL_P2P_DISABLE=1"),
+        ),
+    )
+
+
+def _sets_up(seen: EvidenceSet, ended: Evidence[StreamEnded]) -> bool:
+    """Whether a stream ends in words of the set-up. A parameter server's own log does so rightly: it only serves."""
+    if _SET_UP.search(ended.fact.last):
+        return True
+    works = (e.fact for e in seen.all(AddressMap) if _WORKS.search(e.fact.job))
+    return bool(_SERVER.search(ended.fact.last)) and any(
+        address.startswith("localhost:") for fact in works for address in fact.addresses
+    )
+
+
+def _line(ended: Evidence[StreamEnded]) -> int:
+    return ended.origin.line or 0

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What launchers say when they refuse their arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch
+from keepstep.parse.launch_refusals import SIGNATURES
+
+
+def read(text):
+    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        ("ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.", ClusterSpecInvalid),
+        ("ValueError: The hostname of the rendezvous endpoint 'a_b' must be a dot-separated list of labels", ClusterSpecInvalid),
+        ("ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request", RankVariableMissing),
+        ("ValueError: Port is absent in endpoint: n1. Try launching with --master-port", RankVariableMissing),
+        ("ValueError: port must have value from 0 to 65535 but was 70000.", ClusterSpecInvalid),
+        ('RuntimeError: nnodes=a is not in "MIN:MAX" format', ClusterSpecInvalid),
+        ("ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?", ClusterSpecInvalid),
+        ("ValueError: Unsupported nproc_per_node value: two", ClusterSpecInvalid),
+        ("ValueError: Default process group has not been initialized, please make sure to call init_process_group.", RankVariableMissing),
+        ("ValueError: invalid literal for int() with base 10: '${SLURM_PROCID}'", RankVariableMissing),
+        ("ValueError: Device 4 is not recognized, available devices are integers from 0 to 3", DeviceShared),
+        ("RuntimeError: Invalid device string: 'cuda:None'", DeviceShared),
+        ("ValueError: Cuda is not available.", CudaMismatch),
+        ("AssertionError: requested 8 GPUs but found 4", WorldSizeConflict),
+    ],
+)
+def test_a_refusal_gives_its_fact(text, kind):
+    assert [type(fact) for fact in read(text)] == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: invalid literal for int() with base 10: '12a'",
+        "using 8 GPUs, and 4 workers each",
+        "CUDA is not available, training on CPU",
+    ],
+)
+def test_other_words_give_nothing(text):
+    assert read(text) == []

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit codes of Windows."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.parse.windows import SIGNATURES, struck
+
+
+@pytest.mark.parametrize(
+    "code, signal", [(3221225477, "SIGSEGV"), (-1073741819, "SIGSEGV"), (3221226505, "SIGABRT"), (1, None), (139, None), (-11, None)]
+)
+def test_an_exit_code_is_a_signal_in_both_spellings(code, signal):
+    assert struck(code) == signal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Command '['python.exe']' returned non-zero exit status 3221225477.",
+        "Process finished with exit code -1073741819 (0xC0000005)",
+        "worker exited unexpectedly with exit code 0xC0000005",
+    ],
+)
+def test_the_words_around_it_do_not_matter(text):
+    assert [fact.signal for each in SIGNATURES if (fact := each.read(text)) is not None] == ["SIGSEGV"]
+
+
+def test_other_numbers_are_not_read():
+    assert not [fact for each in SIGNATURES if (fact := each.read("the task exited with code 3221000000")) is not None]
