@@ -39,6 +39,12 @@ def main() -> None:
             print(f"| {name} | not installed | | | | |")
             continue
         print(importlib.import_module(f"benchmarks.guard_{name}").main(), flush=True)
+    print()
+    for name in FRAMEWORKS:
+        measure = getattr(importlib.import_module(f"benchmarks.guard_{name}"), "hooks_us", None)
+        if measure is not None and importlib.util.find_spec(name) is not None:
+            off, on = measure()
+            print(f"Processor time of the training's own thread, {name}: {on - off:+.0f} µs a step.", flush=True)
 
 
 def record_ns() -> float:

@@ -44,17 +44,13 @@ def main(blocks: int = BLOCKS) -> str:
     )
 
 
-def hooks_us(steps: int = 3000) -> tuple[float, float]:
+def hooks_us(pairs: int = 150) -> tuple[float, float]:
     """Microseconds of a step that does next to nothing, without and with the guard: the hooks alone, by the thread's own clock."""
-    found = []
-    for mode in ("off", "on"):
-        with tempfile.TemporaryDirectory() as folder:
-            env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": folder, "OMP_NUM_THREADS": "1"}
-            done = subprocess.run(
-                [sys.executable, __file__, "--hooks", str(steps)], env=env, stdout=subprocess.PIPE, text=True, check=True
-            )
-            found.append(float(done.stdout.split()[-1]))
-    return found[0], found[1]
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": folder, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([sys.executable, __file__, "--hooks", str(pairs)], env=env, stdout=subprocess.PIPE, text=True, check=True)
+    off, on = done.stdout.split()[-2:]
+    return float(off), float(on)
 
 
 class _Job:
@@ -131,23 +127,50 @@ def train() -> None:
         print(f"TOOK {time.perf_counter() - began}", flush=True)
 
 
-def hooks(steps: int) -> None:
+def hooks(pairs: int, steps: int = 100) -> None:
+    """Processor time of the training's own thread, a step with and without the hooks, in turns in one process."""
     import torch
-    from torch.utils.data import DataLoader, TensorDataset
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+    from torch.optim import optimizer as optimizers
+    from torch.utils.data import DataLoader, TensorDataset, dataloader
 
     torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     weight = torch.nn.Parameter(torch.zeros(2))
     weight.grad = torch.ones(2)
     optimizer = torch.optim.SGD([weight], lr=0.01)
     data = TensorDataset(torch.randn(8, 2), torch.zeros(8, dtype=torch.long))
     loader = DataLoader(data, batch_size=None, sampler=[[0, 1]] * steps)
-    took = []
-    for _ in range(5):
+    places = [(dataloader._BaseDataLoaderIter, "__next__"), (DataLoader, "__iter__"), (dist, "all_reduce"), (c10d, "all_reduce")]
+    patched = [(owner, name, getattr(owner, name)) for owner, name in places]
+    registers = [optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks]
+    registered = [dict(each) for each in registers]
+
+    def switch(on: bool) -> None:
+        for owner, name, hook in patched:
+            setattr(owner, name, hook if on else hook.__wrapped__)
+        for each, known in zip(registers, registered, strict=True):
+            each.clear()
+            each.update(known if on else {})
+
+    def block() -> float:
         began = time.thread_time()
         for _ in loader:
             optimizer.step()
-        took.append((time.thread_time() - began) / steps * 1e6)
-    print(statistics.median(took))
+            dist.all_reduce(weight.grad)
+        return (time.thread_time() - began) / steps * 1e6
+
+    off, more = [], []
+    for number in range(pairs + 3):
+        took = {}
+        for on in random.sample((False, True), 2):
+            switch(on)
+            took[on] = block()
+        if number >= 3:
+            off.append(took[False])
+            more.append(took[True] - took[False])
+    print(statistics.median(off), statistics.median(off) + statistics.median(more))
 
 
 if __name__ == "__main__":

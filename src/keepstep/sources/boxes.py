@@ -149,12 +149,19 @@ def _doing(read: _Read, plans: dict[tuple[int | None, int], str]) -> list[Eviden
     return [Evidence(fact=fact, origin=origin, rank=rank, at=box.wall(now), quote=quote)]
 
 
+def _overlap(one: _Read, other: _Read) -> bool:
+    """Whether two processes of one host trained at the same time, by the clock that all processes of a host share."""
+    if one.box.who.get("host") != other.box.who.get("host") or not one.box.records or not other.box.records:
+        return False
+    return one.box.records[0].at < other.box.records[-1].at and other.box.records[0].at < one.box.records[-1].at
+
+
 def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
     """Processes that trained at the same time, each as the only one or the same rank of its world."""
     alone = [each for each in boxes if each.rank == 0 and each.box.who.get("world") == 1 and each.did and each.did.steps]
     together = [
         one for one in alone
-        if any(one is not other and one.began < other.ended and other.began < one.ended for other in alone)
+        if any(one is not other and _overlap(one, other) for other in alone)
     ]  # fmt: skip
     return [
         Evidence(

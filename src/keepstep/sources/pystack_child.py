@@ -70,10 +70,26 @@ def _serve() -> int:
     except Exception as error:
         return _fail("missing", f"{type(error).__name__}: {error}")
     for line in sys.stdin:
-        main([str(word) for word in json.loads(line)])
+        words = [str(word) for word in json.loads(line)]
+        failed = main(words) != 0
         sys.stdout.write("\n")
         sys.stdout.flush()
+        if words[0] == "remote" and (failed or _still_holds(words[1])):
+            return 0  # only the end of this program lets go of a process that died under the look
     return 0
+
+
+def _still_holds(pid: str) -> bool:
+    """Whether this program still traces the process: it could not end then, nor could anyone wait for its end."""
+    mine = f"TracerPid:\t{os.getpid()}\n"
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/status") as status:
+                if mine in status.read():
+                    return True
+    except OSError:
+        return False
+    return False
 
 
 def _fail(kind: str, why: str) -> int:

@@ -33,9 +33,14 @@ class PystackServers:
             return None
         answer = None
         try:
+            fresh = child is None
             child = child or self._start()
             if child is not None:
                 answer = _asked(child, words, end)
+            if answer is None and child is not None and not fresh and time.monotonic() < end:
+                _end(child)  # it ended itself after its last look; another one answers
+                child = self._start()
+                answer = _asked(child, words, end) if child is not None else None
         finally:
             if answer is None and child is not None:
                 _end(child)

@@ -52,8 +52,12 @@ def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
     fact = alone[0].fact
     sure = fact.meant_by in MEANT
     ranks = tuple(dict.fromkeys(e.who for e in alone if e.who is not None))
+    if fact.framework is None:  # several processes wrote to one folder, each as the only rank
+        title = f"{fact.meant} processes trained side by side, each as rank 0 of a world of its own"
+    else:
+        title = f"{say_ranks(ranks)} trains alone: {fact.meant_by} means a world of {fact.meant}, {fact.framework} formed none"
     yield Found(
-        title=f"{say_ranks(ranks) or 'a rank'} trains alone: {fact.meant_by} means a world of {fact.meant}, {fact.framework} formed none",
+        title=title,
         because="at the first step the framework's world has one member",
         evidence=tuple(alone),
         ranks=ranks,
