@@ -26,7 +26,7 @@ examples:
   keepstep run -n 4 -- python train.py   start, watch, explain and bring back
   keepstep why last                      the last run of `keepstep run`
   keepstep rules show NET002             what a rule knows
-  keepstep lab run torch_sigkill         break a real training, see what is said
+  keepstep lab run torch_segfault        break a real training, see what is said
 """
 
 _WHY = """\
