@@ -94,7 +94,7 @@ def test_healthy_notes_mean_nothing(items: tuple[Any, ...]) -> None:
 )
 def test_a_run_that_stopped_is_told_by_its_boxes(states: dict[int, tuple[str, int]], culprits: tuple[int, ...]) -> None:
     items = [
-        noted("RankDoing", rank, phase=phase, steps=steps, silent_s=30.0, usual_step_s=0.1)
+        noted("RankDoing", rank, phase=phase, steps=steps, silent_s=90.0, usual_step_s=0.1)
         for rank, (phase, steps) in states.items()
     ]
     found = told(*items)
@@ -104,7 +104,7 @@ def test_a_run_that_stopped_is_told_by_its_boxes(states: dict[int, tuple[str, in
 def test_an_uneven_share_explains_the_hang_at_its_end() -> None:
     found = told(
         broken("batches", "in an epoch", ("100", [0]), ("80", [1]), certain=False),
-        noted("RankStopped", 0, phase="compute", steps=80, seconds=12.0),
+        noted("RankStopped", 0, phase="compute", steps=80, seconds=12.0, proven=True),
         noted("RankDoing", 0, phase="compute", steps=80, silent_s=12.0, usual_step_s=0.1),
         noted("RankDoing", 1, phase="end", steps=80, silent_s=0.0, usual_step_s=0.1),
     )

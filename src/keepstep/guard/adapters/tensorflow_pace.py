@@ -17,6 +17,8 @@ from keepstep.guard.adapters.tensorflow import State
 
 TOPIC, VERDICT = "pace", "late"
 ROUND_S = 2.5
+ROUNDS = 3
+"""So many rounds in a row after the first: a pause, or two, of a rank that saves is no pace."""
 FEWEST_STEPS = 3
 WAITS = 0.6
 """The others are in shared programs for at least this share of the time."""
@@ -34,6 +36,7 @@ class Pace:
         self._steps = 0
         self._phases: Counter[int] = Counter()
         self._suspect: int | None = None
+        self._rounds = 0
         self.told = False
 
     def turn(self, state: State) -> None:
@@ -65,7 +68,8 @@ class Pace:
     def _compare(self, state: State, own: dict[str, float]) -> None:
         told: dict[int, Any] = {0: own} | {rank: json.loads(text) for rank, text in state.session.heard(TOPIC).items()}
         late = late_rank(told, state.world)
-        if late is not None and late == self._suspect:  # twice in a row
+        self._rounds = self._rounds + 1 if late is not None and late == self._suspect else 0
+        if late is not None and self._rounds >= ROUNDS:
             others = max(each["own"] for rank, each in told.items() if rank != late)
             verdict = {"rank": late, **told[late], "others": others}
             state.session.tell_peers(VERDICT, json.dumps(verdict))

@@ -9,12 +9,14 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankStopped
+from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 
-FLOOR_S = 5.0
-STEPS = 3
+FLOOR_S = 60.0
+STEPS = 20
+"""Without a look at stacks only a long silence counts: a rank may load, save or wait for a while."""
 LONG_PHASES = ("start", "compile", "checkpoint", "evaluation")
 LONG_S = 600.0
 """Pauses that are no hang may take minutes: a black box alone calls them one only after this."""
@@ -47,9 +49,11 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     """
     ranks = {e.who: e for e in seen.all(RankDoing) if e.who is not None}
     stopped = [e for e in ranks.values() if _stopped(e.fact)]
-    told = seen.all(RankStopped)
+    told = tuple(e for e in seen.all(RankStopped) if e.fact.proven)
     if not stopped and not told:
         return
+    if not told and seen.all(ProcessSeen):
+        return  # stacks were looked at: they tell more than silence does
     if not told and (len(stopped) < len([e for e in ranks.values() if e.fact.phase != "end"]) or seen.broken):
         return
     culprits = _odd(ranks)
