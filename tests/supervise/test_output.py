@@ -108,7 +108,7 @@ def test_the_terminal_shows_names_and_leaves_out_what_is_too_much(tmp_path: Path
     terminal = Terminal(out=shown, words=io.StringIO())
     outs = [output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log") for rank in range(2)]
     terminal.follow(output)
-    os.write(outs[0], b"hello\nprogress 1\rprogress 2\n\x1b[2Jclear")
+    os.write(outs[0], b"hello\nprogress 1\rprogress 2\n\x1b[2Jclear\n")
     os.close(outs[0])
     wait_for(lambda: "clear" in shown.getvalue() or None)
     with open(outs[1], "wb") as stream:

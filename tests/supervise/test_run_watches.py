@@ -70,9 +70,11 @@ def test_what_the_supervisor_wrote_is_not_read_as_a_log(tmp_path: Path) -> None:
 
 def test_a_transient_failure_comes_back(tmp_path: Path) -> None:
     script = """
-import os, signal
+import os, signal, time
 rank, attempt = os.environ["RANK"], os.environ["KEEPSTEP_ATTEMPT"]
 print("attempt", attempt, os.environ["MASTER_PORT"], flush=True)
+if rank == "0": open("up", "w").close()
+while not os.path.exists("up"): time.sleep(0.01)
 if rank == "1" and attempt == "0": os.kill(os.getpid(), signal.SIGKILL)
 """
     run = Running(tmp_path, "-n", "2", script=script)
