@@ -17,9 +17,12 @@ from keepstep.core.blackbox import Kind, Phase, Record
 STEPS = 40
 """The last steps that are compared."""
 FEWEST = 12
-LATE_SHARE = 0.25
+LATE_SHARE = 0.15
 """Of a step: so much later than the first one done, on average, is late."""
 LATE_NS = 10_000_000
+LEAST_NS = 5_000_000
+OFTEN = 0.2
+"""Of the steps."""
 ODD_STEPS = 3
 """The longest delays of a rank that do not count: a checkpoint, an evaluation, a hiccup."""
 WAITS_SHARE = 0.5
@@ -82,15 +85,19 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
 
 
 def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    """One rank is done clearly last in many of the steps, and no other one ever is: in healthy runs they take turns."""
     ends = {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
     common = sorted(set.intersection(*(set(each) for each in ends.values())))[-STEPS:]
     if len(common) < FEWEST:
         return ()
     first = {step: min(each[step] for each in ends.values()) for step in common}
-    late = {rank: _usually([each[step] - first[step] for step in common]) for rank, each in ends.items()}
+    delays = {rank: [each[step] - first[step] for step in common] for rank, each in ends.items()}
+    often = {rank: sum(delay > LATE_NS for delay in each) for rank, each in delays.items()}
+    worst = max(often, key=lambda rank: often[rank])
     whole = [first[b] - first[a] for a, b in itertools.pairwise(common) if b == a + 1]
-    if not whole:
+    if not whole or often[worst] < OFTEN * len(common) or any(n > 1 for rank, n in often.items() if rank != worst):
         return ()
+    late = {rank: _usually(each) for rank, each in delays.items()}
     return _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
 
 
@@ -103,6 +110,6 @@ def _usually(delays: list[int]) -> int:
 def _odd_one(lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int) -> tuple[Late, ...]:
     worst = max(lost, key=lambda rank: lost[rank])
     others = max(value for rank, value in lost.items() if rank != worst)
-    if lost[worst] < max(LATE_NS, share * step_ns) or lost[worst] < ALIKE * others:
+    if lost[worst] < max(LEAST_NS, share * step_ns) or lost[worst] < ALIKE * others:
         return ()
     return (Late(worst, phase, lost[worst] / 1e9, others / 1e9, step_ns / 1e9, steps),)
