@@ -202,9 +202,9 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<detail>Device \S{1,60} does not have attribute \w+\. See `process_is_granule`|jobs must be indexed by setting `completionMode|Cannot automatically "
-        r"initialize distributed workload: pod \S{1,80} does not have a controller|Failed to recognize coordinator address \S{1,80})",
+        r"initialize distributed workload: pod \S{1,80} does not have a controller)",
         ClusterSpecInvalid,
-        anchors=("See `process_is_granule`", "jobs must be indexed by setting", "Cannot automatically initialize distributed", "Failed to recognize coordinator address"),
+        anchors=("See `process_is_granule`", "jobs must be indexed by setting", "Cannot automatically initialize distributed"),
     ),
     signature(r"(?P<name>coordinator_bind_address) should be defined", RankVariableMissing),
     signature(r"expected (?P<name>HOSTNAME) env variable to be defined", RankVariableMissing),
