@@ -7,6 +7,7 @@ import argparse
 import datetime
 import hashlib
 import os
+import pathlib
 import sys
 import time
 
@@ -83,9 +84,17 @@ def strike(torch, dist, fault, options):  # type: ignore[no-untyped-def]
     if fault == "barrier":
         dist.barrier()
     if fault == "sleep":
-        time.sleep(2.5)
+        sleep_until_it_is_noticed()
     if fault == "empty":
         raise SystemExit("not reached")
+
+
+def sleep_until_it_is_noticed() -> None:
+    """As long as it takes until a peer has written down that it waits; not for ever."""
+    end = time.monotonic() + 20.0
+    notes = pathlib.Path(os.environ["KEEPSTEP_DIR"])
+    while time.monotonic() < end and not any(b"PeersWait" in path.read_bytes() for path in notes.glob("*.notes.jsonl")):
+        time.sleep(0.1)
 
 
 def say_struck() -> None:
