@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+
+from keepstep.sources.ports import free_ports
 
 HERE = Path(__file__).parent
 NVRX = HERE.parent / ".venv-nvrx"
@@ -145,11 +146,7 @@ def _end(process: subprocess.Popen[bytes], ranks: set[int]) -> None:
 def loop(job: list[str]) -> int:
     """The plain restart: all ranks again, at once, when one has died."""
     while True:
-        with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(socket.socket()) for _ in range(RANKS + 1)]
-            for each in sockets:
-                each.bind(("127.0.0.1", 0))
-            ports = [each.getsockname()[1] for each in sockets]
+        ports = free_ports(RANKS + 1)
         ranks = []
         for rank in range(RANKS):
             workers = [f"127.0.0.1:{port}" for port in ports[1:]]

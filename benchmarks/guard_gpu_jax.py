@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer's training step on one GPU in JAX, with and without the guard, in turns within one run. Stands alone:
 
-    PYTHONPATH=src python benchmarks/guard_gpu_jax.py [--small]
+    PYTHONPATH=src python -m benchmarks.guard_gpu_jax [--small]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
+from pathlib import Path
+
+from benchmarks.in_turns import HEADING, Ranks, row
 
 BLOCKS = 40
 STEPS = 20
@@ -23,47 +22,12 @@ BAR = 0.002
 
 def main(blocks: int = BLOCKS, small: bool = False) -> str:
     """A row of the table. Two trainings share the device; one goes on while the other one waits."""
-    random.seed(7)
-    jobs = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for mode in ("off", "on"):
-            env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": f"{folder}/{mode}", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-            command = [sys.executable, __file__, "--train", *(["--small"] if small else [])]
-            jobs[mode] = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            for job in jobs.values():
-                block(job, STEPS)
-            times: dict[str, list[float]] = {"off": [], "on": []}
-            for _ in range(blocks):
-                for mode in random.sample(("off", "on"), 2):
-                    times[mode].append(block(jobs[mode], STEPS))
-        finally:
-            for job in jobs.values():
-                if job.stdin is not None:
-                    job.stdin.close()
-                try:
-                    job.wait(timeout=30)
-                except subprocess.TimeoutExpired:
-                    job.kill()
-    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
-    quarter, middle = len(ratios) // 4, statistics.median(ratios)
-    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
-    off, on = statistics.median(times["off"]), statistics.median(times["on"])
-    return (
-        f"| jax, transformer on a GPU | {off * 1000:.2f} | {on * 1000:.2f} | {middle:+.2%} ± {2 * error:.2%} "
-        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
-    )
 
+    def start(mode: str, folder: Path) -> Ranks:
+        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        return Ranks([([sys.executable, "-m", "benchmarks.guard_gpu_jax", "--train", *(["--small"] if small else [])], env)])
 
-def block(job: subprocess.Popen[str], steps: int) -> float:
-    """Seconds of a step."""
-    assert job.stdin is not None and job.stdout is not None
-    job.stdin.write(f"{steps}\n")
-    job.stdin.flush()
-    while line := job.stdout.readline():
-        if line.startswith("TOOK "):
-            return float(line.split()[1]) / steps
-    raise RuntimeError("a training of the benchmark ended")
+    return row("jax, transformer on a GPU", start, bar=BAR, blocks=blocks, steps=STEPS)
 
 
 def train(small: bool) -> None:
@@ -137,4 +101,5 @@ if __name__ == "__main__":
     if options.train:
         train(options.small)
     else:
+        print(HEADING)
         print(main(options.blocks, options.small))

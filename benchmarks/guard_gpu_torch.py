@@ -1,80 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer's training step in PyTorch on one GPU, with and without the guard, in turns. Runs by itself:
 
-PYTHONPATH=src python benchmarks/guard_gpu_torch.py
+    PYTHONPATH=src python -m benchmarks.guard_gpu_torch
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+
+from benchmarks.in_turns import HEADING, Ranks, row
+from keepstep.sources.ports import free_ports
 
 BLOCKS = 40
 STEPS = 20
 BAR = 0.002
-PORTS = {"off": "29611", "on": "29612"}
 
 
 def main(blocks: int = BLOCKS, device: str = "cuda") -> str:
-    """A row of the table."""
-    random.seed(5)
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = {mode: _Job(mode, Path(folder), device) for mode in ("off", "on")}
-        try:
-            for job in jobs.values():
-                job.block(2 * STEPS)
-            times: dict[str, list[float]] = {"off": [], "on": []}
-            for _ in range(blocks):
-                for mode in random.sample(("off", "on"), 2):
-                    times[mode].append(jobs[mode].block(STEPS))
-        finally:
-            for job in jobs.values():
-                job.end()
-    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
-    quarter = len(ratios) // 4
-    off, on = statistics.median(times["off"]), statistics.median(times["on"])
-    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
-    return (
-        f"| torch, transformer on {device} | {off * 1000:.2f} | {on * 1000:.2f} | {statistics.median(ratios):+.2%} ± {2 * error:.2%} "
-        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
-    )
+    """A row of the table: one rank of one, on one device."""
 
+    def start(mode: str, folder: Path) -> Ranks:
+        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "MASTER_ADDR": "127.0.0.1"}
+        env |= {"MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}
+        return Ranks([([sys.executable, "-m", "benchmarks.guard_gpu_torch", "--train", device], env)])
 
-class _Job:
-    """One rank of one, which takes steps when it is told to."""
-
-    def __init__(self, mode: str, folder: Path, device: str) -> None:
-        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode)}
-        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": PORTS[mode], "WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}
-        self.rank = subprocess.Popen(
-            [sys.executable, __file__, "--train", device],
-            env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )
-
-    def block(self, steps: int) -> float:
-        """Seconds of a step."""
-        assert self.rank.stdin is not None and self.rank.stdout is not None
-        self.rank.stdin.write(f"{steps}\n")
-        self.rank.stdin.flush()
-        while line := self.rank.stdout.readline():
-            if line.startswith("TOOK "):
-                return float(line.split()[1]) / steps
-        raise RuntimeError("the benchmark's training ended")
-
-    def end(self) -> None:
-        if self.rank.stdin is not None:
-            self.rank.stdin.close()
-        try:
-            self.rank.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.rank.kill()
+    return row(f"torch, transformer on {device}", start, bar=BAR, blocks=blocks, steps=STEPS)
 
 
 def train(device: str) -> None:
@@ -130,5 +84,5 @@ if __name__ == "__main__":
     if options.train:
         train(options.train)
     else:
-        print("| what | step ms without | with | difference | spread | bar |\n|---|---|---|---|---|---|")
+        print(HEADING)
         print(main(options.blocks, options.device))

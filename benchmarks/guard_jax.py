@@ -5,89 +5,26 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-BLOCKS = 60
-STEPS = 25
+from benchmarks.in_turns import BLOCKS, Ranks, row
+from keepstep.sources.ports import free_ports
+
 BAR = 0.005
 
 
 def main(blocks: int = BLOCKS) -> str:
-    """A row of the table: two trainings at the same time, of which one goes on while the other one waits."""
-    random.seed(5)
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = {mode: _Job(mode, Path(folder)) for mode in ("off", "on")}
-        try:
-            for job in jobs.values():
-                job.block(3 * STEPS)
-            times: dict[str, list[float]] = {"off": [], "on": []}
-            for _ in range(blocks):
-                for mode in random.sample(("off", "on"), 2):
-                    times[mode].append(jobs[mode].block(STEPS))
-        finally:
-            for job in jobs.values():
-                job.end()
-    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
-    quarter = len(ratios) // 4
-    off, on = statistics.median(times["off"]), statistics.median(times["on"])
-    middle = statistics.median(ratios)
-    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
-    return (
-        f"| jax | {off * 1000:.2f} | {on * 1000:.2f} | {middle:+.2%} ± {2 * error:.2%} "
-        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
-    )
+    return row("jax", start, bar=BAR, blocks=blocks)
 
 
-class _Job:
-    """Two ranks that take steps when they are told to."""
-
-    def __init__(self, mode: str, folder: Path) -> None:
-        import socket
-
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "JAX_PLATFORMS": "cpu"}
-        env["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        self.ranks = [
-            subprocess.Popen(
-                [sys.executable, __file__, "--rank", str(rank), "--port", str(port)],
-                env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            )
-            for rank in range(2)
-        ]  # fmt: skip
-
-    def block(self, steps: int) -> float:
-        """Seconds of a step."""
-        for rank in self.ranks:
-            assert rank.stdin is not None
-            rank.stdin.write(f"{steps}\n")
-            rank.stdin.flush()
-        took = [self._answer(rank) for rank in self.ranks]
-        return max(took) / steps
-
-    def _answer(self, rank: subprocess.Popen[str]) -> float:
-        assert rank.stdout is not None
-        while line := rank.stdout.readline():
-            if line.startswith("TOOK "):
-                return float(line.split()[1])
-        raise RuntimeError("a rank of the benchmark ended")
-
-    def end(self) -> None:
-        for rank in self.ranks:
-            if rank.stdin is not None:
-                rank.stdin.close()
-        for rank in self.ranks:
-            try:
-                rank.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                rank.kill()
+def start(mode: str, folder: Path) -> Ranks:
+    port = free_ports(1)[0]
+    env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "JAX_PLATFORMS": "cpu"}
+    env["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    itself = [sys.executable, "-m", "benchmarks.guard_jax"]
+    return Ranks([([*itself, "--rank", str(rank), "--port", str(port)], env) for rank in range(2)])
 
 
 def train(rank: int, port: int) -> None:

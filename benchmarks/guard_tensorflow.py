@@ -10,52 +10,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-BLOCKS = 60
-STEPS = 25
+from benchmarks.in_turns import BLOCKS, Ranks, row
+from keepstep.sources.ports import free_ports
+
+ITSELF = [sys.executable, "-m", "benchmarks.guard_tensorflow"]
 BAR = 0.005
 VARIABLES = 200
 WIDTH, ROWS, LAYERS = 256, 160, 4
 
 
 def main(blocks: int = BLOCKS) -> str:
-    """A row of the table: two trainings side by side, of which one goes on while the other one waits."""
-    random.seed(5)
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = {mode: _Job(mode, Path(folder)) for mode in ("off", "on")}
-        try:
-            for job in jobs.values():
-                job.block(3 * STEPS)
-            times: dict[str, list[float]] = {"off": [], "on": []}
-            for _ in range(blocks):
-                for mode in random.sample(("off", "on"), 2):
-                    times[mode].append(jobs[mode].block(STEPS))
-        finally:
-            for job in jobs.values():
-                job.end()
-    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
-    quarter = len(ratios) // 4
-    off, on = statistics.median(times["off"]), statistics.median(times["on"])
-    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
-    return (
-        f"| tensorflow | {off * 1000:.2f} | {on * 1000:.2f} | {statistics.median(ratios):+.2%} ± {2 * error:.2%} "
-        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
-    )
+    return row("tensorflow", start, bar=BAR, blocks=blocks)
 
 
 def hooks_us() -> tuple[float, float]:
     """Microseconds of a step that does next to nothing, without and with the hooks, in turns in one process, by its thread's clock."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, __file__, "--hooks"],
+            [*ITSELF, "--hooks"],
             env=_environment("on", Path(folder)),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,8 +49,8 @@ def variables_ms() -> tuple[float, float]:
     found = []
     for mode in ("off", "on"):
         with tempfile.TemporaryDirectory() as folder:
-            job = _Job(mode, Path(folder), "--variables")
-            found.append(max(job.answer(rank) for rank in job.ranks) / VARIABLES * 1000)
+            job = start(mode, Path(folder), "--variables")
+            found.append(job.took() / VARIABLES * 1000)
             job.end()
     return found[0], found[1]
 
@@ -82,55 +60,10 @@ def _environment(mode: str, folder: Path) -> dict[str, str]:
     return env | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
 
 
-class _Job:
-    """Two ranks that take steps when they are told to."""
-
-    def __init__(self, mode: str, folder: Path, what: str = "--train") -> None:
-        sockets = [socket.socket() for _ in range(2)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]}
-        for each in sockets:
-            each.close()
-        env = _environment(mode, folder)
-        self.ranks = []
-        for rank in range(2):
-            config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
-            self.ranks.append(
-                subprocess.Popen(
-                    [sys.executable, __file__, what],
-                    env={**env, "TF_CONFIG": config},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
-                )
-            )
-
-    def block(self, steps: int) -> float:
-        """Seconds of a step."""
-        for rank in self.ranks:
-            assert rank.stdin is not None
-            rank.stdin.write(f"{steps}\n")
-            rank.stdin.flush()
-        return max(self.answer(rank) for rank in self.ranks) / steps
-
-    def answer(self, rank: subprocess.Popen[str]) -> float:
-        assert rank.stdout is not None
-        while line := rank.stdout.readline():
-            if line.startswith("TOOK "):
-                return float(line.split()[1])
-        raise RuntimeError("a rank of the benchmark ended")
-
-    def end(self) -> None:
-        for rank in self.ranks:
-            if rank.stdin is not None:
-                rank.stdin.close()
-        for rank in self.ranks:
-            try:
-                rank.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                rank.kill()
+def start(mode: str, folder: Path, what: str = "--train") -> Ranks:
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    configs = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(2)]
+    return Ranks([([*ITSELF, what], {**_environment(mode, folder), "TF_CONFIG": config}) for config in configs])
 
 
 def train() -> None:

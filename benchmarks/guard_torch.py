@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -14,86 +13,30 @@ import tempfile
 import time
 from pathlib import Path
 
-BLOCKS = 60
-STEPS = 25
+from benchmarks.in_turns import BLOCKS, Ranks, row
+from keepstep.sources.ports import free_ports
+
+ITSELF = [sys.executable, "-m", "benchmarks.guard_torch"]
 BAR = 0.005
 
 
 def main(blocks: int = BLOCKS) -> str:
-    """A row of the table: two trainings side by side, of which one goes on while the other one waits."""
-    random.seed(5)
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = {mode: _Job(mode, Path(folder)) for mode in ("off", "on")}
-        try:
-            for job in jobs.values():
-                job.block(3 * STEPS)
-            times: dict[str, list[float]] = {"off": [], "on": []}
-            for _ in range(blocks):
-                for mode in random.sample(("off", "on"), 2):
-                    times[mode].append(jobs[mode].block(STEPS))
-        finally:
-            for job in jobs.values():
-                job.end()
-    ratios = sorted(on / off - 1 for off, on in zip(times["off"], times["on"], strict=True))
-    quarter = len(ratios) // 4
-    off, on = statistics.median(times["off"]), statistics.median(times["on"])
-    error = 1.253 * statistics.stdev(ratios) / len(ratios) ** 0.5  # of a median
-    return (
-        f"| torch | {off * 1000:.2f} | {on * 1000:.2f} | {statistics.median(ratios):+.2%} ± {2 * error:.2%} "
-        f"| {ratios[quarter]:+.2%} to {ratios[-quarter - 1]:+.2%} | {BAR:.1%} |"
-    )
+    return row("torch", start, bar=BAR, blocks=blocks)
 
 
 def hooks_us(pairs: int = 150) -> tuple[float, float]:
     """Microseconds of a step that does next to nothing, without and with the guard: the hooks alone, by the thread's own clock."""
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": folder, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([sys.executable, __file__, "--hooks", str(pairs)], env=env, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run([*ITSELF, "--hooks", str(pairs)], env=env, stdout=subprocess.PIPE, text=True, check=True)
     off, on = done.stdout.split()[-2:]
     return float(off), float(on)
 
 
-class _Job:
-    """Two ranks that take steps when they are told to."""
-
-    def __init__(self, mode: str, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "OMP_NUM_THREADS": "1"}
-        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-        self.ranks = [
-            subprocess.Popen(
-                [sys.executable, __file__, "--train"],
-                env={**env, "RANK": str(rank)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            )
-            for rank in range(2)
-        ]  # fmt: skip
-
-    def block(self, steps: int) -> float:
-        """Seconds of a step."""
-        for rank in self.ranks:
-            assert rank.stdin is not None
-            rank.stdin.write(f"{steps}\n")
-            rank.stdin.flush()
-        return max(self._answer(rank) for rank in self.ranks) / steps
-
-    def _answer(self, rank: subprocess.Popen[str]) -> float:
-        assert rank.stdout is not None
-        while line := rank.stdout.readline():
-            if line.startswith("TOOK "):
-                return float(line.split()[1])
-        raise RuntimeError("a rank of the benchmark ended")
-
-    def end(self) -> None:
-        for rank in self.ranks:
-            if rank.stdin is not None:
-                rank.stdin.close()
-        for rank in self.ranks:
-            try:
-                rank.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                rank.kill()
+def start(mode: str, folder: Path) -> Ranks:
+    env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "OMP_NUM_THREADS": "1"}
+    env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "2"}
+    return Ranks([([*ITSELF, "--train"], {**env, "RANK": str(rank)}) for rank in range(2)])
 
 
 def train() -> None:

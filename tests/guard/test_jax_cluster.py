@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import types
@@ -15,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 from keepstep.guard.adapters.jax_cluster import register
+from keepstep.sources.ports import free_ports
 
 OLD = Path(__file__).parents[2] / ".venv-old" / "bin" / "python"
 SCRIPT = """
@@ -63,9 +63,7 @@ def test_a_bare_initialize_forms_the_world(python: str, tmp_path: Path) -> None:
         pytest.skip("needs jax")
     if python == str(OLD) and not OLD.exists():
         pytest.skip("`make lab-old` sets it up")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     ranks = []

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
+from keepstep.sources.ports import free_ports
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0
@@ -72,7 +72,7 @@ def run(
     """Start ``ranks`` workers (or the ``only`` one) and wait for them. ``ranks`` 0: one process without TF_CONFIG."""
     guard = folder / "guard"
     guard.mkdir(parents=True)
-    ports = _free_ports(ranks)
+    ports = free_ports(ranks)
     processes = []
     for rank in range(max(ranks, 1)):
         if only is None or rank == only:
@@ -113,11 +113,3 @@ def _end(process: subprocess.Popen[bytes]) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

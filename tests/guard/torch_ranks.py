@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from keepstep.sources.ports import free_ports
 
 SCRIPT = Path(__file__).with_name("torch_training.py")
 PATIENCE_S = 150.0
@@ -24,9 +25,7 @@ class Ranks:
     def __init__(self, folder: Path, arguments: list[str], ranks: int = 2, script: Path = SCRIPT, **env: str) -> None:
         self.folder = folder
         self.guard = folder / "guard"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        (port,) = free_ports(1)
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "LANG", "TMPDIR") if name in os.environ}
         kept |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
         kept |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(self.guard)} | env

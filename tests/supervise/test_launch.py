@@ -13,9 +13,10 @@ import pytest
 
 from keepstep.cluster import understand
 from keepstep.errors import UserError
+from keepstep.sources.ports import free_ports
 from keepstep.supervise import core_files
 from keepstep.supervise.core_files import CorePlace
-from keepstep.supervise.launch import Job, free_ports, launcher_of, launches, plan, start
+from keepstep.supervise.launch import Job, launcher_of, launches, plan, start
 from keepstep.supervise.spares import Launch
 
 

@@ -11,7 +11,6 @@ import resource
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from keepstep.lab import data, faults, guarded, hosts, supervised, sweeper
 from keepstep.lab.run import PAUSE_S, Run
 from keepstep.lab.scenario import Scenario
+from keepstep.sources.ports import free_ports
 
 HERE = Path(__file__).parent
 INHERITED = ("PATH", "HOME", "LANG", "VIRTUAL_ENV")
@@ -245,15 +245,6 @@ def tf_config(run: Run, rank: int) -> dict[str, object]:
     for each, role in enumerate(roles):
         cluster.setdefault(role, []).append(f"{run.address_of(each)}:{run.ports[each]}")
     return {"cluster": cluster, "task": {"type": roles[rank], "index": roles[:rank].count(roles[rank])}}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
 
 
 def _copy_app(run: Run, script: Path | None) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -21,11 +19,11 @@ from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
 from keepstep.errors import UserError
+from keepstep.sources.ports import free_ports
 from keepstep.supervise.reaper import VARIABLE
 from keepstep.supervise.spares import Launch
 
 HOST = "127.0.0.1"
-LOWEST_PORT = 15000
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
 MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner")
 _limits = threading.Lock()
@@ -162,24 +160,6 @@ def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]
         address = f"{HOST}:{coordinator}"
         found |= {"JAX_COORDINATOR_ADDRESS": address, "KEEPSTEP_COORDINATOR": address}
         found |= {"COORDINATOR_ADDRESS": address, "NUM_PROCESSES": str(job.world), "PROCESS_ID": str(rank)}
-    return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, outside of those that the kernel gives to outgoing connections: a peer cannot take one by chance."""
-    low = 32768
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    below = range(LOWEST_PORT, low) if low - LOWEST_PORT >= 1000 else range(0)
-    found: list[int] = []
-    with contextlib.ExitStack() as stack:
-        for port in random.SystemRandom().sample(below, min(len(below), 50 * count)) + [0] * count:
-            trial = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                trial.bind(("", port))
-                found.append(trial.getsockname()[1])
-                if len(found) == count:
-                    break
     return found
 
 

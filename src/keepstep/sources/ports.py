@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of this host that are free."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from pathlib import Path
+
+LOWEST_PORT = 15000
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, outside of those that the kernel gives to outgoing connections: a peer cannot take one by chance."""
+    low = 32768
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    below = range(LOWEST_PORT, low) if low - LOWEST_PORT >= 1000 else range(0)
+    found: list[int] = []
+    with contextlib.ExitStack() as stack:
+        for port in random.SystemRandom().sample(below, min(len(below), 50 * count)) + [0] * count:
+            trial = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                trial.bind(("", port))
+                found.append(trial.getsockname()[1])
+                if len(found) == count:
+                    break
+    return found
