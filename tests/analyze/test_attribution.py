@@ -2,7 +2,7 @@
 
 from keepstep.analyze.attribution import Scanned, attribute
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.network import AddressMap, PortTaken, ServerStarted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
@@ -103,6 +103,14 @@ def test_a_prefix_numbers_hosts_where_the_failure_table_behind_it_names_another_
     assert ranks(Scanned("x.log", (table, sighting(writer=host)))) == [None, None]
 
 
+def test_a_prefix_numbers_hosts_where_a_process_of_torch_xla_behind_it_has_another_rank():
+    host = Writer(key="w", rank=1)
+    child = sighting(ProcessExited(reporter="torch_xla", rank=9, code=1), host)
+    assert ranks(Scanned("x.log", (child, sighting(writer=host))))[1] is None
+    same = sighting(ProcessExited(reporter="torch_xla", rank=1, code=1), host)
+    assert ranks(Scanned("x.log", (same, sighting(writer=host)))) == [1, 1]
+
+
 def test_the_lines_of_progress_tell_whose_log_it_is_but_not_those_of_the_first_rank():
     def log(*counted: int) -> Scanned:
         steps = [sighting(StepSeen(step=1), quote=f"Batch 1/100 loss 4.8 rank {n}") for n in counted]
@@ -122,3 +130,23 @@ def test_a_member_of_a_part_of_the_run_is_not_known_by_its_number_there():
 def test_the_name_of_a_file_beats_what_its_communicators_say():
     device = Writer(key="", local=0, node="a")
     assert ranks(Scanned("rank5.log", (sighting(CommMember(index=1, size=2), device), sighting(writer=device)))) == [5, 5]
+
+
+def test_a_launchers_word_on_another_process_is_not_of_the_one_that_told_its_rank():
+    exited = sighting(ProcessExited(reporter="torchrun", code=-9, local_rank=3), line=2)
+    assert ranks(Scanned("a.log", (sighting(WorldSeen(index=7)), exited))) == [7, None]
+
+
+def test_a_server_is_the_task_that_its_cluster_has_at_its_address():
+    ps = AddressMap(job="ps", addresses=("10.0.0.1:2222",))
+    workers = AddressMap(job="worker", addresses=("10.0.0.2:2222", "localhost:2222"))
+    started = ServerStarted(address="localhost:2222")
+    assert ranks(Scanned("a.log", (sighting(ps), sighting(workers), sighting(started), sighting()))) == [1, 1, 1, 1]
+
+
+def test_a_server_of_two_tasks_or_of_a_cluster_told_in_part_is_nobody():
+    workers = AddressMap(job="worker", addresses=("localhost:1", "localhost:2"))
+    one, other = ServerStarted(address="localhost:1"), ServerStarted(address="localhost:2")
+    assert set(ranks(Scanned("a.log", (sighting(workers), sighting(one), sighting(other))))) == {None}
+    part = AddressMap(job="worker", addresses=("localhost:1",), dense=False)
+    assert set(ranks(Scanned("a.log", (sighting(part), sighting(one))))) == {None}

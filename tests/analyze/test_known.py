@@ -52,7 +52,7 @@ def test_a_kept_database_finds_the_same(tmp_path):
     text = b"x Watchdog caught y Out Of Memory"
     fresh = anchors.finder(WORDS).find(text)
     assert anchors.finder(WORDS, Kept(tmp_path)).find(text) == fresh
-    assert (tmp_path / "literals").exists()
+    assert list(tmp_path.glob("literals-*"))
     assert anchors.finder(WORDS, Kept(tmp_path)).find(text) == fresh
 
 
@@ -72,7 +72,7 @@ def test_the_second_start_answers_as_the_first(tmp_path, spoil):
     command = [sys.executable, "-m", "keepstep", "why", "--no-kernel-log", "--json", str(log)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     first = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert sorted(f.name for f in (tmp_path / "cache" / "keepstep").iterdir())[-1] == PATTERNS
+    assert sorted(f.name for f in (tmp_path / "cache" / "keepstep").iterdir())[-1].startswith(PATTERNS)
     spoil(tmp_path / "cache" / "keepstep")
     second = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (first.stdout, first.returncode) == (second.stdout, second.returncode)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -22,9 +23,13 @@ from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Finding, Fix, Severity, Standing
 from keepstep.core.identity import Rank
+from keepstep.core.lazy_dataclass import complete
 from keepstep.core.report import Report, RuleCrash, Verdict
 
 KINDS = sorted(fact_types().values(), key=lambda kind: kind.__name__)
+for part in [part for kind in KINDS for part in vars(sys.modules[kind.__module__]).values()]:
+    if isinstance(part, type) and dataclasses.is_dataclass(part):
+        complete(part)
 
 TIMES = st.none() | st.floats(allow_nan=False)
 ORIGINS = st.builds(Origin, source=st.text(), line=st.none() | st.integers(min_value=1), stream=st.text())

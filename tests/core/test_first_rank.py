@@ -6,7 +6,8 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Finding, Severity, Standing, ranks_of
 from keepstep.core.first_rank import first_exits, first_rank, first_to_fail
@@ -51,6 +52,19 @@ def test_one_that_the_launcher_names_and_of_whom_nothing_is_shown_is_named_besid
 
 def test_one_that_the_launcher_names_but_that_shows_another_error_is_not():
     assert named(root(full(1, 2)), at(3, ExceptionRaised(type="DistBackendError", message=""), 1), at(5, first(1))) == (2,)
+
+
+def test_a_killed_process_is_the_one_named_where_its_loss_is_told():
+    killed = root(full(1), cause=Cause.RESOURCE_HOST_OOM_KILLED)
+    lost = at(30, PeerLost(how="a Ray actor died"))
+    assert named(killed, lost, at(33, TaskNamed(rank=3))) == (3,)
+    assert named(killed, lost, at(33, TaskNamed(rank=3)), at(34, TaskNamed(rank=4))) == ()
+    assert named(root(full(1)), lost, at(33, TaskNamed(rank=3))) == ()
+
+
+def test_one_whose_traceback_is_cut_failed_too():
+    cut = at(3, TracebackCut(), 0)
+    assert named(root(full(1)), cut) == (0,)
 
 
 @pytest.mark.parametrize("cause", [Cause.SYNC_COLLECTIVE_MISMATCH, Cause.NETWORK_PORT_IN_USE])

@@ -4,9 +4,11 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.parse import cluster_variables
 from keepstep.parse import cluster_variables as table
+from keepstep.parse.knowledge import build
+from keepstep.parse.logscan import LogScan
 from keepstep.parse.signature import Signature
 
 
@@ -63,3 +65,44 @@ FURTHER = [
 @pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
 def test_a_further_wording_is_read(text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "below", "names"),
+    [
+        (
+            '    rank = int(os.environ.get("RANK"))',
+            ["TypeError: int() argument must be a string, a bytes-like object or a number, not 'NoneType'"],
+            ["RANK"],
+        ),
+        (
+            "    nodes = os.getenv('SLURM_NODELIST').split(',')",
+            ["            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^", "AttributeError: 'NoneType' object has no attribute 'split'"],
+            ["SLURM_NODELIST"],
+        ),
+        ('    rank = int(os.environ.get("RANK"))', ["ValueError: invalid literal for int() with base 10: 'a'"], []),
+        ('    rank = int(os.environ.get("RANK"))', ['  File "a.py", line 3, in main', "TypeError: None"], []),
+    ],
+)
+def test_a_variable_that_was_read_and_is_not_there_is_missing(line: str, below: list[str], names: list[str]) -> None:
+    begin = cluster_variables.BLOCKS[0].begin.pattern.search(line)
+    assert begin is not None
+    found = cluster_variables.BLOCKS[0].read(begin, iter(below))
+    assert [fact.name for fact in found if isinstance(fact, RankVariableMissing)] == names
+
+
+def test_a_variable_looked_up_in_vain_is_told_by_the_frame_below():
+    text = """\
+  File "/srv/initialize.py", line 142, in launch_from_slurm
+    rank = int(os.environ['SLURM_PROCID'])
+  File "/usr/lib/python3.8/os.py", line 673, in __getitem__
+Traceback (most recent
+"""
+    sightings = LogScan(build((), table.BLOCKS)).scan([text.encode()])
+    assert [s.fact for s in sightings if isinstance(s.fact, RankVariableMissing)] == [RankVariableMissing(name="SLURM_PROCID")]
+
+
+def test_a_list_of_gpus_that_is_shorter_than_the_ranks_of_its_host_is_read() -> None:
+    text = "tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\nIndexError: list index out of range"
+    assert read(text) == [DeviceShared()]
+    assert read("batch = batches[hvd.local_rank()]\nIndexError: list index out of range") == []

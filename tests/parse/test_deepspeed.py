@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import NonFinite
 from keepstep.parse import deepspeed as table
@@ -91,3 +92,25 @@ FURTHER = [
 @pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
 def test_a_further_wording_is_read(text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: No slot '2' specified on host 'work1'",
+        "No slot 2 specificied on host work1",
+        "ValueError: Hostname 'worker-9' not found in hostfile",
+        "ValueError: Hostfile is empty or not formatted correctly, unable to proceed with launching.",
+        "ValueError: Hostfile contains multiple entries for worker-0, unable to proceed with launching",
+        "ValueError: Num nodes is >1 but no extra nodes available via hostfile",
+        "ValueError: Cannot specify num_nodes/gpus with include/exclude",
+        "AssertionError: Launching training without ssh, but --node_rank is not set correctly.",
+    ],
+)
+def test_a_launcher_that_cannot_make_out_its_hosts_says_so(text):
+    assert any(isinstance(fact, ClusterSpecInvalid) for fact in facts(text))
+
+
+def test_a_host_that_ssh_does_not_reach_is_told():
+    text = "RuntimeError: Using hostfile at /job/hostfile but host=10.0.0.2 was not reachable via ssh. If you are running"
+    assert one(text, ConnectFailed).peer == "10.0.0.2"

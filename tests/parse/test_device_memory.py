@@ -10,6 +10,11 @@ from keepstep.parse import device_memory as table
 
 WORDINGS = [
     (
+        "E1103 18:23:55.1 3413767 gpu_cudamallocasync_allocator.cc:361] gpu_async_1 cuMemAllocAsync failed to allocate 1225195446464 bytes",
+        DeviceMemoryExhausted,
+        {"requested": "1225195446464 bytes", "fatal": True},
+    ),
+    (
         "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity; 13.00 GiB already allocated)",
         DeviceMemoryExhausted,
         {"requested": "2.00 GiB", "device": "GPU 0", "capacity": "15.78 GiB", "fatal": True},
@@ -18,6 +23,11 @@ WORDINGS = [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 1 has a total capacity of 79.15 GiB",
         DeviceMemoryExhausted,
         {"requested": "20.00 MiB", "device": "GPU 1"},
+    ),
+    (
+        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 5; 60.97 GiB total capacity; 57.00 GiB already allocated)",
+        DeviceMemoryExhausted,
+        {"requested": "2.00 GiB"},
     ),
     (
         "RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import AddressIsLocal
+from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerLost, Why
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.parse.gloo import SIGNATURES
@@ -16,6 +17,10 @@ def read(text):
 
 
 SAID = [
+    (
+        "  what():  [enforce fail at /tmp/torch/lib/gloo/gloo/cuda.cu:249] error == cudaSuccess. 29 vs 0",
+        InternalFault(what="error == cudaSuccess. 29 vs 0"),
+    ),
     (
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:10895",
         PeerLost(how="connection closed by peer", peer="127.0.0.1"),

@@ -31,6 +31,11 @@ def test_the_stall_list_names_the_missing_rank_in_the_old_words() -> None:
     assert facts == [RanksMissing(missing=(1,), waited_s=60.0, what="stalled operation", final=False)]
 
 
+def test_a_line_of_the_stall_list_alone_names_the_missing_rank(read) -> None:
+    text = "training/SGD/DistributedSGD_Allreduce/HorovodAllreduce_training_SGD_gradients_AddN_100_0 [missing ranks: 2]"
+    assert RanksMissing(missing=(2,), what="stalled operation", final=False) in read(horovod, text)
+
+
 def test_the_stall_list_names_the_missing_rank_in_the_new_words() -> None:
     facts = stall("", "Missing ranks:", "2: [grad_0, grad_1 ...]")
     assert facts == [RanksMissing(missing=(2,), waited_s=60.0, what="stalled operation", final=False)]

@@ -48,6 +48,11 @@ def test_a_near_miss_says_nothing(text, read):
 
 FURTHER = [
     (
+        "nvidia-docker | 2016/08/22 12:54:02 Error: unsupported CUDA version: driver 7.5 < image 8.0",
+        CudaMismatch,
+        {"fatal": True},
+    ),
+    (
         "Failed. Reason: AlgorithmError: , exit code: 137",
         ProcessExited,
         {"code": 137},

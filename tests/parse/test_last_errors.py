@@ -27,6 +27,7 @@ from keepstep.parse.last_errors import loudness, read_errors
         ("ORTE was unable to reliably start one or more daemons.", Loudness.COMPLAINED),
         ("node1:701:760 [0] NCCL INFO transport/net.cc:1034 -> 5", Loudness.COMPLAINED),
         ("INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, x", Loudness.COMPLAINED),
+        ("INFO:tensorflow:Error recorded from infeed: From /job:worker/replica:0/task:0:", Loudness.COMPLAINED),
         ("WARNING:tensorflow:Failed to connect to the master", Loudness.WARNED),
         ("I tensorflow/core/master.cc:221] CreateSession still waiting for response from worker", Loudness.WARNED),
     ],

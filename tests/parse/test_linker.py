@@ -74,3 +74,8 @@ def test_a_near_miss_says_nothing(text, read):
 def test_gpu_libraries_that_tensorflow_gave_up_are_told(read):
     text = "gpu_device.cc:1592] Cannot dlopen some GPU libraries. Please make sure the missing libraries"
     assert any(isinstance(fact, GpuLibrariesMissing) for fact in read(table, text))
+
+
+def test_a_library_that_memory_did_not_suffice_for_is_not_missing():
+    text = "ImportError: DLL load failed while importing _x: The paging file is too small for this operation to complete."
+    assert not [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from keepstep.analyze.known import known
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised
-from keepstep.core.facts.training import StreamEnded
+from keepstep.core.facts.training import StepSeen, StreamEnded
 from keepstep.parse import logscan
 from keepstep.parse.block import block
 from keepstep.parse.knowledge import build
@@ -152,3 +152,15 @@ def test_no_mixture_of_beginnings_makes_the_scan_fail(parts):
 @pytest.mark.parametrize("text", [b"", b"\n", b"\n" * 1000, b"\x00" * 1000])
 def test_nothing_gives_nothing(text):
     assert found(text) == []
+
+
+@pytest.mark.parametrize("ending", [b"", b"x" * 6000, b"x" * 6000 + b"\n", b"step 7 of 9\n" * 500])
+def test_the_end_of_a_log_is_read_alike_wherever_its_last_piece_begins(monkeypatch, ending):
+    progress = (signature(r"step (?P<step>\d+) of", StepSeen),)
+    data = b"".join(b"[rank%d]: step %d of 9000\n" % (n % 4, n) for n in range(8000)) + ending
+    ends = []
+    for piece in (1 << 20, len(data) - 1, len(data) - 5000, len(data) - 40_000, 70_000):
+        monkeypatch.setattr(logscan, "PIECE", piece)
+        ends.append([(s.fact, s.line, s.writer) for s in LogScan(build((), (), progress)).scan([data])])
+    assert len(ends[0]) > 100
+    assert all(each == ends[0] for each in ends)

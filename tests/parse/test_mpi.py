@@ -14,6 +14,7 @@ from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse import mpi as table
 
 WORDINGS = [
+    ("[host] OPAL ERROR: Unreachable in file pmix2x_client.c at line 112", ConnectFailed, {"final": True}),
     (
         "mpirun noticed that process rank 2 with PID 0 on node box exited on signal 11 (Segmentation fault).",
         ProcessExited,
@@ -55,6 +56,7 @@ WORDINGS = [
         PeerLost,
         {"how": "Connection reset by peer"},
     ),
+    ("PRTE has lost communication with a remote daemon.", PeerLost, {"how": "a launcher daemon on another node went away"}),
     (
         "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    a\n  Remote host:   b\n",
         ConnectFailed,

@@ -35,6 +35,7 @@ WORDINGS = [
         {"left": "4", "right": "8"},
     ),
     ("dequeue_and_set_error(888): Communication error with rank 3", PeerLost, {"peer_rank": 3}),
+    ("system msg for write_line failure : Bad file descriptor", PeerLost, {"how": "Bad file descriptor"}),
     (
         "MPIDI_CRAY_init(385): GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",
         LibraryMissing,

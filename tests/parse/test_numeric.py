@@ -93,3 +93,9 @@ def test_an_exception_for_a_value_that_is_not_finite_is_read(text):
 )
 def test_an_exception_of_another_kind_is_left_alone(text):
     assert facts(text) == []
+
+
+def test_the_device_of_a_process_of_its_own_is_its_rank():
+    text = "loss_dict = {'loss_cls': tensor(nan, device='cuda:1', grad_fn=<NllLossBackward>)}"
+    assert one(text, NonFinite).rank == 1
+    assert not facts("loss_dict = {'loss_cls': tensor(0.3, device='cuda:1')}")

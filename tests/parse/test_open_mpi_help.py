@@ -7,8 +7,16 @@ import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
-from keepstep.core.facts.network import AddressMisled, InterfaceMissing, NameUnresolved, PeerLost, RdmaTrouble
-from keepstep.core.facts.resource import LimitReached
+from keepstep.core.facts.network import (
+    AddressMisled,
+    ConnectFailed,
+    InterfaceMissing,
+    NameUnresolved,
+    PeerLost,
+    RdmaTrouble,
+)
+from keepstep.core.facts.resource import LimitReached, OomKilled
+from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse import open_mpi_help as table
 
 WORDINGS = [
@@ -36,6 +44,35 @@ WORDINGS = [
     ),
     ("Open MPI failed an OFI Libfabric library call (fi_endpoint).  This is highly", RdmaTrouble, {}),
     ("A critical communication path was lost to:", PeerLost, {}),
+    ("A process has exceeded the specified limit on memory usage:", OomKilled, {}),
+    (
+        "A compressed message was received by the Open MPI run time system (PMIx) that could\nnot be decompressed.",
+        VersionConflict,
+        {},
+    ),
+    (
+        "ORTE does not know how to route a message to the specified daemon\nlocated on the indicated node:",
+        ConnectFailed,
+        {},
+    ),
+    (
+        "mpirun was unable to launch the specified application as it could not change to the\nspecified working directory:",
+        ClusterSpecInvalid,
+        {},
+    ),
+    ('Detected mismatched split_type and/or info "mpi_hw_resource_type" values', CollectiveMismatch, {}),
+    (
+        "Open MPI's mpirun command was unable to find an underlying prterun\ncommand to execute.",
+        LibraryMissing,
+        {"name": "prterun"},
+    ),
+    (
+        "The user requested CUDA support with the --mca mpi_cuda_support 1 flag\nbut the library was not compiled",
+        UnsupportedCombination,
+        {},
+    ),
+    ("MXM was unable to create an endpoint. Please make sure that the network link is", RdmaTrouble, {}),
+    ("Failed to create a queue pair (QP):", RdmaTrouble, {}),
     (
         "At least one of the requested hosts is not included in the current\nallocation.",
         ClusterSpecInvalid,

@@ -1,7 +1,10 @@
 """Who wrote a line, by every launcher's prefix."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from keepstep.parse import prefix
 from keepstep.parse.prefix import Prefixes, heading, identify
 
 
@@ -45,6 +48,26 @@ def test_a_label_of_srun_is_believed_where_most_lines_have_one():
     assert Prefixes(["a", "b", "c", "1: d"]).split("1: d")[0].rank is None
 
 
+@pytest.mark.parametrize("shape", ["[{}] ", "{}: ", "  {}\t"])
+def test_the_numbers_of_lines_are_no_ranks(shape):
+    lines = [shape.format(80746 + n) + f"[rank{n % 2}]: line {n}" for n in range(6)]
+    writer, text = Prefixes(lines).split(lines[3])
+    assert (writer.rank, text) == (1, "line 3")
+    short = [shape.format(n) + f"line {n}" for n in range(1, 14)]
+    assert Prefixes(short).split(short[2])[0].rank is None
+
+
+def test_ranks_that_say_the_same_in_order_are_ranks():
+    lines = [f"{n}: RuntimeError: boom" for n in range(16)]
+    assert Prefixes(lines).split(lines[3])[0].rank == 3
+
+
+def test_a_role_named_after_the_host_tells_the_host_and_the_rank_on_it():
+    lines = ["[node-3:0]:a", "[node-3:1]:b", "[node-4:0]:c", "[node-4:1]:d"]
+    writer, text = Prefixes(lines).split(lines[1])
+    assert (writer.node, writer.local, writer.rank, text) == ("node-3", 1, None, "b")
+
+
 def test_two_ray_workers_are_two_streams():
     split = Prefixes(()).split
     assert split("(W pid=1, ip=a) x")[0].key != split("(W pid=2, ip=a) x")[0].key
@@ -85,3 +108,32 @@ def test_the_stamps_of_a_container_runtime_are_taken_off():
     lines = [f"2024-05-01T10:00:0{n}.123456789Z stderr F [rank{n}]: text {n}" for n in range(5)]
     writer, text = Prefixes(lines).split(lines[3])
     assert (writer.rank, text) == (3, "text 3")
+
+
+@pytest.mark.parametrize("pattern", prefix._NEEDED, ids=lambda pattern: pattern.pattern[:30])
+def test_what_a_habit_needs_is_in_every_line_that_has_it(pattern):
+    @given(st.from_regex(pattern.compiled))
+    def check(line):
+        assert prefix._NEEDED[pattern] in line
+
+    check()
+
+
+@pytest.mark.parametrize("pattern", [prefix._SPOKEN, prefix._CLOUD, prefix._TOLD], ids=lambda pattern: pattern.pattern[:30])
+def test_a_line_that_begins_with_a_name_is_asked_for_it(pattern):
+    @given(st.from_regex(pattern.compiled))
+    def check(line):
+        assert prefix._NAMED_FIRST.match(line)
+
+    check()
+
+
+@given(st.lists(st.lists(st.sampled_from(["[", "]<std", "rank", "node", "agent", "Host", "pid=", " ", "x"])).map("".join)))
+def test_lines_are_marked_just_when_one_of_them_is(lines):
+    assert prefix._are_marked(lines) == (any("]<std" in line for line in lines) or any(map(prefix._is_marked, lines)))
+
+
+def test_a_prefix_of_junk_is_read():
+    raw = b"[1,0][\xff\xfe]<stderr>: text"
+    assert Prefixes(()).is_of_another(raw, 0, len(raw), "1")
+    assert not Prefixes(()).is_of_another(raw, 0, len(raw), "0")

@@ -34,6 +34,14 @@ SAID = [
         RdmaTrouble(what="Request completed with error. RC: 21. Error: unknown error"),
     ),
     (
+        "n7:2311:2402 [1] nccl_net_ofi_init:1210 NCCL WARN NET/OFI EFA provider requires at least libfabric version 1.22.0.",
+        RdmaTrouble(what="EFA provider requires at least libfabric version 1.22.0."),
+    ),
+    (
+        "libfabric:2311:1700000000::efa:cq:efa_rdm_rxe_handle_error():234<warn> rxr_rx_entry_handle_error: err: 113, message: No route",
+        RdmaTrouble(what="rxr_rx_entry_handle_error: err: 113, message: No route"),
+    ),
+    (
         "NCCL WARN Detected mixed local Net device counts across ranks (min 3, max 4). Set NCCL_IGNORE_NET_MISMATCH=1 to continue.",
         RdmaTrouble(what="Detected mixed local Net device counts across ranks (min 3, max 4)"),
     ),

@@ -21,6 +21,8 @@ WORDINGS = [
     ("[1]    11880 segmentation fault (core dumped)  python a.py", ProcessExited, {"signal": "SIGSEGV", "pid": 11880}),
     ("./train.sh:  60: 11880 killed              python3 main.py", ProcessExited, {"signal": "SIGKILL", "pid": 11880}),
     ("Iter: [4/299] Loss: 10.58:   1%|# | 4/299 [00:18<14:23,  2.93s/it]Killed", ProcessExited, {"signal": "SIGKILL"}),
+    ("Killedng examples:  35%|###5 | 35000/100000", ProcessExited, {"signal": "SIGKILL"}),
+    ("Killedg in train batch: 127687 / 263115", ProcessExited, {"signal": "SIGKILL"}),
     ("Process finished with exit code 137 (interrupted by signal 9: SIGKILL)", ProcessExited, {"code": 137}),
     (
         "subprocess.CalledProcessError: Command '['python', 'a.py']' died with <Signals.SIGSEGV: 11>.",

@@ -1,10 +1,15 @@
 """Signatures: patterns to facts, and the anchors that make them fast."""
 
+import dataclasses
+import types
+import typing
+
 import pytest
 
+from keepstep.core.codec import fact_types
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.sync import RanksMissing
-from keepstep.parse.signature import signature
+from keepstep.parse.signature import converter, signature
 
 
 def test_named_groups_become_typed_fields():
@@ -48,3 +53,21 @@ def test_a_pattern_without_a_literal_is_refused():
 def test_a_group_that_the_fact_does_not_have_is_refused():
     with pytest.raises(TypeError, match="no nonsense"):
         signature(r"port taken (?P<nonsense>\d+)", PortTaken)
+
+
+@pytest.mark.parametrize("kind", fact_types().values(), ids=lambda kind: kind.__name__)
+def test_a_type_in_words_means_the_same_as_evaluated(kind):
+    hints = typing.get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        hint = hints[each.name]
+        options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        if int in options:
+            assert converter(each.type)("1,024") == 1024
+        elif float in options:
+            assert converter(each.type)("0.5") == 0.5
+        elif each.type == "Pairs":
+            continue  # never read from a text
+        elif any(typing.get_origin(option) is tuple for option in options):
+            assert converter(each.type)("ranks 1 and 2") == (1, 2)
+        else:
+            assert converter(each.type)("1,024") == "1,024"

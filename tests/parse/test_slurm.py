@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
@@ -14,6 +14,11 @@ from keepstep.core.facts.resource import OomKilled
 from keepstep.parse import slurm as table
 
 WORDINGS = [
+    (
+        "srun: First task exited 30s ago\nsrun: StepId=5.0 tasks 0-2: running\nsrun: StepId=5.0 task 3: exited abnormally\nsrun: Terminating StepId=5.0",
+        ProcessExited,
+        {"rank": 3, "code": 1, "first": True},
+    ),
     (
         "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.",
         OomKilled,
@@ -112,6 +117,11 @@ FURTHER = [
         "srun: error: Unable to create step for job 481233: More processors requested than permitted",
         NotScheduled,
         {"by": "Slurm", "never": True},
+    ),
+    (
+        "srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files",
+        UnsupportedCombination,
+        {"what": "Slurm has no plugin mpi/pmix"},
     ),
     (
         "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=8 != SLURM_TRES_PER_TASK=cpu:16",

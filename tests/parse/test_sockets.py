@@ -32,6 +32,7 @@ SAID = [
         PortTaken(port=29500),
     ),
     ("socket.gaierror: [Errno -2] Name or service not known", NameUnresolved()),
+    ("van.h:206: Check failed: (getaddrinfo(host.c_str(), port, nullptr, &to)) == (0)", NameUnresolved()),
     ("ssh: Could not resolve hostname node-7: Name or service not known", NameUnresolved(host="node-7")),
     (
         "[c10d] The IPv6 network addresses of (job-master-0, 23456) cannot be retrieved (gai error: -2 - Name or service not known).",

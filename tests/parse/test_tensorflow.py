@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
@@ -153,3 +153,9 @@ def test_tasks_of_a_cluster_that_count_differently_disagree_on_the_world() -> No
 def test_a_parameter_server_that_closed_the_socket_is_lost() -> None:
     text = "Error: From /job:ps/replica:0/task:2:\nSocket closed"
     assert any(isinstance(fact, ParameterServerLost) for fact in read(text))
+
+
+def test_an_address_with_a_users_name_is_not_one_of_a_cluster() -> None:
+    line = "Multi-worker CollectiveAllReduceStrategy with cluster_spec = {'worker': ['me@10.0.0.1:8080', '10.0.0.2:8080']}, task_type"
+    assert ClusterSpecInvalid(detail="an address is not HOST:PORT: me@10.0.0.1:8080") in read(line)
+    assert read(line.replace("me@", "")) == []

@@ -69,3 +69,9 @@ FURTHER_NEAR = [
 @pytest.mark.parametrize("text", FURTHER_NEAR)
 def test_a_further_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+def test_shards_that_do_not_suffice_are_told_apart_from_shards_used_again():
+    said = "Number of shards requested for a single epoch is more than the number of shards available."
+    assert read(f"ERROR:root:{said} This means that the amount of data")
+    assert not read(f"WARNING:root:{said} Consider lowering the number of workers and / or the number of GPUs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PeerLost, RendezvousClosed, RendezvousTimeout
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.parse.torch_elastic import BLOCKS, SIGNATURES
@@ -120,3 +121,18 @@ def test_the_failure_table_names_the_first_to_fail_and_the_others():
 
 def test_the_table_of_older_versions_is_read_too():
     assert [(f.rank, f.code, f.first) for f in blocks(OLD)] == [(0, 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  global_ranks=[1]", [WorldSeen(index=1)]),
+        (
+            "\tworkers={'local_ranks': [0], 'global_ranks': [1], 'role_ranks': [1], 'world_size': 2, 'role_world_size': 2}",
+            [WorldSeen(index=1, size=2)],
+        ),
+        ("  global_ranks=[8, 9, 10, 11]", []),
+    ],
+)
+def test_an_agent_that_starts_one_worker_tells_whose_log_it_is(text, expected):
+    assert [fact for fact in read(text) if isinstance(fact, WorldSeen)] == expected

@@ -9,6 +9,7 @@ from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.parse import torch_xla as table
@@ -70,3 +71,14 @@ def test_a_module_of_another_release_is_read():
 )
 def test_a_rendezvous_is_of_the_start_or_a_barrier(name, kind):
     assert one(f"Failed to meet rendezvous '{name}': Deadline Exceeded (4)", kind)
+
+
+@pytest.mark.parametrize(("module", "count"), [("torch_xla/_internal/pjrt", 1), ("pool/start", 0)])
+def test_a_pool_of_no_processes_is_a_host_without_devices(module, count, read):
+    text = f'''  File "/usr/lib/python3.10/site-packages/{module}.py", line 169, in run_multiprocess
+    with concurrent.futures.ProcessPoolExecutor(
+  File "/usr/lib/python3.10/concurrent/futures/process.py", line 611, in __init__
+    raise ValueError("max_workers must be greater than 0")
+ValueError: max_workers must be greater than 0
+'''
+    assert [type(fact) for fact in read(table, text)] == [TpuInitFailed] * count

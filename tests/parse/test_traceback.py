@@ -141,3 +141,10 @@ def test_a_kernel_that_failed_as_the_log_s_last_word_is_an_exception():
 
 def test_an_iterator_that_came_to_its_end_is_none():
     assert raised("W op_kernel.cc:1] OP_REQUIRES failed at iterator_ops.cc:8 : Out of range: End of sequence\n") == []
+
+
+def test_the_source_lines_of_the_innermost_frames_are_kept():
+    (fact,) = raised(PLAIN)
+    assert fact.code == ("main()", 'return batch["label"]')
+    (headless,) = raised(PLAIN.partition("\n")[2])
+    assert headless.code == fact.code

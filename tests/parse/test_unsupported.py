@@ -38,6 +38,7 @@ def read(line: str) -> list[Fact]:
             'RuntimeError: x INTERNAL ASSERT FAILED at "a.cpp":12',
             InternalFault(what='INTERNAL ASSERT FAILED at "a.cpp":12'),
         ),
+        ("RuntimeError: TT_ASSERT @ chip.cpp:241: a < b", InternalFault(what="TT_ASSERT @ chip.cpp:241: a < b")),
     ],
 )
 def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None:

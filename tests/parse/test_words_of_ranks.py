@@ -16,6 +16,7 @@ from keepstep.parse import (
     mpi,
     mpich,
     nccl,
+    ps_lite,
     rank_reports,
     shell,
     spawn,
@@ -51,6 +52,23 @@ CHILD = "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'trai
         (rank_reports, "_pmiu_daemon(SIGCHLD): [NID 00123] [c0-0] [Thu] PE RANK 3 exit signal Killed", ProcessExited, {"rank": 3, "signal": "SIGKILL"}),
         (rank_reports, "0.5s: flux-shell[0]: FATAL: task 3 (host node1): start failed: python: No such file", ProcessExited, {"rank": 3}),
         (rank_reports, "(TorchTrainer pid=1) Worker 3 has failed.", TaskNamed, {"rank": 3}),
+        (rank_reports, "\tname: a1B2c3WorkerDict_0:6", TaskNamed, {"rank": 6}),
+        (
+            ps_lite,
+            "subprocess.CalledProcessError: Command 'ssh h2 -p 22 \'export DMLC_WORKER_ID=1; export DMLC_ROLE=worker; cd /a; python t.py\''"
+            " returned non-zero exit status 1.",
+            ProcessExited,
+            {"rank": 1, "code": 1},
+        ),
+        (tensorflow, "Worker /job:worker/replica:0/task:2 failed with ResourceExhaustedError():", TaskNamed, {"rank": 2}),
+        (
+            tensorflow,
+            "ERROR:tensorflow: /job:worker/task:3 encountered the following error when processing closure: OutOfRangeError()",
+            TaskNamed,
+            {"rank": 3},
+        ),
+        (rank_reports, "FileNotFoundError: [Errno 2] No such file or directory: '../out/3/log_rank2.txt'", TaskNamed, {"rank": 2}),
+        (tensorflow, "INFO:tensorflow:Member 1 has received termination notice.", TaskNamed, {"rank": 1}),
         (rank_reports, "Training failed on rank 3: RuntimeError: boom", TaskNamed, {"rank": 3}),
         (rank_reports, "Exception raised in global rank 12", TaskNamed, {"rank": 12}),
         (mpi, "prterun noticed that process rank 3 with PID 123 on node a exited on\nsignal 9 (Killed).", ProcessExited, {"rank": 3, "signal": "SIGKILL"}),
@@ -88,6 +106,16 @@ CHILD = "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'trai
 )
 def test_the_wording_is_read(table, text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize("error", ["UnavailableError", "AbortedError"])
+def test_a_closure_that_found_its_worker_gone_names_nobody(error, read):
+    assert TaskNamed(rank=4) not in read(tensorflow, f"Worker /job:worker/replica:0/task:4 failed with {error}():Graph execution error")
+
+
+def test_a_server_of_the_dmlc_tracker_is_no_rank(read):
+    line = "Command 'export DMLC_WORKER_ID=1; export DMLC_ROLE=server; python t.py' returned non-zero exit status 1."
+    assert all(getattr(fact, "rank", None) is None for fact in read(ps_lite, line))
 
 
 def test_a_rank_that_is_not_known_yet_is_none(read):

@@ -72,6 +72,7 @@ def test_other_lines_are_no_limits(text):
         "Compilation failure: Asked to propagate a dynamic dimension from hlo %convert.283",
         "Input 1 to node `x/Reshape` with op Reshape must be a compile-time constant.",
         "No registered 'DecodeJpeg' OpKernel for 'TPU' devices compatible with node",
+        "INFO:tensorflow:Error recorded from infeed: No registered 'PyFunc' OpKernel for CPU devices compatible with node {{node PyFunc}}",
         "XlaRuntimeError: UNIMPLEMENTED: bitcast-convert between these types",
     ],
 )
@@ -102,6 +103,9 @@ def test_a_collective_library_that_is_absent_is_read():
     [
         "XlaRuntimeError: INTERNAL: Failed to execute XLA Runtime executable: custom call 'xla.gpu.graph.launch' failed: x",
         "XlaRuntimeError: INTERNAL: RET_CHECK failure (external/xla/xla/service/spmd/spmd_partitioner.cc:1) false",
+        "RuntimeError: Internal: Unexpected shape kind for %after-all.3 = token[] after-all() and shape index {}",
+        "XlaRuntimeError: INVALID_ARGUMENT: All buffers must have the same element type and count: while running replica 0",
+        "Operand 0 of instruction all-reduce already has a layout constraint f32[3]{0}, cannot add incompatible constraint f32[3]{1}",
     ],
 )
 def test_a_fault_of_xla_itself_is_read(text):
@@ -114,6 +118,8 @@ def test_a_fault_of_xla_itself_is_read(text):
         "XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error.",
         "XlaRuntimeError: INTERNAL: Generated function failed: CpuCallback error: ValueError: bad",
         "XlaRuntimeError: INTERNAL: Core halted unexpectedly",
+        "RuntimeError: Internal: From /job:tpu_worker/replica:0/task:0:",
+        "XlaRuntimeError: INTERNAL: ptxas exited with non-zero error code 65280, output: fatal : Unsupported .version 7.4",
     ],
 )
 def test_an_internal_error_with_a_reason_is_not_called_a_fault_of_xla(text):

@@ -119,3 +119,16 @@ def test_a_driver_that_did_not_start_is_nothing_where_training_goes_on(tmp_path)
     log = "E cuda_driver.cc:328] failed call to cuInit: UNKNOWN ERROR (303)\n"
 
     assert not findings(tmp_path, log=log + STEPS)
+
+
+_CUBLAS = "2022-12-27 15:27:14.6: E tensorflow/stream_executor/cuda/cuda_blas.cc:428] failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED\n"
+_GEMM = "tensorflow.python.framework.errors_impl.InternalError: Blas GEMM launch failed : a.shape=(4096, 2), b.shape=(2, 128)\n"
+
+
+def test_a_first_kernel_of_cublas_that_fails_does_not_fit_the_gpu(tmp_path):
+    assert root(tmp_path, log=_CUBLAS + _GEMM) == "env.framework_cuda_mismatch"
+
+
+def test_a_kernel_of_cublas_that_ran_before_fits_the_gpu(tmp_path):
+    steps = "".join(f"INFO:tensorflow:global step {n}: loss = 1.5 (1.2 sec/step)\n" for n in range(100, 108))
+    assert root(tmp_path, log=steps + _CUBLAS + _GEMM) != "env.framework_cuda_mismatch"

@@ -65,9 +65,26 @@ def test_what_one_note_means(item: Any, rule: str, cause: str, ranks: tuple[int,
     assert told(item) == [(rule, cause, ranks, severity)]
 
 
+def past(rank: int) -> Any:
+    return noted("RankLate", rank, phase="input", seconds=0.4, usual_s=0.01, against="past", steps=30, step_s=0.5, before_s=0.01)
+
+
+def world(size: int) -> Any:
+    return noted("WorldFormed", 0, size=size, index=0, meant=size, framework="torch")
+
+
+def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_with_others() -> None:
+    assert told(world(4), past(2)) == [("SLO201", "slow.straggler", (2,), "warning")]
+    held = noted("RankLate", 1, phase="compute", seconds=0.4, usual_s=0.01, against="peers", steps=30, held=True, before_s=0.02)
+    found = report(world(4), past(2), held).findings
+    assert [f.ranks for f in found] == [(1,)] and "kept from the processor" in found[0].title and "20 ms itself before" in found[0].because
+
+
 @pytest.mark.parametrize(
     "items",
     [
+        (world(2), past(0), past(1)),
+        (past(0),),
         (noted("ContractStated", 0, subject="batch", ordinal=0, stated=[["rows", "8"]]), noted("ContractStated", 1, subject="batch", ordinal=0, stated=[["rows", "8"]])),
         (noted("ContractStated", 0, subject="batch", ordinal=0, stated=[["rows", "8"]]), noted("ContractStated", 1, subject="batch", ordinal=1, stated=[["rows", "6"]])),
         (noted("WorldFormed", 0, size=2, index=0, meant=2, meant_by="torchrun", framework="torch"), noted("WorldFormed", 0, size=2, meant=2, at_step=True)),

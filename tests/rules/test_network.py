@@ -239,3 +239,23 @@ def test_a_rank_that_is_told_of_its_own_silence_was_not_heard(tmp_path):
 def test_a_rank_that_only_the_others_miss_may_have_died(tmp_path):
     found = two_logs(tmp_path, SILENT, "INFO step 40 loss 0.1\n")
     assert found.cause.value == "network.connection_reset_peer_died"
+
+
+def test_a_system_error_of_nccl_within_one_process_is_not_the_network(tmp_path):
+    text = (
+        "InternalError: 2 root error(s) found.\n"
+        "  (0) Internal:  NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail.\n"
+        "\t [[node NcclAllReduce (defined at train.py:2) ]]\n"
+        "0 successful operations.\n"
+    )
+    assert root(tmp_path, text).cause.value == "resource.shm"
+    assert root(tmp_path, text.replace("NcclAllReduce", "CollectiveReduce")).cause.value == "network.unreachable_or_firewall"
+
+
+def test_a_rank_that_a_launcher_saw_end_first_is_not_a_riddle_of_the_network(tmp_path):
+    text = (
+        "[rank: 1] Child process with PID 23026 terminated with code 1. Forcefully terminating all other processes\n"
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. RayTask ID: ff14\n"
+    )
+    found = root(tmp_path, text)
+    assert (found.cause.value, found.ranks) == ("unknown.not_established", (1,))

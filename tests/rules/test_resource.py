@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
@@ -154,6 +156,59 @@ def test_memory_that_levelled_off_before_the_kill_is_no_leak(tmp_path):
 def test_memory_of_a_device_that_rises_is_no_leak_while_it_suffices(tmp_path):
     text = "".join(f"Epoch: [{n}] mem: {value}MB\n" for n, value in enumerate([5000, 6100, 6150, 6200, 6210, 6210]))
     assert findings(tmp_path, log=text) == ()
+
+
+def measured(folder: Path, memory: Callable[[int, int], float], *, epoch: int | None = 100, step_s: float = 0.1, left: int = 50 << 30) -> None:
+    """``metrics.jsonl`` of two ranks over 600 steps; ``memory``: megabytes of a rank after so many steps."""
+    with (folder / "metrics.jsonl").open("w") as out:
+        for step in range(0, 600, 3):
+            ranks = {
+                str(rank): {"rss": 0, "own": int(memory(rank, step) * 2**20), "steps": step, "epoch": 1 + step // epoch if epoch else None}
+                for rank in (0, 1)
+            }
+            line = {"schema": "keepstep.metrics/1", "at": 1e9 + step * step_s, "memory": {"total": 64 << 30, "available": left}, "ranks": ranks}
+            out.write(json.dumps(line) + "\n")
+        out.write(json.dumps(line)[:40])
+
+
+def test_memory_of_one_rank_that_was_measured_to_rise_is_a_leak(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + rank * step * 2, epoch=None)
+    (found,) = findings(tmp_path, rank0=STEPS, rank1=STEPS)
+    assert (found.cause.value, found.ranks, found.severity.value) == ("resource.memory_leak", (1,), "warning")
+    assert "2.1 MB a step, and that of no other rank did" in found.because
+
+
+def test_memory_of_all_ranks_that_rises_on_after_the_first_epoch_is_a_leak(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + step * 2)
+    (found,) = findings(tmp_path, rank0=STEPS)
+    assert (found.cause.value, found.ranks) == ("resource.memory_leak", (0, 1))
+    assert "after the first" in found.because
+
+
+def test_memory_of_all_ranks_that_rises_may_be_a_cache_where_epochs_are_unknown(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + step * 2, epoch=None, step_s=10.0)
+    assert findings(tmp_path, rank0=STEPS) == ()
+
+
+def test_memory_of_all_ranks_that_rises_is_told_when_it_will_be_full_soon(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + step * 2, epoch=None, step_s=10.0, left=1 << 30)
+    (found,) = findings(tmp_path, rank0=STEPS)
+    assert "what is left lasts" in found.because
+
+
+def test_memory_that_rose_until_the_kernel_killed_is_what_began_it(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + step * 2, epoch=None)
+    oom = "[123.4] Out of memory: Killed process 4433 (python) total-vm:9000000kB, anon-rss:8000000kB, file-rss:0kB\n"
+    found = findings(tmp_path, rank0=STEPS, kernel=oom)
+    assert [each.cause.value for each in found][:2] == ["resource.memory_leak", "resource.host_oom_killed"]
+    assert found[0].severity.value == "fatal"
+
+
+def test_a_kill_while_there_was_much_memory_left_has_nothing_to_do_with_what_rose(tmp_path):
+    measured(tmp_path, lambda rank, step: 400 + rank * step * 2)
+    found = findings(tmp_path, rank0=STEPS, rank1=STEPS + "Killed\n")
+    assert found[0].cause.value != "resource.memory_leak"
+    assert "resource.memory_leak" in {each.cause.value for each in found if each.severity.value == "warning"}
 
 
 def test_no_space_where_python_shares_memory_is_not_the_disk(tmp_path):

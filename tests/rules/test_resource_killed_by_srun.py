@@ -22,6 +22,7 @@ def tasks(*ended: tuple[int, int | None, str | None]) -> EvidenceSet:
         (tasks((3, 1, None), (0, None, "SIGKILL"), (1, None, "SIGKILL")), 0),
         (tasks((3, None, "SIGKILL"), (0, 1, None)), 1),
         (tasks((3, None, "SIGKILL")), 1),
+        (tasks((4, 0, None), (0, None, "SIGKILL"), (1, None, "SIGKILL")), 0),
     ],
 )
 def test_only_a_kill_that_came_first_is_blamed(seen, found):

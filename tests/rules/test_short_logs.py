@@ -111,3 +111,85 @@ def test_an_executable_that_mpi_cannot_find_names_its_rank(tmp_path):
     )
     found = first(tmp_path, text)
     assert found is not None and found.ranks == (1,)
+
+
+REMOVED = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/srv/train.py", line 9, in <module>
+[rank0]:     {code}
+[rank0]: FileNotFoundError: [Errno 2] No such file or directory: '._signal_file_node0'
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("os.remove(signal_file_path)", "sync.race_on_shared_state"),
+        ("os.rename(tmp, final)", "sync.race_on_shared_state"),
+        ("path.unlink()", "sync.race_on_shared_state"),
+        ("open(signal_file_path)", "user.code_exception"),
+    ],
+)
+def test_a_file_that_was_gone_when_it_was_to_be_removed_was_raced_for(tmp_path, code, cause):
+    found = first(tmp_path, REMOVED.format(code=code))
+    assert found is not None and found.cause.value == cause
+
+
+DIVIDED = """\
+Traceback (most recent call last):
+  File "/srv/attention.py", line 49, in forward
+    {code}
+  File "/opt/lib/python3.8/site-packages/x/utils.py", line 52, in divide
+    assert numerator % denominator == 0, \\
+AssertionError: 96 is not divisible by 64
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("num_attention_heads = divide(all_head_size, self.attention_head_size)", "config.world_size_mismatch"),
+        ("micro = divide(global_batch_size, parts)", "data.batch_not_divisible"),
+    ],
+)
+def test_what_does_not_divide_is_told_by_the_line_that_divides(tmp_path, code, cause):
+    found = first(tmp_path, DIVIDED.format(code=code))
+    assert found is not None and found.cause.value == cause
+
+
+@pytest.mark.parametrize(("rank", "cause"), [(10, "network.wrong_interface"), (1, "network.unreachable_or_firewall")])
+def test_nccl_on_the_loopback_is_wrong_where_the_ranks_cannot_be_on_one_host(tmp_path, rank, cause):
+    text = (
+        f"[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, unhandled system error\n"
+        f"[rank{rank}]: Last error:\n"
+        f"[rank{rank}]: socketStartConnect: Connect to 127.0.0.1<45069> failed : Software caused connection abort\n"
+    )
+    found = first(tmp_path, text)
+    assert found is not None and found.cause.value == cause
+
+
+def test_a_log_in_which_one_member_alone_speaks_is_that_members(tmp_path):
+    text = (
+        "FileNotFoundError: [Errno 2] Failed to open local file '/c/datasets/json/x/cache-1.arrow'. Detail: [errno 2] No such\n"
+        "NCCL INFO comm 0x24a37dd0 rank 1 nranks 2 cudaDev 0 busId 2010 - Abort COMPLETE\n"
+    )
+    found = first(tmp_path, text)
+    assert found is not None and found.ranks == (1,)
+    both = text + "NCCL INFO comm 0x24a37dd1 rank 0 nranks 2 cudaDev 1 busId 2020 - Abort COMPLETE\n"
+    found = first(tmp_path, both)
+    assert found is not None and found.ranks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("RuntimeError: it is not available. Original import error message: none\n", "hardware.nic_fault"),
+        ("ImportError: The engine is unavailable because the torch.npu module is not available.\n", "network.connection_reset_peer_died"),
+        ("ImportError: Could not resolve 'x.y': not a module and not found in z.\n", "network.dns"),
+        ("AssertionError: num_layers_per_rank 4 should be divisible by vp_size 3\n", "data.batch_not_divisible"),
+        ("ValueError: rollout GPUs (8) must be divisible by tp*dp (3)\n", "data.batch_not_divisible"),
+    ],
+)
+def test_words_that_only_look_alike_do_not_name_a_cause(tmp_path, text, wrong):
+    found = first(tmp_path, text)
+    assert found is None or found.cause.value != wrong

@@ -42,6 +42,10 @@ def native(path: str, function: str = "fn") -> Frame:
     return Frame(function=function, file=path, library=path.rpartition("/")[2])
 
 
+def interpreter(function: str) -> Frame:
+    return native("/usr/lib/libpython3.11.so.1.0", function)
+
+
 SLEEP = (native("/usr/lib/libc.so.6", "clock_nanosleep"), native("/usr/lib/libpython3.11.so.1.0", "time_sleep"))
 ALL_REDUCE = (
     native("/usr/lib/libc.so.6", "__futex_abstimed_wait_common64"),
@@ -104,6 +108,11 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
         ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), Kind.LOCK),
         ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), Kind.INPUT),
         ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), Kind.LEAVING),
+        ((py("/usr/lib/python3.11/cmd.py", "cmdloop"), py("/usr/lib/python3.11/pdb.py", "interaction"), py("/job/train.py")), Kind.PERSON),
+        ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), Kind.PERSON),
+        ((interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), interpreter("PyFile_GetLine"), py("/job/train.py")), Kind.PERSON),
+        ((interpreter("my_fgets"), interpreter("PyOS_StdioReadline"), interpreter("PyOS_Readline"), py("/job/train.py")), Kind.PERSON),
+        ((interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), py("/job/train.py")), Kind.FILE),
         ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), Kind.COLLECTIVE),
     ],
 )
@@ -311,6 +320,13 @@ def test_the_rank_that_sleeps_while_the_others_wait_is_named() -> None:
     assert (found.root.cause, found.root.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
     assert found.root.confidence is Confidence.ESTABLISHED
     assert "time.sleep at train.py:22" in found.root.title and "ranks 0 and 2 waited in all_reduce" in found.root.title
+
+
+def test_a_rank_at_a_debuggers_prompt_is_told_to_whoever_can_answer_it() -> None:
+    prompt = (interpreter("_io_FileIO_readinto_impl"), py("/usr/lib/python3.11/cmd.py", "cmdloop"), py("/usr/lib/python3.11/pdb.py", "interaction"))
+    finding = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, *prompt, TRAIN))
+    assert finding.ranks == (1,) and "stuck in a debugger's prompt at train.py:22" in finding.title
+    assert "breakpoint()" in finding.fixes[0].do
 
 
 def test_ranks_that_wait_for_their_device_wait_for_the_rank_that_is_held_up() -> None:

@@ -179,3 +179,14 @@ def test_a_log_that_ends_when_only_some_ranks_have_come_tells_of_a_wait_for_the_
     text = "".join(f"initializing ddp: GLOBAL_RANK: {n}, MEMBER: {n + 1}/8\n" for n in range(4))
     assert root(tmp_path, text).cause.value == "sync.deadlock_or_hang_waiting_rank"
     assert findings(tmp_path, text + "All distributed processes registered.\nEpoch 0: 3/10 loss=0.4\n") == ()
+
+
+def test_what_does_not_fit_after_a_rank_was_killed_is_no_mismatch(tmp_path):
+    gloo = "[rank0]: RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8192 vs 4\n"
+    killed = (
+        "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-09-01_08:12:24\n  host      : a\n"
+        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 4242)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 4242\n"
+    )
+    assert root(tmp_path, gloo).cause.value == "sync.collective_mismatch"
+    found = root(tmp_path, gloo + killed)
+    assert (found.cause.value, found.ranks) == ("resource.host_oom_killed", (3,))

@@ -73,3 +73,17 @@ def test_a_crash_on_one_host_comes_before_those_that_waited_for_it(tmp_path):
 
 def test_a_helper_that_prints_the_libtpu_line_and_trains_gives_nothing(tmp_path):
     assert findings(tmp_path, rank0="libtpu.so already in used by another process.\nstep 20 loss 1.1\n") == ()
+
+
+def test_a_rendezvous_after_the_set_up_speaks_of_the_process_that_is_gone(tmp_path):
+    text = """Traceback (most recent call last):
+  File "train.py", line 91, in main
+    xm.rendezvous('done')
+  File "/lib/python3.6/site-packages/torch_xla/core/xla_model.py", line 861, in rendezvous
+    return torch_xla._XLAC._xla_rendezvous(get_ordinal(), tag, payload, replicas)
+RuntimeError: tensorflow/compiler/xla/xla_client/mesh_service.cc:316 : Check failed: impl_->channel->WaitForConnected(1)
+*** Begin stack trace ***
+*** End stack trace ***
+Failed to connect to client mesh master: host.internal:38973
+"""
+    assert causes(tmp_path, log=text) == ["network.connection_reset_peer_died"]

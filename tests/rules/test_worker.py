@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Found
@@ -42,3 +43,9 @@ def test_a_server_whose_connection_broke_is_lost() -> None:
         parameter_server_lost, (0, ParameterServerLost(member="/job:ps/task:1", how="Socket closed"))
     )
     assert "/job:ps/task:1" in found.title
+
+
+def test_a_handle_of_a_member_that_was_never_reached_tells_of_no_restart() -> None:
+    gone = (0, MemberRestarted(sure=False))
+    assert len(asked(restarted_or_incarnation_mismatch, gone)) == 1
+    assert asked(restarted_or_incarnation_mismatch, (0, ConnectFailed(why=Why.FAILED)), gone) == []

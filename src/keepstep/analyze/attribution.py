@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.network import AddressMap, ServerStarted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.logscan import Sighting
 from keepstep.parse.prefix import NOBODY, Writer, identify
+
+OF_A_LAUNCHER = "launcher.log"
+"""What `keepstep run` calls the output of a launcher: many ranks speak in it, whatever one of them says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +47,18 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
                 own = writer.rank is not None and writer.rank == owner.rank
                 known[id(writer)] = numbering.rank(writer, owner, one_host), "" if own else writer.key
             rank, stream = known[id(writer)]
+            if writer.rank is None and _is_of_another(fact, owner):
+                rank = None
             origin = Origin(source=log.name, line=line, stream=stream)
             evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
     return in_time_order(evidence)
+
+
+def _is_of_another(fact: Fact, owner: Writer) -> bool:
+    """Whether a launcher speaks of another process than the one whose words in the same log told its rank."""
+    if not isinstance(fact, ProcessExited) or fact.rank is not None or fact.local_rank is None or not owner.by_words:
+        return False
+    return owner.rank is not None and fact.local_rank != owner.rank and fact.local_rank > 0
 
 
 def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
@@ -68,7 +82,7 @@ def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
 def _owner(log: Scanned) -> Writer:
     """Who wrote a whole file: by its name, else by what a single writer says of itself."""
     named = identify(log.name.lower())
-    if named.rank is not None:
+    if named.rank is not None or PurePath(log.name).name == OF_A_LAUNCHER:
         return named
     said = Counter(
         (s.fact.index, s.fact.role)
@@ -77,18 +91,33 @@ def _owner(log: Scanned) -> Writer:
     )
     if len({index for index, _ in said}) == 1:
         index, role = said.most_common(1)[0][0]
-        return Writer(key="", rank=index, role=role, name=log.name)
+        return Writer(key="", rank=index, role=role, name=log.name, by_words=True)
+    task = _own_task(log) if not said else None
+    if task is not None:
+        return Writer(key="", rank=task[1], role=task[0], name=log.name, by_words=True)
     counted = {int(found[1]) for s in log.sightings if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))}
     if len(counted) == 1 and counted != {0}:
-        return Writer(key="", rank=counted.pop(), name=log.name)
+        return Writer(key="", rank=counted.pop(), name=log.name, by_words=True)
     return named
 
 
-_OF_A_STEP = re.compile(r"\brank[ =:] ?(\d{1,5})\b")
+def _own_task(log: Scanned) -> tuple[str, int] | None:
+    """The task of a TensorFlow server, by the one address it started at and where its cluster has that address."""
+    own = [s for s in log.sightings if not s.writer.key]
+    started = {s.fact.address for s in own if isinstance(s.fact, ServerStarted)}
+    if len(started) != 1:
+        return None
+    address = started.pop()
+    jobs = {s.fact for s in own if isinstance(s.fact, AddressMap) and s.fact.dense}
+    there = {(each.job, each.addresses.index(address)) for each in jobs if each.addresses.count(address) == 1}
+    return there.pop() if len(there) == 1 and all(job in ("worker", "ps", "chief", "master") for job, _ in there) else None
+
+
+_OF_A_STEP = lazy_pattern(r"\brank[ =:] ?(\d{1,5})\b")
 """Whose step a line of progress tells. The first rank's alone prove nothing: often only it reports, and all fail."""
 
 
-_OWN_WORD = re.compile(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
+_OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 
 
 class _Learned:
@@ -112,6 +141,8 @@ class _Learned:
                 self._failed_first.setdefault(fact.local_rank, fact.rank)
             several = fact.local_rank > 0 or writer.role is None
             self._of_hosts |= several and not writer.own and writer.rank not in (None, fact.rank)
+        if isinstance(fact, ProcessExited) and fact.reporter == "torch_xla" and fact.rank is not None and not writer.own:
+            self._of_hosts |= writer.rank not in (None, fact.rank)
         if isinstance(fact, WorldSeen) and fact.index is not None and writer.rank is not None and not writer.own:
             said = self._said.setdefault(writer.key, set())
             said.add(fact.index)

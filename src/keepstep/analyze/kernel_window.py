@@ -3,12 +3,12 @@
 
 Other programs are killed and crash on the same host: a kernel line counts when it names
 a process that the logs name too; a kill for memory also where they name none and it was
-a Python process; a fault of the hardware when the run broke.
+a Python process; a fault of the hardware when the run broke. And the run must have been
+here: a log that was copied from elsewhere was not last written when its last line says.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 
@@ -18,23 +18,26 @@ from keepstep.core.facts import platform
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal
 from keepstep.core.facts.resource import OomKilled
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.logscan import LogScan
 from keepstep.sources.kernel_log import read_kernel_log
 
 BEFORE_S = 60.0
 AFTER_S = 60.0
 OLDEST_S = 7 * 86400.0
+CLOSE_S = 120.0
+"""Between the last time that was read and the last change of a file, where the file was written here."""
 
-_PYTHON = re.compile(r"\b(?:python|pt_main_thread|pt_data_worker|ray::)")
+_PYTHON = lazy_pattern(r"\b(?:python|pt_main_thread|pt_data_worker|ray::)")
 
 
-def kernel_evidence(evidence: Sequence[Evidence[Fact]]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """Kernel facts that belong to the run. Logs without times, or old ones, leave nothing to look for."""
-    times = [e.at for e in evidence if e.at is not None]
+def kernel_evidence(evidence: Sequence[Evidence[Fact]], written: Sequence[float]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """Kernel facts that belong to the run; ``written``: when its files last changed. Logs without times, old or foreign ones leave nothing to look for."""
+    ended = _ended([e.at for e in evidence if e.at is not None], written)
     now = time.time()
-    if not times or not now - OLDEST_S < max(times) <= now + 60:
+    if ended is None or not now - OLDEST_S < ended <= now + 60:
         return [], []
-    lines, coverage = read_kernel_log(max(times) - BEFORE_S, max(times) + AFTER_S)
+    lines, coverage = read_kernel_log(ended - BEFORE_S, ended + AFTER_S)
     pids = {pid for e in evidence if isinstance(pid := getattr(e.fact, "pid", None), int)}
     broken = EvidenceSet(items=tuple(evidence)).broken
     found: list[Evidence[Fact]] = []
@@ -44,6 +47,15 @@ def kernel_evidence(evidence: Sequence[Evidence[Fact]]) -> tuple[list[Evidence[F
                 origin = Origin(source="kernel log", line=None)
                 found.append(Evidence(fact=sighting.fact, origin=origin, at=at, quote=sighting.quote))
     return found, coverage
+
+
+def _ended(times: Sequence[float], written: Sequence[float]) -> float | None:
+    """When the run ended by this host's clock, in whose zone or in UTC its lines may be; None where that does not fit together."""
+    for last in written if times else ():
+        zone = time.localtime(last).tm_gmtoff
+        if any(abs(max(times) - offset - last) <= CLOSE_S for offset in (0, zone)):
+            return last
+    return None
 
 
 def _belongs(fact: Fact, text: str, pids: set[int], broken: bool) -> bool:

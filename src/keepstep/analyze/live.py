@@ -7,7 +7,6 @@ no rank has moved between them is each stopped once, for a moment, for its nativ
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectionStuck
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
 from keepstep.core.waits import Kind, waits_in
 from keepstep.sources import processes, sockets, stacks
@@ -27,7 +27,7 @@ MOST_HELPERS = 16
 MOST_CONNECTIONS = 4
 MOVES_DATA = 4 << 20
 """Bytes read or written while watched: a rank that loads or saves is at work."""
-_ASKS_PEERS = re.compile(r"keepstep/guard/(?:contract|peers|exchange)\.py$")
+_ASKS_PEERS = lazy_pattern(r"keepstep/guard/(?:contract|peers|exchange)\.py$")
 """The guard asks again and again for what the other ranks state: where it is in that does not count."""
 PAUSES_S = (0.4, 1.2, 2.6)
 """Between the looks: unequal, so that a loop with a beat of its own is not met at the same place."""
@@ -81,9 +81,13 @@ class _Watched:
 
 
 def look_at_live(
-    pids: list[int] | None = None, *, sleep: Callable[[float], None] = time.sleep, pauses: Sequence[float] = PAUSES_S
+    pids: list[int] | None = None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    pauses: Sequence[float] = PAUSES_S,
+    stopped_s: float = stacks.LIVE_LIMIT_S,
 ) -> EvidenceSet:
-    """The evidence of the job that runs here now, or of the given processes."""
+    """The evidence of the job that runs here now, or of the given processes, each of which may be stopped for ``stopped_s``."""
     found, coverage = processes.find(pids)
     if not found:
         if pids is None and not any(c.state is CoverageState.UNAVAILABLE for c in coverage):
@@ -99,7 +103,7 @@ def look_at_live(
             break
     watched = _without_launchers([each for each in watched if each.readings])
     if not any(each.moves for each in watched):
-        _look_closely(watched)
+        _look_closely(watched, stopped_s)
     coverage += stacks.coverage_of({each.training.pid: each.stacks for each in watched})
     if stacks.have_pystack() and watched and all(each.still is None for each in watched):
         coverage.append(
@@ -119,12 +123,12 @@ def _look(watched: list[_Watched]) -> None:
         each.places.append(_python_place(each.stacks.main))
 
 
-def _look_closely(watched: list[_Watched]) -> None:
+def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
     """Native stacks, of those that can be stopped: a process in D or T is only read."""
     for each in watched:
         each.unanswered = sockets.stuck(each.training.pid)[:MOST_CONNECTIONS]
     able = [each for each in watched if not each.frozen]
-    seen = stacks.look_at_all([each.training.pid for each in able], native=True)
+    seen = stacks.look_at_all([each.training.pid for each in able], native=True, stopped_s=stopped_s)
     for each in able:
         closer = seen[each.training.pid]
         if closer.threads:
@@ -137,10 +141,10 @@ def _look_closely(watched: list[_Watched]) -> None:
             children = processes.children(each.training.pid)[:MOST_HELPERS]
             each.helpers = stacks.look_at_all(children, native=False, stop=False)
             for pid in [pid for pid, helper in each.helpers.items() if _in_own_code(helper.main)]:
-                each.helpers[pid] = stacks.look(pid, native=True)
+                each.helpers[pid] = stacks.look(pid, native=True, stopped_s=stopped_s)
     for each in able:
         if each.still and _hides_threads(each.stacks.main):
-            closer = stacks.look(each.training.pid, native=True, every=True)
+            closer = stacks.look(each.training.pid, native=True, every=True, stopped_s=stopped_s)
             if closer.native:
                 each.stacks = closer
             break

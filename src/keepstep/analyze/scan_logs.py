@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from keepstep.analyze.attribution import Scanned
@@ -92,6 +90,9 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
             tell(result.size)
             yield result
         return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
     with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method)) as pool:

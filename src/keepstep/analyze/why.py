@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.analyze.attribution import attribute, in_time_order
-from keepstep.analyze.kernel_window import kernel_evidence
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
@@ -26,6 +26,7 @@ from keepstep.parse.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import Found, Kind, Left, find_files
+from keepstep.sources.memory_series import read_metrics
 
 Progress = Callable[[int, int], None]
 """Called with bytes read and bytes in all."""
@@ -75,9 +76,14 @@ def explain_paths(
     own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
     gathered.evidence += own
     gathered.coverage += looked
+    measured, looked = read_metrics(left for left in files if left.kind is Kind.METRICS)
+    gathered.evidence += measured
+    gathered.coverage += looked
     gathered.evidence += evidence
     if kernel_log:
-        kernel, looked = kernel_evidence(gathered.evidence)
+        from keepstep.analyze.kernel_window import kernel_evidence
+
+        kernel, looked = kernel_evidence(gathered.evidence, [left.modified or time.time() for left in files])
         gathered.evidence += kernel
         gathered.coverage += looked
     gathered.coverage += [*coverage, *_blind_spots(found)]

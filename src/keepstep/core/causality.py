@@ -19,19 +19,17 @@ def in_causal_order(seen: EvidenceSet, findings: list[Finding]) -> tuple[Finding
     """Findings with the root cause first and every role set."""
     merged = _merge_equal(findings)
     fatal = [f for f in merged if f.severity is Severity.FATAL]
-    others = [f for f in merged if f.severity is not Severity.FATAL]
+    mild = [f for f in merged if f.severity is not Severity.FATAL]
+    others = sorted(mild, key=lambda f: (any(_explains(g, f) for g in mild if g is not f), _key(seen, f)))
     if not fatal:
-        return tuple(
-            replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING)
-            for n, f in enumerate(sorted(others, key=lambda f: _key(seen, f)))
-        )
+        return tuple(replace(f, role=Role.INITIATING if n == 0 else Role.CONTRIBUTING) for n, f in enumerate(others))
     root = _root(seen, fatal)
     named = replace(root, ranks=first_rank(seen, root))
     rest = sorted((f for f in fatal if f is not root), key=lambda f: _key(seen, f))
     return (
         replace(named, role=Role.INITIATING),
         *(replace(f, role=Role.CASCADE) for f in rest),
-        *(replace(f, role=Role.CONTRIBUTING) for f in sorted(others, key=lambda f: _key(seen, f))),
+        *(replace(f, role=Role.CONTRIBUTING) for f in others),
     )
 
 

@@ -5,14 +5,23 @@ from __future__ import annotations
 
 import re
 
+from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TaskNamed
+from keepstep.core.facts.process import (
+    ExceptionRaised,
+    FatalSignal,
+    NativeAbort,
+    ProcessExited,
+    TaskNamed,
+    TracebackCut,
+)
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
+from keepstep.core.facts.sync import CollectiveTimeout, CommMember, RanksMissing
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Finding, Standing, ranks_of
+from keepstep.core.lazy_pattern import lazy_pattern
 
 CLEARLY_EARLIER_S = 2.0
 """Clocks of hosts differ and lines are buffered: less than this tells nothing."""
@@ -20,8 +29,11 @@ NEXT_LINES = 60
 LINES_OF_A_MESSAGE = 8
 FEW = 2
 """More ranks than this are named by what all of them suffered, not by who began."""
-_DEVICE = re.compile(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d+)\b")
-_OF_A_GROUP = re.compile(r"torch[/\\]nn[/\\]parallel[/\\]distributed|deepspeed|fsdp|torch[/\\]distributed|horovod|megatron", re.I)
+_DEVICE = lazy_pattern(r"\b(?:GPU|NPU|cuda:|npu:|XPU|HPU) ?(\d+)\b")
+_OF_A_GROUP = lazy_pattern(
+    r"torch[/\\]nn[/\\]parallel[/\\]distributed|deepspeed|fsdp|torch[/\\]distributed|horovod|megatron|llamafactory[/\\]launcher\.py",
+    re.I,
+)
 
 
 def first_rank(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
@@ -109,6 +121,7 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     ends = _ends(seen)
     failed = {e.who for e in ends if e.who is not None}
     failed |= {e.who for e in seen.all(StreamEnded) if e.who is not None and e.fact.last.startswith('File "')}
+    failed |= {e.who for e in seen.all(TracebackCut) if e.who is not None and not seen.survived(e)}
     exited = _exited(seen)
     failed |= set(exited)
     if len(failed) == 1:
@@ -123,7 +136,7 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return (named,)
     if first is not None:
         return (first,)
-    return _missed(seen) or _by_device(seen, root)
+    return _missed(seen) or _by_device(seen, root) or _only_member(seen, root) or _named_as_lost(seen, root)
 
 
 def _exited(seen: EvidenceSet) -> list[int]:
@@ -146,6 +159,14 @@ def _named_near(seen: EvidenceSet, root: Finding) -> int | None:
     return None
 
 
+def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Of a process that was killed, elsewhere in the text than its end is told: the one rank named below the loss of a peer."""
+    if root.cause is not Cause.RESOURCE_HOST_OOM_KILLED:
+        return ()
+    named = {e.who for lost in seen.all(PeerLost) for e in seen.near(lost, TaskNamed, before=0, after=LINES_OF_A_MESSAGE)}
+    return tuple(who for who in named if who is not None) if len(named) == 1 else ()
+
+
 def _missed(seen: EvidenceSet) -> tuple[int, ...]:
     """The one rank that the others name as gone, or the only one that did not complain of others."""
     named = {e.fact.peer_rank for e in seen.all(PeerLost) if e.fact.peer_rank is not None}
@@ -160,13 +181,26 @@ def _missed(seen: EvidenceSet) -> tuple[int, ...]:
     return tuple(silent) if len(silent) == 1 and len(waited) >= FEW else ()
 
 
+def _only_member(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
+    """Whose log this is, where no line bears a rank and one member alone of the whole communicator speaks in it."""
+    if seen.ranks or root.standing is Standing.SYMPTOM:
+        return ()
+    members = {(e.fact.index, e.fact.size) for e in seen.all(CommMember)}
+    sources = {e.origin.source for e in seen.items}
+    if len(members) != 1 or len(sources) != 1:
+        return ()
+    index, size = members.pop()
+    return (index,) if size > 1 and seen.world_size in (None, size) else ()
+
+
 def _by_device(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """Where each process has a device of its own, the number of the device that ran full; the first may be any one's."""
     full = [e.fact.device or "" for e in root.evidence if isinstance(e.fact, DeviceMemoryExhausted)]
     devices = {int(match[1]) for match in map(_DEVICE.search, full) if match}
     if len(devices) != 1 or devices == {0}:
         return ()
+    stacks = [e.fact.frames for e in seen.all(ExceptionRaised)] + [e.fact.frames for e in seen.all(TracebackCut)]
     many = (seen.world_size or 1) > 1 or any(
-        frame.file and _OF_A_GROUP.search(frame.file) for e in seen.all(ExceptionRaised) for frame in e.fact.frames
+        frame.file and _OF_A_GROUP.search(frame.file) for frames in stacks for frame in frames
     )
     return tuple(devices) if many else ()

@@ -17,6 +17,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
+from keepstep.core.lazy_pattern import lazy_pattern
+
 MARK = "[redacted]"
 
 T = TypeVar("T")
@@ -83,13 +85,13 @@ class _Row:
 
 
 def _row(hints: str, pattern: str, put: str | Callable[[re.Match[str]], str] = MARK, flags: int = 0) -> _Row:
-    return _Row(tuple(hints.split()), re.compile(pattern, flags), put)
+    return _Row(tuple(hints.split()), lazy_pattern(pattern, flags), put)
 
 
 def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> _Row:
     """A row for a name that ends in a word and has a value: that word has to be followed by a sign."""
     gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'\]]*[^\S\n]{{0,4}}[:=,]"""
-    return _Row((word,), re.compile(pattern, re.IGNORECASE), put, re.compile(gate))
+    return _Row((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
 
 
 # What may stand for a value of a setting. A quoted value may be cut off by the end of its line;
@@ -108,7 +110,7 @@ _EQUALS = (
 )
 _AFTER_FLAG = r"""\\*["']?(?:[^\S\n]*,[^\S\n]*(?=\\*["'])|[^\S\n]{1,4}|=)"""
 
-_NOTHING = re.compile(
+_NOTHING = lazy_pattern(
     r"""[\\"'(<\[]*(?:none|null|nil|true|false|yes|no|undefined|unset|empty|redacted|hidden|str|bytes|string|bool|int
     |\*+|x{3,}|\.{3}|\$\w+|\$\{\w+\}|%\w+%)?[\\"')>\],;:}]*
     |["']?(?:/(?:run|home|etc|root|var|mnt|opt|secrets|data|workspace|usr|tmp)/|~/|\.{1,2}/)[\w./-]*["']?
@@ -133,21 +135,21 @@ def _keep_name(match: re.Match[str]) -> str:
 
 # A "token" is a secret or a piece of text, depending on what kind of token the name says.
 _BEGIN = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=(?-i:[A-Z])))"
-_SECRET_KIND = re.compile(
+_SECRET_KIND = lazy_pattern(
     _BEGIN + r"(?:auth|access|api|bearer|refresh|session|security|secret|private|personal|login|user|bot|app|csrf|xsrf"
     r"|oauth|hf|hub|hugging_?face|github|gh|gitlab|gl|slack|wandb|neptune|comet|clearml|mlflow|databricks|ngc|jupyter"
     r"|notebook|vault|kube|k8s|docker|registry|npm|pypi|deploy|job|service|account|sas|join|bootstrap|id|sts)"
     r"[\s_.-]?\Z",
     re.IGNORECASE,
 )
-_TEXT_KIND = re.compile(
+_TEXT_KIND = lazy_pattern(
     _BEGIN
     + r"(?:pad|eos|bos|unk|sep|cls|mask|special|stop|start|end|num|max|min|next|prev|last|first|image|audio|video"
     r"|new|prompt|decoder|forced|per|input|output|additional|added)[\s_.-]?\Z",
     re.IGNORECASE,
 )
-_PIECE_OF_TEXT = re.compile(r"""[\\"']*(?:-?\d{1,9}(?:\.\d+)?|<[^>]*>)[\\"',]*""")
-_RANDOM = re.compile(r"""[\\"'bBuU]*(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?!0x)[\w.+/=~:-]{16,}[\\"']*""")
+_PIECE_OF_TEXT = lazy_pattern(r"""[\\"']*(?:-?\d{1,9}(?:\.\d+)?|<[^>]*>)[\\"',]*""")
+_RANDOM = lazy_pattern(r"""[\\"'bBuU]*(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?!0x)[\w.+/=~:-]{16,}[\\"']*""")
 _SPOKEN_OF = 24
 
 

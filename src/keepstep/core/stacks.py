@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from keepstep.core.facts.process import Frame
+from keepstep.core.lazy_pattern import lazy_pattern
 
 
 class Whose(Enum):
@@ -25,36 +26,36 @@ _FRAMEWORKS = (
     r"|horovod|deepspeed|apex|megatron\w*|transformer_engine|flash_attn\w*|xformers|triton|nvidia|cupy|libtpu|ray|accelerate"
     r"|lightning|pytorch_lightning|bitsandbytes|vllm|paddle|mxnet|onnxruntime|fairscale|torchrec|fbgemm_gpu|jax_cuda\d*\w*"
 )
-_INSTALLED = re.compile(r"(?:site|dist)-packages/(?P<package>[^/]+)")
-_FRAMEWORK_NAME = re.compile(rf"^(?:{_FRAMEWORKS})(?:\.|-|_C|$)")
-_FRAMEWORK_LIB = re.compile(
+_INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>[^/]+)")
+_FRAMEWORK_NAME = lazy_pattern(rf"^(?:{_FRAMEWORKS})(?:\.|-|_C|$)")
+_FRAMEWORK_LIB = lazy_pattern(
     r"^(?:libtorch\w*|libc10\w*|_C\.|libtensorflow\w*|_pywrap_\w+|libxla\w*|_jax\.|libjax\w*|xla_extension|xla_cuda\w*|libtpu"
     r"|libnccl\w*|librccl\w*|libcud(?:a|nn|art)\w*|libcu(?:blas|fft|sparse|solver|rand)\w*|libnv\w+|libhip\w*|libmiopen\w*"
     r"|librocblas\w*|libhsa\w*|libgloo\w*|mpi_lib|libhorovod|libtriton\w*|libshm\.|libcaffe2\w*|libmpi\b|libopen-\w+|libucp|libuct\b|libucm\b"
     r"|libnvidia\w*|libfabric|libibverbs|libonnxruntime|libpaddle\w*|libgomp-\w+|libiomp5|libmkl\w*|libdnnl\w*|libnccl-net)"
 )
-_FRAMEWORK_SYMBOL = re.compile(
+_FRAMEWORK_SYMBOL = lazy_pattern(
     r"^(?:p?nccl|rccl|TF_|TFE_|THP|THCP)[A-Z]\w*|^(?:\w+ )?(?:tensorflow|tsl|xla|jax|jaxlib|torch|c10d?|at|caffe2|gloo|horovod|nccl\w*|stream_executor|Eigen|mlir|grpc(?:_core)?|tensorpipe)::"
     r"|^_ZNK?(?:St\w+)?(?:10tensorflow|3xla|5torch|3c10|4c10d|2at|6caffe2|4gloo|7horovod|3tsl)"
 )
-_SYSTEM_LIB = re.compile(
+_SYSTEM_LIB = lazy_pattern(
     r"^(?:libc[.\-]|libpthread|ld-|ld\.|libstdc\+\+|libgcc_s|libm[.\-]|libdl|librt|linux-vdso|\[vdso\]|libutil|libffi|libasan|libtsan"
     r"|libjemalloc|libtcmalloc|libunwind|libucs\b|libasound|libz\.|libnsl|libSegFault|libc\+\+)"
 )
-_PYTHON_LIB = re.compile(r"^(?:libpython|python[\d.]*(?:$|-)|_ctypes\.|pypy|faulthandler)")
-_PYTHON_SYMBOL = re.compile(
+_PYTHON_LIB = lazy_pattern(r"^(?:libpython|python[\d.]*(?:$|-)|_ctypes\.|pypy|faulthandler)")
+_PYTHON_SYMBOL = lazy_pattern(
     r"^(?:_?Py[A-Z_]\w*|_PyEval\w*|py(?:main|run)_\w+|cfunction_\w+|method_vectorcall\w*|faulthandler_\w+|builtin_\w+)"
 )
-_STDLIB = re.compile(
+_STDLIB = lazy_pattern(
     r"(?:^|/)lib(?:64)?/python\d(?:\.\d+)?t?/(?!(?:site|dist)-packages/)|^<frozen |^<string>$|^<stdin>$|(?:^|/)python\d+\.zip/"
     r"|(?:^|/)(?:debugpy|pydevd|ipykernel|IPython)/"
 )
-_SOURCE_TREE = re.compile(
+_SOURCE_TREE = lazy_pattern(
     r"/(?:torch/(?:nn|distributed|autograd|utils|cuda|optim|_\w+|fx|jit|multiprocessing)|tensorflow/(?:python|core)|jax/(?:_src|interpreters"
     r"|lib|experimental)|jaxlib|horovod/(?:torch|tensorflow|common|runner|run)|deepspeed/(?:runtime|launcher|comm)|keras/src|keepstep/guard)/"
 )
-_SYSTEM_PLACE = re.compile(r"^/(?:usr/)?(?:local/)?lib(?:32|64|x32)?/(?!python)")
-_HANDLERS = re.compile(
+_SYSTEM_PLACE = lazy_pattern(r"^/(?:usr/)?(?:local/)?lib(?:32|64|x32)?/(?!python)")
+_HANDLERS = lazy_pattern(
     r"FailureSignalHandler|FatalSignalHandler|SignalHandler|signal_handler|sigaction|__restore_rt|sigreturn|killpg|^raise$|gsignal|^abort$"
     r"|__GI_raise|__GI_abort|pthread_kill|__assert_fail|__libc_message|malloc_printerr|^std::terminate|__cxa_throw|_Unwind_"
     r"|google::LogMessage|LogMessageFatal|absl::.*(?:Log|Die|Fail)|tsl::internal::LogMessage|fatal_error|Backtrace|StackTrace"

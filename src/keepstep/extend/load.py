@@ -6,10 +6,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from importlib import metadata
+from functools import cached_property
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +18,8 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.rule import Rule, rules_in
 from keepstep.core.wording import shorten
 from keepstep.errors import UserError
-from keepstep.extend.toml_signatures import OwnSignature, read_signatures
 from keepstep.parse.block import Block
 from keepstep.parse.signature import Signature
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 GROUP = "keepstep.rules"
 CONFIG = "keepstep.toml"
@@ -41,13 +35,18 @@ class Extensions:
     coverage: tuple[Coverage, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass
 class _Gathered:
-    taken: set[str]
+    taken_by_others: Iterable[str]
     rules: list[Rule] = field(default_factory=list)
     signatures: list[Signature] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
+
+    @cached_property
+    def taken(self) -> set[str]:
+        """Asked only where something was added: to know the ids in use, all rules have to be loaded."""
+        return set(self.taken_by_others)
 
     def complain(self, where: str, why: str) -> None:
         what = f"your rules in {where}"
@@ -80,7 +79,7 @@ def load_extensions(
     config: Path | None = None, *, start: Path | None = None, taken: Iterable[str] = (), installed: bool = True
 ) -> Extensions:
     """All that the user adds. ``taken``: rule ids in use. Raises ``UserError`` for a wrong ``keepstep.toml``."""
-    gathered = _Gathered(set(taken))
+    gathered = _Gathered(taken)
     if installed:
         _load_installed(gathered)
     found = config or find_config(start or Path.cwd())
@@ -108,10 +107,10 @@ def find_config(start: Path) -> Path | None:
 def read_config(path: Path) -> Path | None:
     """The folder of rules that a ``keepstep.toml`` names, if any."""
     try:
-        settings = tomllib.loads(path.read_text("utf-8"))
+        settings = _read_toml(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UserError(f"{path} is not valid TOML: {error}") from error
     rules = settings.get("rules", {})
     if not isinstance(rules, dict) or not isinstance(rules.get("folder", ""), str):
@@ -122,6 +121,14 @@ def read_config(path: Path) -> Path | None:
     if not folder.is_dir():
         raise UserError(f"{path}: [rules] folder is no folder: {folder}", hint="make it, or take the line out")
     return folder
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(path.read_text("utf-8"))
 
 
 def _load_folder(folder: Path, config: Path, gathered: _Gathered, *, named: bool) -> None:
@@ -169,14 +176,18 @@ def _run(path: Path, gathered: _Gathered) -> ModuleType | None:
 def _line_of(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         return f":{error.lineno}"
+    import traceback
+
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f":{lines[-1]}" if lines else ""
 
 
 def _add_signatures(path: Path, gathered: _Gathered) -> None:
+    from keepstep.extend.toml_signatures import OwnSignature, read_signatures
+
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = _read_toml(path)
+    except (OSError, ValueError) as error:
         gathered.complain(str(path), f"not valid TOML: {error}")
         return
     for read in read_signatures(document, gathered.taken):
@@ -188,6 +199,10 @@ def _add_signatures(path: Path, gathered: _Gathered) -> None:
 
 
 def _load_installed(gathered: _Gathered) -> None:
+    if not _may_be_installed():
+        return
+    from importlib import metadata
+
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         where = f"{entry.value} (entry point {entry.name})"
         try:
@@ -197,6 +212,31 @@ def _load_installed(gathered: _Gathered) -> None:
             continue
         for module in modules:
             gathered.add_module(module, where)
+
+
+def _may_be_installed() -> bool:
+    """Whether any installed package may name rules: to ask the standard library takes longer than to read most logs."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    heading = f"[{GROUP}]".encode()
+    for folder in sys.path:
+        try:
+            with os.scandir(folder or ".") as entries:
+                described = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+        if any(heading in _entry_points(Path(each)) for each in described):
+            return True
+    return False
+
+
+def _entry_points(described: Path) -> bytes:
+    try:
+        return (described / "entry_points.txt").read_bytes()
+    except OSError:
+        return b""
 
 
 def _modules(loaded: object, gathered: _Gathered, where: str) -> Iterator[ModuleType]:

@@ -24,6 +24,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import SignatureMatched
 from keepstep.core.finding import Fix, Found, Safety, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import Rule
 from keepstep.parse.signature import Signature, signature
 
@@ -32,8 +33,8 @@ LONGEST_GROUP = 200
 
 _NEEDED = ("name", "pattern", "cause", "title")
 _KNOWN = (*_NEEDED, "because", "fix", "command", "severity", "safety", "id", "anchors")
-_HOLE = re.compile(r"\{(\w+)\}")
-_ID = re.compile(r"[A-Z]{3}\d{3}")
+_HOLE = lazy_pattern(r"\{(\w+)\}")
+_ID = lazy_pattern(r"[A-Z]{3}\d{3}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, EmptyBatch, ShapeMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_KINDS = re.compile(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")
+_KINDS = lazy_pattern(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")
 
 
 def _tensor_types(match: re.Match[str]) -> Fact | None:
@@ -262,13 +263,6 @@ SIGNATURES = (
         anchors=("input array",),
     ),
     signature(r"vmap got inconsistent sizes for array axes to be mapped", ShapeMismatch, op="vmap"),
-    signature(r"pmap got inconsistent sizes for array axes to be mapped", BatchNotDivisible),
-    signature(
-        r"compiling computation that requires (?P<batch>\d+) logical devices, but only (?P<parts>\d+) XLA "
-        r"devices are "
-        r"available",
-        BatchNotDivisible,
-    ),
     # Batches: JAX shardings
     signature(
         r"(?:size of its )?dimension \d+ should be divisible by (?P<parts>\d+), but it is equal to "

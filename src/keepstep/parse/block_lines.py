@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.prefix import Writer
 
 LONGEST_LINE = 64 << 10
@@ -15,7 +16,7 @@ MOST_LINES_OF_A_BLOCK = 1500
 """Of all writers: many ranks may fail at once, line by line."""
 LONGEST_PREFIX = 200
 """Of what a log viewer puts before each line."""
-_TIMED = re.compile(r"\d\d:\d\d:\d\d")
+_TIMED = lazy_pattern(r"\d\d:\d\d:\d\d")
 
 ReadLine = Callable[[bytes, int, int], tuple[Writer, str]]
 """The writer and the text of the line between two places of a buffer."""
@@ -46,23 +47,24 @@ class BlockLines:
         """Up to where the reader got; the line that told it to stop is not part of the block."""
 
     def __iter__(self) -> Iterator[str]:
+        buffer, key = self._buffer, self._writer.key
         adjacent = True
         read = 0
         passed = 0
         position = self._position
-        while position + 1 < len(self._buffer) and read < MOST_BYTES_OF_A_BLOCK and passed < MOST_LINES_OF_A_BLOCK:
-            if self._buffer[position] in b"\r\n":
-                start, stop = position + 1, end_of_line(self._buffer, position + 1)
+        while position + 1 < len(buffer) and read < MOST_BYTES_OF_A_BLOCK and passed < MOST_LINES_OF_A_BLOCK:
+            if buffer[position] in b"\r\n":
+                start, stop = position + 1, end_of_line(buffer, position + 1)
             else:
-                start, stop = bounds(self._buffer, position + 1, ends=False)
+                start, stop = bounds(buffer, position + 1, ends=False)
             read += stop - start + 1
             passed += 1
             position = stop
-            if self._is_of_another(self._buffer, start, stop, self._writer.key):
+            if self._is_of_another(buffer, start, stop, key):
                 adjacent = False
                 continue
-            writer, text = self._read(self._buffer, start, stop)
-            if writer.key == self._writer.key:
+            writer, text = self._read(buffer, start, stop)
+            if writer.key == key:
                 adjacent = True
             elif writer.key or not adjacent:
                 adjacent = False

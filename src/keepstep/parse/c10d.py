@@ -83,6 +83,8 @@ def _barrier(match: re.Match[str]) -> Fact:
         return WorldSizeConflict(rank=rank, seen=str(count), expected=str(world), what="store-based barrier")
     if match["verb"].startswith("Wait"):
         return PeerAwaited(rank=rank, world=world)
+    if int(match["key"] or 1) > 1:  # groups were formed before: the network is there, some ranks did not come to this one
+        return RanksMissing(rank=rank, missing=(), what="store-based barrier")
     return RendezvousTimeout(rank=rank, joined=count, expected=world, where="store-based barrier")
 
 
@@ -298,7 +300,7 @@ _BARRIERS = (
     signature(
         r"(?P<verb>Waiting in|Timed out initializing process group in) store based barrier (?:to "
         r"initialize process group for|on) "
-        r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)[^\n]{0,120}?(?:\(|"
+        r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)(?:, for key: store_based_barrier_key:(?P<key>\d+))?[^\n]{0,120}?(?:\(|"
         r", )world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<count>\d+)",
         _barrier,
     ),

@@ -8,14 +8,15 @@ import re
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_WEIGHTS = re.compile(
+_WEIGHTS = lazy_pattern(
     r"ckpt|checkpoint|snapshot|pytorch_model|global_step|mp_rank_|optim_states|weights|resume|\.metadata$"
     r"|\.(?:pt|pth|pyth|ptl|tar|safetensors|keras|h5|hdf5|msgpack|npz)$|model\.\w+$|(?:^|/)iter_\d+",
     re.I,
 )
-_DATA = re.compile(r"dataset|/data/|train\.\w+$|val\.\w+$|annotations|\.py$|\.json$|\.ya?ml$|\.txt$|\.log$", re.I)
+_DATA = lazy_pattern(r"dataset|/data/|train\.\w+$|val\.\w+$|annotations|\.py$|\.json$|\.ya?ml$|\.txt$|\.log$", re.I)
 
 
 def _absent(match: re.Match[str]) -> CheckpointUnreadable | None:
@@ -78,6 +79,9 @@ SIGNATURES = (
     signature(r"Error while deserializing header: (?P<why>[^\n]{0,120})", CheckpointUnreadable),
     signature(r"(?P<why>MetadataIncompleteBuffer|HeaderTooLarge|InvalidHeaderDeserialization)", CheckpointUnreadable),
     signature(r"(?P<why>incomplete metadata, file not fully covered)", CheckpointUnreadable),
+    # torch.distributed.checkpoint: the reader found no .metadata in the folder
+    signature(r"^\s*assert metadata is not None\s*$|AssertionError: metadata is None", CheckpointUnreadable, why="the checkpoint folder has no metadata",
+              anchors=("assert metadata is not None", "AssertionError: metadata is None")),
     # unreadable: pickle
     signature(
         r"UnpicklingError: (?P<why>invalid load key[^\n]{0,40}|pickle data was truncated|unpickling stack underflow)",

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import calendar
 import re
+from functools import lru_cache
+
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.digits import zeros
 
 _MONTHS = {m: n for n, m in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)}
 
-_FULL = re.compile(
+_FULL = lazy_pattern(
     r"(?P<y>20\d\d|19\d\d)[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)[T _](?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
     r"(?P<z>Z|[+-]\d\d:?\d\d)?"
 )
 # glog and absl: E0607 10:10:14.749000 / E20240607 10:10:14.749 / [E901 08:12:24.549
-_GLOG = re.compile(r"\b[IWEFDVC](?P<y>20\d\d)?(?P<mo>\d{1,2})(?P<d>\d\d) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?")
+_GLOG = lazy_pattern(r"\b[IWEFDVC](?P<y>20\d\d)?(?P<mo>\d{1,2})(?P<d>\d\d) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?")
 # TensorFlow before its logger is set up: I0000 00:00:1794706907.315648
-_EPOCH = re.compile(r"\b[IWEF]0000 00:00:(?P<epoch>\d{9,10}\.\d+)")
-_SYSLOG = re.compile(r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?(?: (?P<y>20\d\d))?")
-_TIME = re.compile(r"(?<![\d:.])(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?![\d:])")
+_EPOCH = lazy_pattern(r"\b[IWEF]0000 00:00:(?P<epoch>\d{9,10}\.\d+)")
+_SYSLOG = lazy_pattern(r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?(?: (?P<y>20\d\d))?")
+_TIME = lazy_pattern(r"(?<![\d:.])(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?![\d:])")
 
 HEAD = 160
 """Clocks stand at the beginning of a line; a date further in is data."""
@@ -25,9 +29,13 @@ COLONS = 2
 """Each of them has hours, minutes and seconds."""
 
 
-_ZEROS = str.maketrans("123456789", "000000000")
 _LIKE = "00:00:0"
 """How each of them looks with zeros for digits."""
+
+
+@lru_cache(maxsize=256)
+def _midnight(year: int, month: int, day: int) -> int:
+    return calendar.timegm((year, month, day, 0, 0, 0))
 
 
 class Clock:
@@ -40,7 +48,7 @@ class Clock:
     def read(self, line: str) -> float | None:
         """Seconds since the epoch, or None where the line carries no time."""
         head = line[:HEAD]
-        if head.count(":") < COLONS or (head.isascii() and _LIKE not in head.translate(_ZEROS)):
+        if head.count(":") < COLONS or (head.isascii() and _LIKE not in zeros(head)):
             return None
         match = _FULL.search(head)
         if match:
@@ -66,8 +74,9 @@ class Clock:
     def _seconds(match: re.Match[str], year: int, month: int, day: int, zone: str | None = None) -> float | None:
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return None
-        whole = calendar.timegm((year, month, day, int(match["h"]), int(match["mi"]), int(match["s"])))
-        fraction = float(f"0.{match['f']}") if match["f"] else 0.0
+        hours, minutes, seconds, fine = match.group("h", "mi", "s", "f")
+        whole = _midnight(year, month, day) + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+        fraction = float(f"0.{fine}") if fine else 0.0
         shift = 0
         if zone and zone != "Z":
             digits = zone[1:].replace(":", "")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import (
@@ -13,6 +14,7 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 _NAMES = (
@@ -49,6 +51,42 @@ def _interval(match: re.Match[str]) -> Fact:
     )
 
 
+def _read_of_nothing(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A line of a program that reads a variable, and what Python says below it where there is none."""
+    for _ in range(LINES_TO_AN_ERROR):
+        line = next(lines, "")
+        if re.match(r"\s*(?:TypeError|AttributeError|ValueError): .{0,120}None(?:Type)?\b", line):
+            yield RankVariableMissing(name=match["name"])
+        if line.strip(" ^~"):
+            return
+
+
+def _looked_up_in_vain(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A line that looks a variable up, and below it the frame in which Python does not find it."""
+    for _ in range(LINES_TO_AN_ERROR):
+        line = next(lines, "")
+        if re.match(r'\s*File "[^"]{0,300}\bos\.py", line \d+, in __getitem__', line):
+            yield RankVariableMissing(name=match["name"])
+        if line.strip(" ^~"):
+            return
+
+
+LINES_TO_AN_ERROR = 2
+"""Newer Pythons underline the place."""
+
+BLOCKS = (
+    block(
+        rf"os\.(?:environ\.get|getenv)\(['\"](?P<name>{_NAMES})['\"](?:, ?None)?\)",
+        _read_of_nothing,
+        anchors=("os.environ.get(", "os.getenv("),
+    ),
+    block(
+        rf"os\.environ\[['\"](?P<name>{_NAMES})['\"]\]",
+        _looked_up_in_vain,
+        anchors=("os.environ[",),
+    ),
+)
+
 SIGNATURES = (
     # A variable or argument that is not there
     signature(r"(?:environment variable )?\b(?P<name>[A-Z_]{4,40}) expected, but not set", RankVariableMissing, anchors=(" expected, but not set",)),
@@ -57,6 +95,7 @@ SIGNATURES = (
         RankVariableMissing,
         anchors=(" not found in environment", "Not running inside a SLURM"),
     ),
+    signature(r"\b(?P<name>LOCAL_RANK) is not in the environment", RankVariableMissing),
     signature(rf"KeyError: ['\"](?P<name>{_NAMES})['\"]", RankVariableMissing, anchors=("KeyError: ",)),
     signature(
         r"Error initializing torch\.distributed using (?:tcp|file|env):// rendezvous: (?P<name>[\w ]+?) "
@@ -161,6 +200,14 @@ SIGNATURES = (
         DeviceShared,
     ),
     signature(r"device >= 0 && device < num_gpus|Invalid device id", DeviceShared),
+    # a program that takes its GPU from a list by its rank on the host
+    signature(
+        r"\b(?:gpus?|devices?|\w*(?:gpu|device)s?_?(?:list|ids)?)\[(?:\w+\.){0,3}(?:get_)?local_rank(?:\(\))?\][^\n]{0,80} "
+        r"IndexError: list index out of range",
+        DeviceShared,
+        anchors=("local_rank]", "local_rank()]"),
+    ),
+    signature(r"device (?P<device>\d+) is not visible \((?:CUDA|HIP)_VISIBLE_DEVICES=", DeviceShared),
     signature(
         r"'?visible_device_list'? listed an invalid GPU id '?(?P<device>\d+)'? but visible device count is "
         r"\d+",

@@ -10,12 +10,13 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.sync import GroupShutDown, RanksMissing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
-_TASK = re.compile(r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)")
-_AT_START = re.compile(r"(?i)connect|wait_?for_?all_?tasks|\[?init|register|global_topology|exchange")
-_AT_END = re.compile(r"(?i)shutdown")
+_TASK = lazy_pattern(r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)")
+_AT_START = lazy_pattern(r"(?i)connect|wait_?for_?all_?tasks|\[?init|register|global_topology|exchange")
+_AT_END = lazy_pattern(r"(?i)shutdown")
 
 
 def _member(text: str) -> tuple[str | None, int | None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, NativeFrameSeen
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -21,18 +22,18 @@ _CRASHES = r"SIG(?:SEGV|ABRT|BUS|FPE|ILL|SYS|TRAP)"
 _NUMBERS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _STACK = (
     # absl and glog: "    @     0x7f2b1c0d5390     1232  tensorflow::Foo::Bar()"
-    re.compile(r"^[^@]{0,160}?@ +0x[\da-f]+ +(?:\d+ +)?(?P<function>\S.*?)\s*$"),
+    lazy_pattern(r"^[^@]{0,160}?@ +0x[\da-f]+ +(?:\d+ +)?(?P<function>\S.*?)\s*$"),
     # glibc's backtrace_symbols: "/usr/lib/libfoo.so(symbol+0x1f) [0x7f...]", with a number or without
-    re.compile(r"^.{0,80}?(?P<library>/[^\s()]+)\((?P<function>[^)+]*)(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"),
+    lazy_pattern(r"^.{0,80}?(?P<library>/[^\s()]+)\((?P<function>[^)+]*)(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"),
     # UCX: " 0  0x0000000000042520 __sigaction()  ???:0"
-    re.compile(r"^.{0,60}?\b\d+ +0x[\da-f]+ (?P<function>\S.*?)\(\) +(?P<source>\S+):\d+"),
+    lazy_pattern(r"^.{0,60}?\b\d+ +0x[\da-f]+ (?P<function>\S.*?)\(\) +(?P<source>\S+):\d+"),
     # sanitizers: "    #1 0x7f3b in foo(int) (/usr/lib/libfoo.so+0x1234)" or "... in foo /src/foo.cc:12:3"
-    re.compile(r"^ *#\d+ 0x[\da-f]+ in (?P<function>.+?) (?:\((?P<library>/[^\s+)]+)[^)]*\)|(?P<source>/\S+))\s*$"),
+    lazy_pattern(r"^ *#\d+ 0x[\da-f]+ in (?P<function>.+?) (?:\((?P<library>/[^\s+)]+)[^)]*\)|(?P<source>/\S+))\s*$"),
     # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)', newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
-    re.compile(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.+?)\s*$'),
-    re.compile(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
+    lazy_pattern(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.+?)\s*$'),
+    lazy_pattern(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
 )
-_BETWEEN = re.compile(
+_BETWEEN = lazy_pattern(
     r"^\s*$|\bPC: @|^=+ Backtrace|^=+ ?(?:backtrace|$)|\*\*\*|^\s*@ +\.\.\.|\[failure_signal_handler|RAW:|^\[[\w.\-]+:\d+"
 )
 
@@ -88,7 +89,7 @@ def _of_sanitizer(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         yield NativeAbort(what=f"{match['tool']}: {what}", frames=_frames(lines))
 
 
-_WHAT = re.compile(r"what\(\): +(?P<what>.*)")
+_WHAT = lazy_pattern(r"what\(\): +(?P<what>.*)")
 
 
 def _terminate(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

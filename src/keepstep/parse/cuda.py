@@ -12,6 +12,7 @@ from keepstep.core.facts.environment import CudaMismatch, VersionSeen
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.training import NonFinite
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
 
@@ -25,14 +26,14 @@ def _assert(match: re.Match[str]) -> Fact:
     return DeviceFault(what=f"a device-side assertion failed: {text}", hardware=False)
 
 
-_INDEX_CHECK = re.compile(
+_INDEX_CHECK = lazy_pattern(
     r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b"
     r"|self_dim_size"
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds|indexAtDim|baseSizes|dst(?:Add|Copy|Fill)DimSize|linearIndex|\bidx >= ?0|0 <= tmp\d+|class_values|num_embeddings"
 )
 # probabilities that are none: binary cross entropy, sampling
-_PROBABILITY_CHECK = re.compile(
+_PROBABILITY_CHECK = lazy_pattern(
     r"input_val >= zero && input_val <= one|\*input >= 0\.? && \*input <= 1|\bval >= zero|ge\(val, zero\)|cumdist\[size - 1\] > |sum > accZero"
 )
 
@@ -121,7 +122,7 @@ _MISMATCH = (
         what="the kernels were compiled with a newer CUDA than the driver knows",
     ),
     signature(
-        r"ptxas (?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
+        r"ptxas (?:\S{1,200}, line \d+; *)?(?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
         CudaMismatch,
         what="ptxas does not know the code or the GPU: it is older than the compiler",
         anchors=("Unsupported .version", "is not defined for option 'gpu-name'"),
@@ -249,7 +250,7 @@ _MISMATCH = (
         what="the NCCL that was loaded is newer than the one compiled against",
     ),
     signature(
-        r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
+        r"(?:(?:CUDA|HIP) [Ee]rror|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
         r" CUDA-capable device is detected",
         CudaMismatch,
         what="no GPU is visible to this process",
@@ -491,7 +492,7 @@ _FAULT = (
     ),
     signature(r"device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"CUDA_ERROR_ASSERT|cudaErrorAssert\b", LabelOutOfRange, certain=False),
-    signature(r"NVML_ERROR_GPU_IS_LOST|GPU is lost\.", DeviceFault, what="the GPU is lost"),
+    signature(r"NVML_ERROR_GPU_IS_LOST|\bGPU is lost\b", DeviceFault, what="the GPU is lost"),
     signature(
         r"Unable to determine the device handle for GPU ?(?P<device>[\w:.]+)",
         DeviceFault,

@@ -9,10 +9,11 @@ from dataclasses import replace
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import CorruptData, DataMissing, DownloadSeen
 from keepstep.core.facts.sync import SharedStateRace
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import Signature, signature
 
-_PATH = re.compile(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
-_CHECKPOINT = re.compile(
+_PATH = lazy_pattern(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
+_CHECKPOINT = lazy_pattern(
     r"(?i)\.(?:pth?|ckpt|bin|safetensors|distcp|index)\b|checkpoint|model\.|torch/serialization"
 )
 
@@ -24,7 +25,7 @@ def _corrupt(match: re.Match[str]) -> Fact | None:
     return CorruptData(what=match["what"], path=path["path"] if path else None)
 
 
-_PASSED_OVER = re.compile(
+_PASSED_OVER = lazy_pattern(
     r"(?i)\bwarn(?:ing)?\b|\bskip(?:ped|ping|s)?\b|\bignor(?:ed|ing)\b|handling webdataset error|\bretry(?:ing)?\b|\bWARN:"
 )
 """Loaders that go on with the next sample say so in the same line."""

@@ -44,6 +44,13 @@ SIGNATURES = (
         MarkedReadyTwice,
         anchors=("has been marked as ready twice",),
     ),
+    # apex: a parameter that was not there, or had no gradient, when the buckets were made
+    signature(r"self\.param_id_to_bucket\[id\(param\)\]", UnusedParameters),
+    signature(
+        r"'DistributedDataParallel' object has no attribute '(?:buckets_ready_size|param_id_to_bucket|active_i_buckets|bucket_sizes|num_buckets)'",
+        UnusedParameters,
+        anchors=("'DistributedDataParallel' object has no attribute '",),
+    ),
     # comm.cpp / reducer.cpp
     signature(
         r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, "

@@ -16,6 +16,7 @@ from keepstep.core.facts.environment import (
     UnsupportedCombination,
     VersionSeen,
 )
+from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import CheckpointMismatch, NonFinite
 from keepstep.parse.signature import signature
@@ -49,7 +50,34 @@ SIGNATURES = (
     signature(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
     signature(r"^Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
     signature(r"exits with return code = (?P<code>-?\d+)", _ended),
-    signature(r"(?P<detail>No slot '\w+' specified on host '\S+')", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid, anchors=("No slot ",)
+    ),
+    signature(r"(?P<detail>Hostname '?[\w.\-@]+'? not found in hostfile)", ClusterSpecInvalid, anchors=("not found in hostfile",)),
+    signature(r"(?P<detail>Hostfile is (?:empty|not formatted correctly)[^\n]{0,60})", ClusterSpecInvalid, anchors=("Hostfile is ",)),
+    signature(r"(?P<detail>Hostfile contains multiple entries for \S+)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>Num nodes is >1 but no extra nodes available via hostfile|Cannot specify num_nodes/gpus with include/exclude"
+        r"|include_str and exclude_str are mutually exclusive|Launching training without ssh, but --node_rank is not set correctly"
+        r"|Master Addr is required when elastic training is enabled|MIN:MAX format is only supported in elastic training"
+        r"|num_nodes \S+ is not in MIN:MAX format|Unable to detect suitable master address via `hostname -I`)",
+        ClusterSpecInvalid,
+        anchors=(
+            "Num nodes is >1 but no extra nodes",
+            "Cannot specify num_nodes/gpus",
+            "include_str and exclude_str",
+            "Launching training without ssh, but",
+            "Master Addr is required",
+            "MIN:MAX format",
+            "detect suitable master address",
+        ),
+    ),
+    signature(
+        r"Using hostfile at [^\n]{1,300}? but host=(?P<peer>\S+) was not reachable via ssh",
+        ConnectFailed,
+        why=Why.UNREACHABLE,
+        anchors=("was not reachable via ssh",),
+    ),
     signature(
         r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
         ClusterSpecInvalid,

@@ -44,7 +44,7 @@ SIGNATURES = (
     signature(
         r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+"
         r" ?[KMGT]?i?B))?"
-        r"(?: \(GPU (?P<device>\d+);|[^\n]{0,20}?GPU (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+"
+        r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+"
         r" ?[KMGT]i?B) total capacity)?",
         lambda m: DeviceMemoryExhausted(
             requested=m["requested"],
@@ -76,6 +76,7 @@ SIGNATURES = (
         anchors=(": out of memory", "- out of memory", "error: out of memory"),
     ),
     signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
+    signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(r"CudaCheck(?:Error)?\(\) failed[^\n]{0,60}out of memory", DeviceMemoryExhausted),
     signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),

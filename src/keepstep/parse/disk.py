@@ -7,9 +7,10 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import DiskFull
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_SHM = re.compile(
+_SHM = lazy_pattern(
     r"/dev/shm|posix_fallocate|shared memory|shm_open|shmOpen|NCCL WARN|/torch_\d+_|<torch_\d+_|pytorch_shm"
     r"|semaphore|SemLock"
 )
@@ -63,9 +64,9 @@ SIGNATURES = (
     signature(r"Could not append to the internal temporary file", DiskFull),
     # TensorFlow before 1.2 names only the file; what ran out when a file was written is its space
     signature(
-        r"(?:ResourceExhaustedError|Resource exhausted|RESOURCE_EXHAUSTED): ?(?P<path>\S{1,300}"
+        r"(?:ResourceExhaustedError(?: \(see above for traceback\))?|Resource exhausted|RESOURCE_EXHAUSTED): ?(?P<path>\S{1,300}"
         r"(?:\.tempstate\d+|\.data-\d{5}-of-\d{5}|\.index|tfevents\.\S{1,80}))(?![\w.]*; ?Too many)",
         DiskFull,
-        anchors=("ResourceExhaustedError:", "Resource exhausted:", "RESOURCE_EXHAUSTED:"),
+        anchors=("ResourceExhaustedError", "Resource exhausted:", "RESOURCE_EXHAUSTED:"),
     ),
 )

@@ -8,11 +8,11 @@ gigabytes costs what a small one does.
 from __future__ import annotations
 
 import mmap
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.rank_env import NAMES
 
 Buffer = bytes | mmap.mmap
@@ -256,10 +256,10 @@ class _Reader:
         return usual
 
 
-_VARIABLE = re.compile(
+_VARIABLE = lazy_pattern(
     rb"(?:^|\0)(" + b"|".join(sorted((n.encode() for n in NAMES), reverse=True)) + rb")=([^\0]{0,262144})\0"
 )
-_SHELL = re.compile(rb"\0(?:PATH|HOME|PWD|LANG|SHLVL|_|USER|HOSTNAME|VIRTUAL_ENV)=")
+_SHELL = lazy_pattern(rb"\0(?:PATH|HOME|PWD|LANG|SHLVL|_|USER|HOSTNAME|VIRTUAL_ENV)=")
 
 
 def _variables(text: bytes) -> dict[str, str]:

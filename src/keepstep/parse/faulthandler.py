@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, StackDump
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
 from keepstep.parse.block import block
 
@@ -27,15 +28,15 @@ SIGNALS = {
     "Bad system call": "SIGSYS",
 }
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
-_NATIVE = re.compile(r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<function>\S+?))?(?:\+0x[\da-f]+)? \[0x[\da-f]+\]')
-_THREAD = re.compile(r"(?P<current>Current t|T)hread (?:0x)?[\da-f]+ (?:\[[^\]]*\] )?\(most recent call first\)")
-_C_STACK = re.compile(r"Current thread's C stack trace \(most recent call first\)")
-_EXTENSIONS = re.compile(r"^Extension modules: (?P<names>.+?)(?: \(total: \d+\))?\s*$")
-_OF_BLOCK = re.compile(
+_FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
+_NATIVE = lazy_pattern(r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<function>\S+?))?(?:\+0x[\da-f]+)? \[0x[\da-f]+\]')
+_THREAD = lazy_pattern(r"(?P<current>Current t|T)hread (?:0x)?[\da-f]+ (?:\[[^\]]*\] )?\(most recent call first\)")
+_C_STACK = lazy_pattern(r"Current thread's C stack trace \(most recent call first\)")
+_EXTENSIONS = lazy_pattern(r"^Extension modules: (?P<names>.+?)(?: \(total: \d+\))?\s*$")
+_OF_BLOCK = lazy_pattern(
     r"^\s*$|^Python runtime state|^\s*<no Python frame>|^\s*\.\.\.|^\s+<(?:timed out|truncated)|^\s*Garbage-collecting"
 )
-_EMPTY = re.compile(r"<no Python frame>")
+_EMPTY = lazy_pattern(r"<no Python frame>")
 
 
 def _fatal(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

@@ -18,6 +18,7 @@ from typing import Any
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
 from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import innermost_user
 
 MOST_BYTES = 256 << 20
@@ -25,8 +26,8 @@ MOST_OPCODES = 60_000_000
 LAST = 50
 """Entries kept of each group: what a rank did long ago does not tell where it stands."""
 
-_NAMED = re.compile(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", re.I)
-_RANK = re.compile(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]*?[_\-.](\d+)(?:\.\w+)?$", re.I)
+_NAMED = lazy_pattern(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", re.I)
+_RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]*?[_\-.](\d+)(?:\.\w+)?$", re.I)
 _WORDS = (b"pg_config", b"collective_seq_id", b"nccl_version", b"comm_lib_version", b"profiling_name")
 _BYTES_PER_DTYPE = 64
 

@@ -24,6 +24,11 @@ SIGNATURES = (
         ForkOrThread,
         what="a child process was started while its parent still imports the main module",
     ),
+    signature(
+        r"fork\(\) called from a process already using GNU OpenMP, this is unsafe",
+        ForkOrThread,
+        what="a fork after GNU OpenMP had started its threads (numba)",
+    ),
     signature(r"MDB_BAD_RSLOT", ForkOrThread, what="an LMDB environment was opened before the fork or twice"),
     signature(
         r"involving a call to the \"fork\(\)\" system call to create a child process",

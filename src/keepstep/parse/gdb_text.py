@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable, Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 
 MOST_FRAMES = 120
 MOST_LINES = 400
 
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r"^\s*#\d+\s+(?:(?P<address>0x[\da-f]+) in )?(?P<function>.+?) ?\((?P<arguments>.*?)\)?(?: at (?P<source>[^\s:]+):(?P<line>\d+))?"
     r"(?: from (?P<library>\S+))?\s*$"
 )
-_STARTS = re.compile(r"^\s*#\d+\s+")
-_FIRST = re.compile(r"^\s*#0\s")
-_HANDLED = re.compile(r"^\s*#\d+\s+<signal handler called>")
-_NOISE = re.compile(
+_STARTS = lazy_pattern(r"^\s*#\d+\s+")
+_FIRST = lazy_pattern(r"^\s*#0\s")
+_HANDLED = lazy_pattern(r"^\s*#\d+\s+<signal handler called>")
+_NOISE = lazy_pattern(
     r"^(?:\[|warning:|Missing separate|\(gdb\)|\s|$|Thread \d+ \(|Download|Using host libthread_db|Reading symbols)"
 )
 

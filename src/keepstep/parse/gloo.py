@@ -10,6 +10,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal
+from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.network import (
     AddressMisled,
     BindFailed,
@@ -39,6 +40,11 @@ def _peer(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
+    signature(
+        r"\[enforce fail at [^\n]{0,120}gloo/cuda\w{0,20}\.\w{1,3}:\d+\] (?P<what>error == cudaSuccess[^\n]{0,200})",
+        InternalFault,
+        anchors=("error == cudaSuccess",),
+    ),
     signature(
         r"(?P<how>Connection closed by peer|Socket unexpectedly closed|Socket closed) " + _PEER,
         _peer,
@@ -105,6 +111,13 @@ SIGNATURES = (
         r"Unable to find (?:address|interface) for:? \[?(?P<name>[\w.:\-]+)",
         InterfaceMissing,
         anchors=("Unable to find address for", "Unable to find interface for"),
+    ),
+    signature(r"GlooDeviceFactory::make\w+Device\(\): interface or hostname can't be empty", InterfaceMissing),
+    signature(
+        r"gloo[^\n]{0,160}\] address family mismatch|ss1\.ss_family == ss2\.ss_family",
+        AddressMisled,
+        how="one rank gave out an IPv4 address, another an IPv6 address",
+        anchors=("address family mismatch", "ss1.ss_family == ss2.ss_family"),
     ),
     signature(r"Unable to resolve hostname to a \(local\) address", AddressIsLocal, certain=False),
     signature(

@@ -17,14 +17,15 @@ from keepstep.core.facts.network import (
     Why,
 )
 from keepstep.core.facts.training import MessageTooLarge
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_ADDRESS = re.compile(
+_ADDRESS = lazy_pattern(
     r"(?:ipv4:(?=\d)|ipv6:)(?P<peer>(?:[\d.]{7,15}|[\w%:\[\]]{2,60}?)(?::\d{2,5})?)(?=: |[\"',; }]|$)"
 )
-_LOGGED = re.compile(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
+_LOGGED = lazy_pattern(r"^\s*(?:\d{4}-\d\d-\d\d[ T][\d:.,]+:? )?[IWE](?:\d{4})? ")
 
-_AT_SHUTDOWN = re.compile(
+_AT_SHUTDOWN = lazy_pattern(
     r"preemption notice|This is only expected if one of the tasks is unhealthy|Proceeding with agent shutdown|"
     r"Failed to disconnect from coordination service"
 )

@@ -131,7 +131,7 @@ SIGNATURES = (
         what="two operations under one tensor name",
     ),
     signature(
-        r"horovod/common/(?:operations|stall_inspector)\.cc:\d+\] \S{3,300} \[missing ranks: (?P<ranks>[\d, ]+)\]",
+        r"(?:horovod/common/(?:operations|stall_inspector)\.cc:\d+\] |^)\S{3,300} \[missing ranks: (?P<ranks>[\d, ]+)\]",
         lambda match: RanksMissing(missing=integers(match["ranks"]), what="stalled operation", final=False),
         anchors=("[missing ranks: ",),
     ),
@@ -256,7 +256,7 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"horovodrun does not find an installed MPI|Open MPI/Spectrum MPI/MPICH not found in output of mpirun|"
+        r"horovod(?:run)? does not find an installed MPI|Open MPI/Spectrum MPI/MPICH not found in output of mpirun|"
         r"Unknown MPI implementation given in output of mpirun|mpicxx -show failed \(see error below\), is MPI in \$PATH|Illegal "
         r"host hash provided\. Are you using Open MPI",
         lambda match: LibraryMissing(name="MPI, in a version that Horovod knows"),

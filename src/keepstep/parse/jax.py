@@ -220,6 +220,11 @@ SIGNATURES = (
         anchors=("array axis", "implies that the global size of its dimension"),
     ),
     signature(
+        r"was given the sharding of [^\n]{1,1000}?which implies that the global s(?!ize of its dimension \d+ should be divisible by \d)",
+        BatchNotDivisible,
+        anchors=("was given the sharding of",),
+    ),
+    signature(
         r"batch size (?P<batch>\d+) (?:is not|must be) divisible by (?:the )?(?:number of|num) \w*devices:? ?\(?(?P<parts>\d+)?",
         BatchNotDivisible,
         anchors=("divisible by",),

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import keepstep.parse as package
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.anchors import Anchor, Finder, Keeper, finder
 from keepstep.parse.block import Block
+from keepstep.parse.digits import numberless
 from keepstep.parse.prefix import SPAWN_WORDS
 from keepstep.parse.signature import Signature
 
 MOST_SHAPES = 20_000
-_DIGITS = re.compile(r"\d+")
-_ZEROS = str.maketrans("123456789", "000000000")
+_DIGITS = lazy_pattern(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,7 @@ class Knowledge:
 
 def _shape(text: str) -> str:
     """The text with every number as a single zero."""
-    if not text.isascii():
-        return _DIGITS.sub("0", text)
-    text = text.translate(_ZEROS)
-    while "00" in text:
-        text = text.replace("00", "0")
-    return text
+    return numberless(text) if text.isascii() else _DIGITS.sub("0", text)
 
 
 def build(

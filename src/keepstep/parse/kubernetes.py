@@ -13,6 +13,7 @@ from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -32,7 +33,7 @@ def _of_replica(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="Kubernetes", code=int(match["code"]), rank=rank)
 
 
-_POD = re.compile(
+_POD = lazy_pattern(
     r"^ *(?:[\w\-]+ +)?\S{1,200}?-(?P<role>worker|chief|master|ps|evaluator|launcher|server|scheduler)-(?P<index>\d+) +\d+/\d+ +(?P<status>[A-Z][\w:]*) +\d"
 )
 MOST_PODS = 512
@@ -110,6 +111,9 @@ SIGNATURES = (
     signature(
         r"nvidia-container-cli: (?P<what>(?:initialization error|requirement error|device error|mount error|detection error)[^\n]{0,120})",
         CudaMismatch,
+    ),
+    signature(
+        r"(?P<what>unsupported CUDA version: (?:driver )?[\d.]{1,12} < (?:image )?[\d.]{1,12})", CudaMismatch
     ),
     signature(r"Usage of EmptyDir volume \"(?P<path>[^\"\n]+)\" exceeds the limit", DiskFull),
     signature(

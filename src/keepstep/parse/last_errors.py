@@ -7,11 +7,11 @@ words of failure count where there is none. What healthy programs print so too i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from keepstep.core.facts.process import ErrorSaid, Loudness
+from keepstep.core.lazy_pattern import lazy_pattern
 
 LAST_LINES = 40
 MOST_ERRORS = 16
@@ -28,13 +28,13 @@ def _level(letter: str) -> str:
     return _GLOG.format(letter, _DAY)
 
 
-_FATAL = re.compile(
+_FATAL = lazy_pattern(
     _level("F") + r"|\b(?:FATAL|CRITICAL|PANIC)\b|\b(?:terminate called|core dumped|Check failed:|dumping core)"
     r"|^\s*(?:Killed|Aborted|Segmentation fault|Bus error|Terminated)\b|^\s*SIG(?:KILL|SEGV|ABRT|BUS|ILL)\s*$|\*\*\* SIG\w+ received"
     r"|\bAssertion .{1,200} failed\b|MPI_ABORT|MPI_ERRORS_ARE_FATAL"
 )
-_FATAL_WORDS = re.compile(r"(?i)^\W*(?:fatal|panic)\b|: (?:fatal|panic):|\bfatal (?:error|exception|signal)")
-_ERROR = re.compile(
+_FATAL_WORDS = lazy_pattern(r"(?i)^\W*(?:fatal|panic)\b|: (?:fatal|panic):|\bfatal (?:error|exception|signal)")
+_ERROR = lazy_pattern(
     _level("E") + r"|(?<![a-zA-Z])(?:ERROR|SEVERE|ERRO)\b|<E>| ERR "
     r"|(?i:\berr(?:or)?(?: \(\w+\)| code| number| message)? ?[:!](?! ?[-\d.]+(?:e-?\d+)?\b))|\b\w*[a-z](?:Error|Exception)\b(?!\w| ignored)"
     r"|(?i:\berrno\b|\berror (?:\d|in |at |while |when |opening |reading |writing |loading |from |code |message |returned|reported)|\ban error (?:occurred|was))"
@@ -42,27 +42,27 @@ _ERROR = re.compile(
     r"|\bKilling subprocess\b|\b(?:CrashLoopBackOff|ImagePullBackOff|ErrImagePull)\b|\bException in (?:device|thread|worker|process|rank)\b"
 )
 # the only level that NCCL has for errors, and how Kubernetes marks an event
-_ERROR_AS_WARNING = re.compile(
+_ERROR_AS_WARNING = lazy_pattern(
     r"\b[NR]CCL WARN\b.{0,300}(?i:fail|error|mismatch|no |cannot|refused|time|truncated|invalid|closed)"
     r"|\bWarning\s{2,}(?:Evicted|Failed\w*|BackOff|Unhealthy|OOM\w*|Node\w+|Exceeded\w*)\b"
 )
-_TOLD_OF_ERRORS = re.compile(
-    r"(?i:\berror reported\b|\ban error (?:occurred|was)\b)|\b\w*[a-z](?:Error|Exception)\b['>:]|\b[NR]CCL INFO \S+:\d+ -> [1-9]\b"
+_TOLD_OF_ERRORS = lazy_pattern(
+    r"(?i:\berror (?:reported|recorded)\b|\ban error (?:occurred|was)\b)|\b\w*[a-z](?:Error|Exception)\b['>:]|\b[NR]CCL INFO \S+:\d+ -> [1-9]\b"
 )
-_COMPLAINT = re.compile(
+_COMPLAINT = lazy_pattern(
     r"(?i)\b(?:fail(?:ed|ure|s|ing)?|can(?:not|'t)|could(?: not|n't)|unable to|unreachable|refus(?:ed|es)|denied|timed[ -]out|time-?out|no such"
     r"|not (?:found|available|supported|implemented|permitted|enough|match|valid|compatible|responding|initialized|compiled)|invalid|unsupported|mismatch\w*"
     r"|corrupt\w*|truncated|exceed(?:s|ed|ing)|insufficient|out of (?:memory|range|space|bounds)|abort(?:ed|ing)?|killed|terminat(?:ed|ing)|evicted|preempted"
     r"|lost|undefined|missing|incompatible|stuck|hung|hangs|stall(?:ed)?|deadlock\w*|dead|died|crash(?:ed)?|access fault|illegal|unexpected(?:ly)?|unhealthy|exhausted|unrecognized"
     r"|too (?:many|large|big|old|long|small)|does(?: not|n't) (?:exist|match|support|have)|must (?:be|have|match)|already in use|nan|overflow\w*|diverged|preempt\w*|SIG(?:TERM|HUP|KILL|ABRT|SEGV)|termination (?:signal|notice))\b"
 )
-_WARNED = re.compile(_level("W") + r"|\b(?i:WARN(?:ING)?)\b|\w+Warning:")
-_TOLD = re.compile(_level("I") + r"|\b(?:INFO|DEBUG|NOTICE|TRACE|VERBOSE)\b")
-_WAITS = re.compile(
+_WARNED = lazy_pattern(_level("W") + r"|\b(?i:WARN(?:ING)?)\b|\w+Warning:")
+_TOLD = lazy_pattern(_level("I") + r"|\b(?:INFO|DEBUG|NOTICE|TRACE|VERBOSE)\b")
+_WAITS = lazy_pattern(
     r"(?i)\bstill waiting\b|\bwaiting (?:for|in|on|up to)\b|\bstuck\b|\bno progress\b|\bretry(?:ing)?\b|\bhang(?:s|ing)?\b|\bhung\b"
 )
 
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"(?i)\bignor(?:e|ed|ing)\b|\bskipp(?:ed|ing)\b|\bdeprecat\w*|\bcontinuing\b|\bwill (?:retry|proceed|continue|be retried)\b|will fail if|set to (?:ignore|warn)"
     r"|\b(?:register|registering) (?:cuDNN|cuFFT|cuBLAS|computation_placer)|already been registered|\bTF-TRT\b|TensorRT|libnvinfer|could not find cuda drivers"
     r"|NUMA node|UNKNOWN ERROR \(\d{3}\)|slow_operation_alarm|SO_REUSEPORT|newly initialized|leaked (?:semaphore|shared_memory)|resource_tracker|retracing"
@@ -71,7 +71,7 @@ _HARMLESS = re.compile(
     r"|\b(?:0|no|zero|without) (?:errors?|failures?|missing)\b|(?:^|[,;:(] ?)0 failed\b|\b(?:errors?|failed|failures?|missing)[\"']?[ =:]+(?:0\b(?![.x])|none|false|\[\]|null)|: 0(?: OK)?$"
 )
 """Healthy runs say this too, also at the level of an error."""
-_WORDY = re.compile(
+_WORDY = lazy_pattern(
     r"(?i)\b(?:mean|squared|absolute|percentage|training|train|test|validation|val|eval|top-?\d|word|char|max|reconstruction)[ _-](?:\w+[ _-])?err(?:or)?\b"
     r"|\berror[ _-](?:rate|bars?|handling|handler|feedback|correction|correcting|polling|tolerance)|\berrors? ?[=:] ?[-\d.]|_error\b|\berr(?:or)? [\d.]+$"
     r"|\bfall(?:s|ing|en)? ?back\b|\bfail[ -]?(?:safe|over|fast)\b|if (?:you|this|it|any|the)\b.{0,60}\b(?:fails?|error)|may (?:fail|cause)"
@@ -80,10 +80,10 @@ _WORDY = re.compile(
     r"|(?:with|using|set|default) (?:a )?time-?out|time-?out (?:of|is|set)\b"
 )
 """Words of failure that tell of none, where no level says so."""
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+(?!what\(\):)\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
 )
-_NAN_METRIC = re.compile(r"(?i)\b\w*(?:loss|norm|grad\w*|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
+_NAN_METRIC = lazy_pattern(r"(?i)\b\w*(?:loss|norm|grad\w*|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
 
 
 def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
@@ -153,5 +153,5 @@ def _loudness(head: str) -> Loudness | None:
     return Loudness.WARNED if _WAITS.search(head) else None
 
 
-_MARKED = re.compile(_level("E") + r"|\b(?:ERROR|SEVERE)\b")
+_MARKED = lazy_pattern(_level("E") + r"|\b(?:ERROR|SEVERE)\b")
 _DIGITS = str.maketrans("23456789", "11111111")

@@ -7,9 +7,10 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import LimitReached
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_FORKS = re.compile(r"what\(\):|fork|thread|clone|spawn|Popen|process|posix_spawn|runtime/cgo")
+_FORKS = lazy_pattern(r"what\(\):|fork|thread|clone|spawn|Popen|process|posix_spawn|runtime/cgo")
 
 
 def _again(match: re.Match[str]) -> Fact | None:

@@ -8,6 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
 from keepstep.parse.signature import signature
+from keepstep.parse.windows import PAGING_FILE
 
 _LIBRARY = r"(?P<name>[\w.+\-/]*?lib[\w.+\-]+?\.so(?:\.[\w.]+)?|[\w.+\-/]+\.so(?:\.[\w.]+)?)"
 
@@ -73,7 +74,7 @@ SIGNATURES = (
     ),
     signature(r"Unable to locate (?P<name>lib\S+\.so\S*)", LibraryMissing, fatal=False),
     signature(
-        r"(?:DLL load failed|Library not loaded: (?P<name>\S+)|image not found)",
+        r"(?:DLL load failed(?![^\n]{0,120}(?:" + PAGING_FILE + r"))|Library not loaded: (?P<name>\S+)|image not found)",
         LibraryMissing,
         anchors=("DLL load failed", "Library not loaded:", "image not found"),
     ),

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.prefix import Writer, heading
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
 # the escape itself was lost or spelled out on the way: [36mtext[0m, #033[34mtext#033[0m
-_SPELLED = re.compile(r"(?:#033|\\x1b|\\033|\^\[)?\[(?:0|[0-9]{1,2}(?:;[0-9]{1,3})*)m")
+_SPELLED = lazy_pattern(r"(?:#033|\\x1b|\\033|\^\[)?\[(?:0|[0-9]{1,2}(?:;[0-9]{1,3})*)m")
 
 
 _UNCLEAN = (b"\x1b", b"[0m", b"#033[", b"\x00")

@@ -7,7 +7,6 @@ pass finds anchors in whole chunks; only lines that hold one are decoded and rea
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.anchors import Hits, in_order
 from keepstep.parse.block_lines import LONGEST_LINE, BlockLines, bounds
 from keepstep.parse.clock import Clock
@@ -45,7 +45,7 @@ TAIL_OF_ONE = 4 << 10
 QUOTE = 400
 _ANCHOR = itemgetter(0)
 
-_LOGGER = re.compile(
+_LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
     r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
 )
@@ -104,10 +104,11 @@ class LogScan:
             before, here = here, ahead
         assert here is not None
         yield from self._hits(here, before, None)
-        around = before.data + here.data if before else here.data
         ended = here.line - 1 + here.lines
-        self.lines = ended + (1 if around and not around.endswith(b"\n") else 0)
-        yield from self._tail(around, ended, whole=here.begin == 0)
+        self.lines = ended + (1 if here.data and not here.data.endswith(b"\n") else 0)
+        enough = len(here.data) > TAIL and here.data.find(b"\n", -TAIL_OF_ONE) >= 0
+        around = here.data if before is None or enough else before.data + here.data
+        yield from self._tail(around, ended, whole=before is None)
 
     def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
         if above is None:
@@ -281,21 +282,23 @@ class LogScan:
         while position < len(buffer):
             stop = buffer.find(b"\n", position)
             stop = len(buffer) if stop < 0 else stop
-            piece = buffer[position:stop].rstrip(b"\r").rsplit(b"\r", 1)[-1][:LONGEST_LINE]
-            if piece.strip():
-                text = clean(piece)
-                writer, text = self._prefixes.split(text)
+            piece = buffer[position:stop]
+            if b"\r" in piece:
+                piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
+            piece = piece[:LONGEST_LINE]
+            if piece and not piece.isspace():
+                writer, text = self._prefixes.split(clean(piece))
                 if writer is NOBODY and self._headings:
                     writer = self._heading_at(position)
-                if text.strip():
+                words = text.strip()
+                if words:
                     shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
-                    fact = self._know.read_progress(text)
-                    if fact is not None:
-                        yield Sighting(fact, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-                    reading = read_memory(text)
-                    if reading is not None:
-                        yield Sighting(reading, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-                    ends.setdefault(writer.key, deque(maxlen=LAST_LINES)).append((shown, writer, text))
+                    for fact in (self._know.read_progress(text), read_memory(text)):
+                        if fact is not None:
+                            yield Sighting(fact, shown, writer, self._clock.read(text), words[:QUOTE])
+                    if writer.key not in ends:
+                        ends[writer.key] = deque(maxlen=LAST_LINES)
+                    ends[writer.key].append((shown, writer, text))
             position = stop + 1
             number += 1
         for end in ends.values():

@@ -40,6 +40,7 @@ SIGNATURES = (
         _torch_cpu,
     ),
     signature(r"DefaultCPUAllocator: can't allocate memory", HostAllocationFailed),
+    signature(r"RuntimeError: Could not allocate bytes object!", HostAllocationFailed),
     signature(
         r"\$ Torch: not enough memory: you tried to allocate (?P<requested>[\d.]+ ?[KMGT]?B)",
         HostAllocationFailed,

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import MemoryGrew, MemoryRead
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 
 FEWEST = 6
@@ -18,7 +19,7 @@ LONGEST = 2000
 GROWTH = 1.3
 """How much the last must exceed the first."""
 
-_READING = re.compile(
+_READING = lazy_pattern(
     r"(?P<what>RSS|rss|CPU Virtual Memory: +used|[Cc][Pp][Uu][ _][Mm]em(?:ory)?(?:[ _](?:usage|used))?|RAM"
     r"(?: (?:used|usage))?"
     r"|[Hh]ost [Mm]emory(?: (?:used|usage))?|[Pp]rocess [Mm]emory(?: usage)?|mem_rss|used_ram)"
@@ -27,19 +28,19 @@ _READING = re.compile(
 
 
 _BYTES = {"": 1.0, "b": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "%": 1.0}
-_ANY = re.compile(
+_ANY = lazy_pattern(
     r"(?i)(?:(?<!\w)(?P<before>\w{1,20})[ _])?\b(?P<what>(?:Vm|ru_)?(?:max)?rss|(?:GPU|CPU|CUDA|host|sys(?:tem)?|process|device)?[ _]?"
     r"(?:RAM|mem(?:ory)?)(?:[ _](?:usage|used|use|in use|allocated|consumption|percent))?)"
     r"(?: (?:is|now|at))?(?:[ :=(]{1,3}(?P<value>\d+(?:\.\d+)?) ?\(?(?P<unit>[KMGT]i?B?\b|%|bytes\b|B\b)"
     r"| ?[(\[](?:in )?(?P<named>[KMGT]i?B|%)[)\]][ :=]{1,3}(?P<number>\d+(?:\.\d+)?))"
 )
-_LEFT = re.compile(
+_LEFT = lazy_pattern(
     r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}"
     r"(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
 )
-_RAW = re.compile(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
-_PEAK = re.compile(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
-_DEVICE = re.compile(r"(?i)gpu|cuda|device")
+_RAW = lazy_pattern(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
+_PEAK = lazy_pattern(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
+_DEVICE = lazy_pattern(r"(?i)gpu|cuda|device")
 
 
 def read_memory(line: str) -> MemoryRead | None:

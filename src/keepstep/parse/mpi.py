@@ -25,6 +25,7 @@ from keepstep.core.facts.process import (
 )
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -61,10 +62,10 @@ def _named(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield ProcessExited(reporter="mpirun", rank=int(match["rank"]), code=code, first=True)
 
 
-_FRAME = re.compile(
+_FRAME = lazy_pattern(
     r"\[ ?\d+\] (?P<library>[^\s(\[]+)(?:\((?P<function>[^)+\[]*)?(?:\+0x[\da-f]+)?\))?(?:\[0x[\da-f]+\])?"
 )
-_SIGNAL_LINE = re.compile(r"Signal: [A-Za-z ]+\((?P<number>\d+)\)")
+_SIGNAL_LINE = lazy_pattern(r"Signal: [A-Za-z ]+\((?P<number>\d+)\)")
 
 
 def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -204,6 +205,12 @@ SIGNATURES = (
         reason="a launcher daemon on another node went away",
     ),
     signature(
+        r"[OP]RR?TE (?:has )?lost communication with a remote daemon",
+        PeerLost,
+        how="a launcher daemon on another node went away",
+        anchors=("lost communication with a remote daemon",),
+    ),
+    signature(
         r"ORTE was unable to reliably start one or more daemons|PRTE was unable to reliably start one or"
         r" more daemons",
         ConnectFailed,
@@ -308,6 +315,13 @@ SIGNATURES = (
         anchors=("mpirun was unable to ", "mpiexec was unable to ", "terun was unable to ", "prun was unable to "),
     ),
     signature(r"^(?P<rank>\d+); it may have occurred for other processes", TaskNamed, anchors=("it may have occurred for other processes",)),
+    signature(
+        r"OPAL ERROR: Unreachable in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
+        ConnectFailed,
+        why=Why.FAILED,
+        final=True,
+        anchors=("OPAL ERROR: Unreachable",),
+    ),
     signature(
         r"OPAL ERROR: (?!Unreachable)[\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
         VersionConflict,

@@ -48,6 +48,11 @@ SIGNATURES = (
     ),
     signature(r"Communication error with rank (?P<peer_rank>\d+)", PeerLost, how="a connection between ranks broke"),
     signature(
+        r"system msg for (?:write_line|read_line) failure ?: (?P<how>[A-Z][a-z ]{5,60})",
+        PeerLost,
+        anchors=("_line failure",),
+    ),
+    signature(
         r"(?P<what>GTL library) is not linked", lambda m: LibraryMissing(name="Cray's GTL library (GPU transport)")
     ),
     signature(r"(?P<what>BLCR kernel module not present)", UnsupportedCombination),

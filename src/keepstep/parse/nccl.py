@@ -25,13 +25,14 @@ from keepstep.core.facts.network import (
 )
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CommMember, RanksMissing
+from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import Signature, signature
 from keepstep.parse.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
-_INTERFACE = re.compile(
+_INTERFACE = lazy_pattern(
     r"(?:\[\d+\])?(?P<name>[a-zA-Z][\w.@\-]*):(?P<address>\d+(?:\.\d+){3}|"
     r"[0-9a-fA-F:]*::?[0-9a-fA-F:]+)(?:%[\w.@\-]+)?<\d+>"
 )
@@ -95,8 +96,8 @@ def _peer_access(match: re.Match[str]) -> Fact:
     return PeerAccessFault(what=match["what"].strip(), fatal="NCCL INFO" not in match.string)
 
 
-_LAUNCHED = re.compile(r"^\s*(?P<ranks>\d+) ranks have launched up to operation (?P<count>\d+)")
-_STRAGGLER = re.compile(r"^\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+))? -- ")
+_LAUNCHED = lazy_pattern(r"^\s*(?P<ranks>\d+) ranks have launched up to operation (?P<count>\d+)")
+_STRAGGLER = lazy_pattern(r"^\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+))? -- ")
 
 
 def _counts(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -120,7 +121,7 @@ def _counts(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield RanksMissing(missing=behind, what=what) if behind else CollectiveMismatch(what=what)
 
 
-_CHANNEL = re.compile(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer>\d+)\[\w+\] via P2P\b")
+_CHANNEL = lazy_pattern(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer>\d+)\[\w+\] via P2P\b")
 
 
 def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -169,11 +170,19 @@ SIGNATURES = (
         CommMember,
         anchors=(" nranks ", " nRanks "),
     ),
+    # NCCL_DEBUG_SUBSYS=COLL; a broadcast, a reduction and a gather take the same count on all ranks
+    signature(
+        r"(?P<op>Broadcast|AllReduce|AllGather|ReduceScatter|Reduce): opCount (?P<number>[0-9a-f]{1,16}) sendbuff [^\n]{0,80}?"
+        r"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op [^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]",
+        CollectiveCalled,
+        anchors=(": opCount ",),
+    ),
     # interfaces
     signature(
         r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
     ),
     signature(r"connecting to address +\S* ?with family \d+ is neither AF_INET", InterfaceMissing),
+    signature(r"Socket creation failed ?: ?Address family not supported by protocol", InterfaceMissing),
     signature(
         r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|"
         r"No usable listening interface found)|NET/IB ?: No IP interface found",
@@ -309,8 +318,8 @@ SIGNATURES = (
         fatal=False,
     ),
     signature(
-        r"Mismatched collective detected, please check your collective calls at and around rank "
-        r"(?P<other_rank>\d+)",
+        r"(?:Mismatched collective detected, please check your collective calls at and around|this may be caused by a"
+        r" collective mismatch around) rank (?P<other_rank>\d+)",
         CollectiveMismatch,
         what="NCCL",
     ),
@@ -356,6 +365,13 @@ SIGNATURES = (
     signature(
         r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault
     ),
+    # Meta's NCCLX: the memory of a peer on the same NVLink fabric
+    signature(
+        r"-> commUnhandledCudaError +\(import(?:ShareableHandle|CuMem)\b",
+        PeerAccessFault,
+        what="a memory handle of a peer could not be imported (do the hosts share an IMEX domain?)",
+        anchors=("-> commUnhandledCudaError",),
+    ),
     signature(
         r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
     ),
@@ -384,6 +400,13 @@ SIGNATURES = (
         r"ncclRemoteError|remote process exited or there was a network error",
         PeerLost,
         how="NCCL: remote process exited or network error",
+    ),
+    # TensorFlow's own operations: all of their GPUs are of one process, so no network is between them
+    signature(
+        r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
+        CommunicationFailed,
+        one_host=True,
+        anchors=("NCCL: unhandled system error",),
     ),
     signature(
         r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"

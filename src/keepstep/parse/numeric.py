@@ -46,6 +46,13 @@ SIGNATURES = (
         NonFinite,
         what="nan",
     ),
+    # detectron2 runs one process for each device, and printed what it was on
+    signature(
+        r"^loss_dict = \{[^\n]{0,2000}?tensor\((?:nan|-?inf), device='cuda:(?P<rank>\d+)'",
+        NonFinite,
+        what="loss",
+        anchors=("loss_dict = {",),
+    ),
     signature(r"Loss became infinite or NaN at iteration ?=? ?(?P<step>\d+)", NonFinite, what="loss"),
     signature(
         r"[Ii]nvalid value \((?:nan|inf)\) encountered in (?P<what>[^\n]{1,80})",

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 
 from keepstep.core.facts.process import ExceptionRaised, Frame
+from keepstep.core.lazy_pattern import lazy_pattern
 
 MOST = 16
 MOST_FRAMES = 200
 _HEAD = "Traceback (most recent call last)"
-_FRAME = re.compile(r'File \\*"(?P<file>[^"\\]{1,300})\\*", line (?P<line>\d+)(?:, in (?P<function>[\w.<>]+))?')
-_LAST = re.compile(
+_FRAME = lazy_pattern(r'File \\*"(?P<file>[^"\\]{1,300})\\*", line (?P<line>\d+)(?:, in (?P<function>[\w.<>]+))?')
+_LAST = lazy_pattern(
     r"(?:^|[\s\"'>)]|\\n)(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout))(?=: |:$|\s*$|\\n)"
     r"(?:: ?(?P<message>.*))?",
     re.DOTALL,
 )
-_REPLICA = re.compile(r"The replica (?P<role>[a-z][\w\-]*?)[ \-](?P<index>\d+) ")
+_REPLICA = lazy_pattern(r"The replica (?P<role>[a-z][\w\-]*?)[ \-](?P<index>\d+) ")
 
 
 def is_in_one_line(rest: str) -> bool:

@@ -19,7 +19,8 @@ from keepstep.core.facts.network import (
     RdmaTrouble,
     Why,
 )
-from keepstep.core.facts.resource import LimitReached
+from keepstep.core.facts.resource import LimitReached, OomKilled
+from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -188,6 +189,63 @@ SIGNATURES = (
         r" a queue pair)",
         RdmaTrouble,
         anchors=("The OpenFabrics (openib) BTL failed", "A process failed to create a"),
+    ),
+    # a memory limit, a build that differs, a route that is not there
+    signature(r"A process has exceeded the specified limit on memory usage", OomKilled, by="Open MPI's memory sensor"),
+    signature(
+        r"A compressed message was received by the Open MPI run time system \(PMIx\) that could not be decompressed",
+        VersionConflict,
+        component="PMIx (built with compression on one host only)",
+        anchors=("A compressed message was received by",),
+    ),
+    signature(
+        r"(?:ORTE|PRTE) does not know how to route a message to the specified daemon",
+        ConnectFailed,
+        why=Why.UNREACHABLE,
+        anchors=("does not know how to route a message to",),
+    ),
+    signature(
+        r"(?P<detail>could not change to the specified working directory)",
+        ClusterSpecInvalid,
+        anchors=("could not change to the", "specified working directory"),
+    ),
+    signature(
+        r"Detected mismatched split_type and/or info",
+        CollectiveMismatch,
+        what="MPI_Comm_split_type",
+    ),
+    signature(
+        r"mpirun command (?:was unable to find an|could not execute the) underlying prterun command",
+        LibraryMissing,
+        name="prterun",
+        anchors=("underlying prterun command", "Open MPI's mpirun command"),
+    ),
+    signature(
+        r"(?P<what>The user requested CUDA support with the --mca mpi_cuda_support 1"
+        r"|The OSC pt2pt component does not support MPI_THREAD_MULTIPLE|User specified an accelerator component via)",
+        UnsupportedCombination,
+        anchors=(
+            "The user requested CUDA support with the",
+            "The OSC pt2pt component does not support",
+            "User specified an accelerator component",
+        ),
+    ),
+    # cards under other names than openib
+    signature(
+        r"(?P<what>MXM was unable to (?:create an endpoint|read settings for endpoint)|Initialization of MXM library failed"
+        r"|attempting to make network progress \(mxm_progress\)|Number of local ranks exceed the number of available OFI contexts"
+        r"|Failed to (?:create a (?:completion queue \(CQ\)|queue pair \(QP\))|register memory region \(MR\)|post a list of work requests \(WRs\)))",
+        RdmaTrouble,
+        anchors=(
+            "MXM was unable to ",
+            "Initialization of MXM library",
+            "network progress (mxm_progress)",
+            "Number of local ranks exceed the",
+            "Failed to create a completion queue",
+            "Failed to create a queue pair",
+            "Failed to register memory region (MR)",
+            "Failed to post a list of work requests",
+        ),
     ),
 )
 

@@ -13,18 +13,19 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_BATCH = re.compile(
+_BATCH = lazy_pattern(
     r"(?i)batch|\bbsz?\b|data ?proto|data size|samples?\b|generations?\b|prompts?\b|rollouts?\b|first dim|sequence[- _]len|seq[-_ ]?len"
     r"|tokens\b|images\b"
 )
-_RANKS = re.compile(
+_RANKS = lazy_pattern(
     r"(?i)world|gpus?\b|n_gpu|process|\branks?\b|devices?\b|cores?\b|nodes?\b|workers?\b|replicas?\b|shards?\b|parallel|\b[tpcdes]p(?:_size)?\b"
     r"|chunks?\b|slots?\b"
 )
-_MODEL = re.compile(r"(?i)layers?\b|heads?\b|experts?\b|hidden|vocab|embed|projection|stages?\b|ranks? per|kv_|dimension|columns?\b|rows?\b")
-_NUMBER = re.compile(r"(?<![\w.])\d{1,9}\b")
+_MODEL = lazy_pattern(r"(?i)layers?\b|heads?\b|experts?\b|hidden|vocab|embed|projection|stages?\b|ranks? per|kv_|dimension|columns?\b|rows?\b")
+_NUMBER = lazy_pattern(r"(?<![\w.])\d{1,9}\b")
 
 
 def _refused(match: re.Match[str]) -> Fact | None:
@@ -32,7 +33,7 @@ def _refused(match: re.Match[str]) -> Fact | None:
     left, right = _NUMBER.search(what), _NUMBER.search(by)
     seen = left[0] if left else None
     expected = right[0] if right else None
-    if _BATCH.search(what) and not re.search(r"(?i)world[ _]?size", what):
+    if _BATCH.search(what) and not re.search(r"(?i)world[ _]?size|\brollout GPUs\b", what):
         if not (_RANKS.search(by) or _BATCH.search(by) or re.search(r"accum|step|group", by)):
             return None
         return BatchNotDivisible(batch=seen, parts=expected)

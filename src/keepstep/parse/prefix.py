@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
+
+from keepstep.core.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class Writer:
     """Who wrote a line, as far as its prefix tells. ``key`` names the stream.
 
     ``own``: the process itself wrote the number of its rank; a launcher or viewer may number hosts instead.
+    ``by_words``: the rank is that of the only process of a log that told its own, somewhere in it.
     """
 
     key: str = ""
@@ -27,73 +31,82 @@ class Writer:
     node: str | None = None
     name: str | None = None
     own: bool = False
+    by_words: bool = False
 
 
 NOBODY = Writer()
 
 _STRONG = (
     # torch's own excepthook: [rank1]: — Determined: [rank=1] ||
-    re.compile(r"\[(?:rank[ :_=-]? ?|(?:worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
+    lazy_pattern(r"\[(?:rank[ :_=-]? ?|(?:worker|node|agent)[ _-]?)(?P<rank>\d{1,5})\](?: \|\||:)? ?"),
     # torchrun --tee: the role and the rank on that host, [default0]: [trainer3]:
-    re.compile(r"\[(?:default|trainer)[ _-]?(?P<local>\d{1,5})\](?: \|\||:)? ?"),
+    lazy_pattern(r"\[(?:default|trainer)[ _-]?(?P<local>\d{1,5})\](?: \|\||:)? ?"),
     # JAX programs: [process 3] [host 2] [proc=1]
-    re.compile(r"\[(?:[Pp]rocess|proc|[Hh]ost)[ _=:]? ?(?P<rank>\d{1,3})\]:? ?"),
+    lazy_pattern(r"\[(?:[Pp]rocess|proc|[Hh]ost)[ _=:]? ?(?P<rank>\d{1,3})\]:? ?"),
     # Open MPI --tag-output, horovodrun: [1,0]<stderr>:
-    re.compile(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
+    lazy_pattern(r"\[\d+,(?P<rank>\d+)\](?:\[[^\]]*\])?<(?:stdout|stderr|stddiag)>: ?"),
     # SageMaker: [1,mpirank:7,algo-1]<stderr>:
-    re.compile(r"\[\d+,mpirank:(?P<rank>\d+),(?P<node>[\w.\-]+)\]<(?:stdout|stderr)>: ?"),
+    lazy_pattern(r"\[\d+,mpirank:(?P<rank>\d+),(?P<node>[\w.\-]+)\]<(?:stdout|stderr)>: ?"),
     # horovodrun with gloo: [0]<stderr>:
-    re.compile(r"\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),
+    lazy_pattern(r"\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),
     # Ray: (RayTrainWorker pid=4711, ip=10.0.0.2)
-    re.compile(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    lazy_pattern(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
     # SkyPilot: (head, rank=0, pid=4711)
-    re.compile(r"\((?:(?P<name>[\w.\-]+), )?rank=(?P<rank>\d+), pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    lazy_pattern(r"\((?:(?P<name>[\w.\-]+), )?rank=(?P<rank>\d+), pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
     # kubectl logs --prefix: [pod/trainer-worker-1/pytorch]
-    re.compile(r"\[pod/(?P<name>[\w.\-]+)/(?P<container>[\w.\-]+)\] ?"),
+    lazy_pattern(r"\[pod/(?P<name>[\w.\-]+)/(?P<container>[\w.\-]+)\] ?"),
 )
 
-_ANY_STRONG = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
+_ANY_STRONG = lazy_pattern("|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern.pattern) for pattern in _STRONG))
 
-_ANY_STRONG_RAW = re.compile(_ANY_STRONG.pattern.encode())
-_DOUBTFUL = re.compile(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
+_ANY_STRONG_RAW = lazy_pattern(_ANY_STRONG.pattern.encode())
+_DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost|[\d;]*m)|\]<std")
 """After a first prefix: perhaps another one, or a colour spelled out."""
 
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
-_SPOKEN = re.compile(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
+_SPOKEN = lazy_pattern(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
 # Google's ML Engine and Vertex: "master-replica-0 ERROR text"
-_CLOUD = re.compile(r"^(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
+_CLOUD = lazy_pattern(r"^(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
 # DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
-_INSIDE = re.compile(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
+_INSIDE = lazy_pattern(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
 # written by programs: "Rank 3 got exception: ..."
-_TOLD = re.compile(r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) ")
+_TOLD = lazy_pattern(r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) ")
+
+_NAMED_FIRST = lazy_pattern(r"\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
+"""How lines begin that any of these may match."""
 
 _WEAK = (
     # srun --label, parallel --tag, xla_dist: "3: text"
-    re.compile(r"^ {0,4}(?P<rank>\d{1,5}):(?!\d\d:\d\d) ?"),
-    re.compile(r"^\[(?P<rank>\d{1,5})\]:? "),
+    lazy_pattern(r"^ {0,4}(?P<rank>\d{1,5}):(?!\d\d:\d\d) ?"),
+    lazy_pattern(r"^\[(?P<rank>\d{1,5})\]:? "),
     # xla_dist: "2021-04-23 18:14:43 10.164.0.29 [3] text"
-    re.compile(r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "),
+    lazy_pattern(r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "),
     # docker compose: "worker-1  | text"
-    re.compile(r"^(?P<name>[\w.\-]+?) +\| ?"),
+    lazy_pattern(r"^(?P<name>[\w.\-]+?) +\| ?"),
     # stern: "pod-name container text"
-    re.compile(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?= *\S)"),
+    lazy_pattern(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?= *\S)"),
+    # torchrun --role "$(hostname):" --tee 3: the host and the rank on it, "[node-3:0]:text"
+    lazy_pattern(r"^\[(?P<node>[A-Za-z][\w\-]*\d[\w\-]*):(?P<local>\d{1,3})\]: ?"),
     # pdsh, clush, ansible-like: "node-3: text"
-    re.compile(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*):(?: |$)"),
+    lazy_pattern(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*):(?: |$)"),
 )
 
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
-_NCCL = re.compile(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
-_NCCL_MIDDLE = re.compile(r":\d+:\d+ \[\d+\] ")
+_NCCL = lazy_pattern(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
+_NCCL_MIDDLE = lazy_pattern(r":\d+:\d+ \[\d+\] ")
 """Asked first: a search for what may begin with any word is slow where it fails."""
 
 # container runtimes, docker logs -t, kubectl logs --timestamps: stands before every line, tells no rank
-_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
+_STAMP = lazy_pattern(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?")
 
 # logs quoted in mails and issues
-_QUOTED = re.compile(r"^> ?")
+_QUOTED = lazy_pattern(r"^> ?")
+
+# viewers number lines: "[80746] text", "  12: text", "12<tab>text"
+_COUNTED = lazy_pattern(r"^ *\[?(?P<number>\d{1,8})(?:\]:?|:|\t) ?")
 
 _UNPLAIN = (b"pid=", b"\x1b", b"\x00")
-_BRACKET = re.compile(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost)|\]<std")
+_BRACKET = lazy_pattern(r"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp]roc|[Hh]ost)|\]<std")
 
 
 def _is_marked(line: str) -> bool:
@@ -101,13 +114,17 @@ def _is_marked(line: str) -> bool:
     return "pid=" in line or ("[" in line and _BRACKET.search(line) is not None)
 
 
-_MARKS = ("pid=", "[rank", "[default", "[trainer", "[worker", "[node", "[agent", "[pod/", "[Proc", "[proc", "[Host", "[host", "]<std")
+_IN_BRACKETS = frozenset({"rank", "defa", "trai", "work", "node", "agen", "pod/", "Proc", "proc", "Host", "host"})
 
 
 def _are_marked(lines: list[str]) -> bool:
     """Whether any of the lines is, all asked at once."""
     text = "\n".join(lines)
-    return any(mark in text for mark in _MARKS)
+    if "pid=" in text or "]<std" in text:
+        return True
+    if _IN_BRACKETS.isdisjoint([words[:4] for words in text.split("[")]):
+        return False
+    return any(map(_is_marked, lines))
 
 
 WEAK_SHARE = 0.6
@@ -115,11 +132,18 @@ FEWEST = 3
 """Lines from which a habit can be learned."""
 
 
+_NEEDED = {_STAMP: "T", _QUOTED: ">", _WEAK[0]: ":", _WEAK[1]: "[", _WEAK[2]: " [", _WEAK[3]: "|", _WEAK[4]: "-", _WEAK[5]: "]:", _WEAK[6]: ":"}
+"""In every line that they match."""
+
+
 def _matches(pattern: re.Pattern[str], lines: list[str], share: float) -> list[re.Match[str]]:
     """The matches where at least that share of the lines (and there are some) match, else none: most logs are given up soon."""
+    most_misses = len(lines) - share * len(lines)
+    needed = _NEEDED.get(pattern, "")
+    if sum([needed not in line for line in lines]) > most_misses:
+        return []
     hits: list[re.Match[str]] = []
     misses = 0
-    most_misses = len(lines) - share * len(lines)
     for line in lines if len(lines) >= FEWEST else ():
         match = pattern.match(line)
         if match:
@@ -131,13 +155,33 @@ def _matches(pattern: re.Pattern[str], lines: list[str], share: float) -> list[r
     return hits
 
 
+MANY = 12
+PAST_MOST_RANKS = 64
+
+
+def _are_counted(lines: list[str]) -> bool:
+    """Whether each line bears a number above that of the line before: no ranks, which speak in any order, do so for long.
+
+    Ranks that all say the same, each once, may come in order too.
+    """
+    found = list(_matches(_COUNTED, lines, 1.0))
+    numbers = [int(match["number"]) for match in found]
+    rising = all(one < two for one, two in pairwise(numbers))
+    if 2 * len({match.string[match.end() :] for match in found}) <= len(found):
+        return False
+    return rising and (len(numbers) >= MANY or (len(numbers) >= FEWEST and numbers[0] >= PAST_MOST_RANKS))
+
+
 class Prefixes:
     """The prefixes in use in one file, learned from a sample of its lines."""
 
     def __init__(self, sample: Iterable[str]) -> None:
         lines = [line for line in sample if line.strip()]
         self._stamp = next((pattern for pattern in (_STAMP, _QUOTED) if _matches(pattern, lines, 0.9)), None)
-        lines = [self._unstamped(line) for line in lines]
+        if self._stamp is None and _are_counted(lines):
+            self._stamp = _COUNTED
+        if self._stamp is not None:
+            lines = [self._unstamped(line) for line in lines]
         self._weak: re.Pattern[str] | None = None
         for pattern in _WEAK:
             hits = _matches(pattern, lines, WEAK_SHARE)
@@ -155,7 +199,7 @@ class Prefixes:
 
     def split(self, line: str, upto: int | None = None) -> tuple[Writer, str]:
         """The writer of the text around ``upto`` (default: of the end of the line), and the text."""
-        bare = self._unstamped(line)
+        bare = line if self._stamp is None else self._unstamped(line)
         writer, text = self._outer(bare, None if upto is None else max(0, upto - len(line) + len(bare)))
         if "NCCL" in text and _NCCL_MIDDLE.search(text):
             match = _NCCL.search(text)
@@ -174,13 +218,16 @@ class Prefixes:
     def is_of_another(self, buffer: bytes, start: int, stop: int, key: str) -> bool:
         """Whether a raw line certainly was not written by whom ``key`` names; where it must be read to tell, it may be so."""
         first = _ANY_STRONG_RAW.match(buffer, start, stop) if self._stamp is None else None
-        if first is None or any(buffer.find(mark, start, stop) >= 0 for mark in _UNPLAIN):
-            return False
-        more = buffer.find(b"[", first.end(), stop)
-        if more >= 0 and _DOUBTFUL.search(buffer, more, stop):
+        if first is None:
             return False
         its = _key_of_prefix(first[0])
-        return its != "" and its != key
+        if its == "" or its == key:
+            return False
+        for mark in _UNPLAIN:
+            if buffer.find(mark, start, stop) >= 0:
+                return False
+        more = buffer.find(b"[", first.end(), stop)
+        return more < 0 or _DOUBTFUL.search(buffer, more, stop) is None
 
     def _outer(self, line: str, upto: int | None) -> tuple[Writer, str]:
         limit = len(line) if upto is None else upto
@@ -191,12 +238,13 @@ class Prefixes:
                 return _strong_writer(strong[0]), line[strong.end() : following]
             following = strong.start()
         best = self._weak.match(line) if self._weak is not None else None
-        if best is None:
+        named = best is None and _NAMED_FIRST.match(line) is not None
+        if named:
             best = _SPOKEN.match(line) or _CLOUD.match(line)
         if best is None:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line or "RankID:" in line else None
             if inside is None:
-                told = _TOLD.match(line)
+                told = _TOLD.match(line) if named else None
                 return (Writer(rank=int(told["rank"])) if told else NOBODY), line
             return Writer(rank=int(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
@@ -211,7 +259,7 @@ def _strong_writer(prefix: str) -> Writer:
 
 @lru_cache(maxsize=8192)
 def _key_of_prefix(raw: bytes) -> str:
-    return _strong_writer(raw.decode()).key
+    return _strong_writer(raw.decode("utf-8", "replace")).key
 
 
 def _writer_of(match: re.Match[str]) -> Writer:
@@ -225,7 +273,7 @@ def _writer(rank: str | None, name: str | None, node: str | None, pid: str | Non
     name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     if local is not None:
-        return Writer(key=local, local=int(local))
+        return Writer(key=f"{node}:{local}" if node else local, local=int(local), node=node)
     index = int(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
@@ -234,11 +282,11 @@ def _writer(rank: str | None, name: str | None, node: str | None, pid: str | Non
 _ROLE_WORDS = r"(?P<role>rank|worker|chief|master|ps|parameter[-_]?server|evaluator|task|proc(?:ess)?|trainer|node|host|replica|launcher|stdout|stderr|out|err|log)"
 _NAMED = (
     # torchrun --log-dir: .../attempt_0/3/stderr.log
-    re.compile(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)(?:/|$)"),
+    lazy_pattern(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)(?:/|$)"),
     # MPI: 1/rank.3/stdout
-    re.compile(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
-    re.compile(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
-    re.compile(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
+    lazy_pattern(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
+    lazy_pattern(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
+    lazy_pattern(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
 )
 
 
@@ -263,14 +311,14 @@ def identify(name: str) -> Writer:
 
 _HEADINGS = (
     # head, tail -n: ==> logs/rank0.log <==
-    re.compile(r"^==> (?P<name>.+) <==$"),
-    re.compile(r"^\$? ?kubectl logs .*?(?P<name>[\w\-]+-\d+)\b"),
+    lazy_pattern(r"^==> (?P<name>.+) <==$"),
+    lazy_pattern(r"^\$? ?kubectl logs .*?(?P<name>[\w\-]+-\d+)\b"),
     # Ray Train: [Rank 3 Error Snippet]:
-    re.compile(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
+    lazy_pattern(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
     # kubectl describe pod
-    re.compile(r"^Name: +(?P<name>[\w.\-]+-(?:worker|chief|master|ps)-\d+)$"),
+    lazy_pattern(r"^Name: +(?P<name>[\w.\-]+-(?:worker|chief|master|ps)-\d+)$"),
     # typed by people: "Rank 0:", "worker 1", "### node 2 ###", "# process 3 output"
-    re.compile(
+    lazy_pattern(
         r"^[#*=\-\s>\[(]*(?P<name>(?:rank|worker|chief|ps|process|proc|task|trainer|evaluator)[ _#\-]?\d+)"
         r"(?: (?:log|logs|output|stderr|stdout|side))?[\s:#*=\-\])]*$",
         re.I,
@@ -280,9 +328,9 @@ _HEADINGS = (
 
 _SPAWNED = (
     # torch.multiprocessing.spawn, then the traceback of that process
-    re.compile(rb"-- Process (\d+) terminated with the following error"),
+    lazy_pattern(rb"-- Process (\d+) terminated with the following error"),
     # torch_xla's spawn
-    re.compile(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
+    lazy_pattern(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
 )
 SPAWNED_REACH = 32 << 10
 SPAWN_WORDS = ("-- Process ", "Exception in device=")

@@ -12,19 +12,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from keepstep.core.facts.training import StepSeen
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.digits import ones
 from keepstep.parse.signature import Make, Signature
 
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSS = re.compile(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
-_NOT_TRAINING = re.compile(
+_LOSS = lazy_pattern(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
+_NOT_TRAINING = lazy_pattern(
     r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"
     r"|Fetching|Flattening|Creating|Saving|Sanity|Eval\w*|Valid\w*|Predict\w*|Test\w*|Preprocess\w*|Computing checksums|Processed prompts"
     r"|Upload\w*|Reading|Building|Converting|shards|B/s|tokenizer)\b[^|]{0,80}\d+ ?%?\|"
 )
-_FAILURE = re.compile(
+_FAILURE = lazy_pattern(
     r"slurmstepd|\bCANCELLED\b|(?:Error|Exception|Traceback|Timeout|SIGTERM|SIGKILL)\b|\b(?i:fail(?:ed|ure)?|abort\w*|giving up|terminat\w+|killed|resum\w+|restor\w+|assert)\b|^\s*File \""
 )
-_ALONG = re.compile(
+_ALONG = lazy_pattern(
     r"(?i)loss|\bacc|\blr\b|learning.rate|sec|\bit/s|elapsed|token|throughput|images|samples|grad.?norm|perplexity|ppl|reward|time|eta\b|\bfwd\b|\bforward\b"
 )
 
@@ -33,9 +35,9 @@ SHORT_S = 0.05
 """Steps shorter than this are timed too coarsely to tell what they waited for."""
 _SECONDS = r"\d+\.\d+"
 _TIMES = (
-    re.compile(rf"(?<![\w.])time: ?(?P<whole>{_SECONDS})[^\n]{{0,40}}?[, ](?:last_)?data_time: ?(?P<data>{_SECONDS})"),
-    re.compile(rf"\bTime:? +(?P<whole>{_SECONDS})s?[^\n]{{0,80}}?\bData:? +(?P<data>{_SECONDS})"),
-    re.compile(rf"Data \(t\): (?P<data>{_SECONDS}) Batch \(t\): (?P<whole>{_SECONDS})"),
+    lazy_pattern(rf"(?<![\w.])time: ?(?P<whole>{_SECONDS})[^\n]{{0,40}}?[, ](?:last_)?data_time: ?(?P<data>{_SECONDS})"),
+    lazy_pattern(rf"\bTime:? +(?P<whole>{_SECONDS})s?[^\n]{{0,80}}?\bData:? +(?P<data>{_SECONDS})"),
+    lazy_pattern(rf"Data \(t\): (?P<data>{_SECONDS}) Batch \(t\): (?P<whole>{_SECONDS})"),
 )
 
 
@@ -63,7 +65,7 @@ def _seen(match: re.Match[str], layout: _Layout) -> StepSeen:
     )
 
 
-_TIMED = re.compile(
+_TIMED = lazy_pattern(
     r"(?<![\w./-])(?P<name>[A-Za-z][\w-]*(?: (?:time|cost))?)(?: ?\((?:s|ms|t)\))?\"?(?: ?[:=] ?| +)\"?"
     rf"(?P<value>{_SECONDS}) ?(?P<unit>ms\b|s\b|sec\b)?(?![\d:.%/])"
 )
@@ -99,23 +101,22 @@ _TALK = frozenset(
         "communication", "sync_time", "grad_sync", "allreduce_time"
     }
 )
-_IN_PARTS = re.compile(
+_IN_PARTS = lazy_pattern(
     r"(?i)\b(?:data|fwd|forward|reader_cost|batch_cost|dt|allreduce|(?:batch|iter|step|iteration|total)[_ ]time|time:? )"
 )
 LONGEST = 1_000
 """Characters of a line in which its times are looked for."""
-_BAR = re.compile(r"(?<![\d.])(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|us|s)/(?:step|sample)\b")
+_BAR = lazy_pattern(r"(?<![\d.])(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|us|s)/(?:step|sample)\b")
 _THINGS = r"(?:images?|imgs?|samples|examples|tokens|sentences|sequences|frames|steps)"
 _RATES = (  # what must be there, and how the rate stands by it
-    ("/s/gpu", re.compile(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b")),
-    ("", re.compile(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b")),
-    ("", re.compile(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s")),
-    ("wps=", re.compile(r"\bwps=(?P<rate>\d+(?:\.\d+)?)")),
-    ("global_step/sec: ", re.compile(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)")),
+    ("/s/gpu", lazy_pattern(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b")),
+    ("", lazy_pattern(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b")),
+    ("", lazy_pattern(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s")),
+    ("wps=", lazy_pattern(r"\bwps=(?P<rate>\d+(?:\.\d+)?)")),
+    ("global_step/sec: ", lazy_pattern(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)")),
 )
 
 
-_DIGITS = str.maketrans("023456789", "111111111")
 _Span = tuple[int, int, float]
 """Where a number stands, and what it is multiplied with."""
 
@@ -132,7 +133,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(text: str) -> _Layout:
-    return _known_layout(text.translate(_DIGITS)) if len(text) <= LONGEST else _read_layout(text)
+    return _known_layout(ones(text)) if len(text) <= LONGEST else _read_layout(text)
 
 
 def _read_layout(text: str) -> _Layout:

@@ -3,8 +3,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
+
+
+def _generated(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """A module that protobuf's compiler wrote and that raises on import: the runtime is of another version."""
+    for line in islice(lines, LINES_TO_AN_ERROR):
+        if line.lstrip().startswith("File "):
+            return
+        if re.match(r"\s*(?:AttributeError|TypeError): ", line):
+            yield SymbolMissing(library="protobuf")
+            return
+
+
+LINES_TO_AN_ERROR = 4
+
+BLOCKS = (block(r'File "[^"\n]{1,300}_pb2\.py", line \d+, in <module>', _generated, anchors=('_pb2.py", line ',)),)
 
 SIGNATURES = (
     # binary interfaces
@@ -64,6 +85,14 @@ SIGNATURES = (
         LibraryMissing,
         anchors=("No module named '",),
     ),
+    # a package that the program asks to be installed; another version of one is told elsewhere
+    signature(
+        r"^(?:\w{1,40}\.){0,3}(?:ImportError|ModuleNotFoundError): (?![^\n]{0,200}(?:but found|versions? [\d<>=~]|cannot import name))"
+        r"(?:[^\n]{0,200}?(?:pip3? install|conda install)(?: -\S+)* [`'\"]?(?P<name>[\w.\-]{2,40})|"
+        r"[^\n]{0,200}?(?:[Pp]lease install|not installed|installation is required|not found in your environment))",
+        LibraryMissing,
+        anchors=("pip install", "pip3 install", "conda install", "lease install", "not installed", "installation is required", "not found in your environment"),
+    ),
     # protobuf
     signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
     signature(
@@ -72,7 +101,18 @@ SIGNATURES = (
         library="protobuf",
         anchors=("from 'google.protobuf",),
     ),
-    signature(r"Descriptors cannot (?:not )?be created directly", SymbolMissing, library="protobuf"),
+    signature(r"Descriptors (?:cannot |should )(?:not )?be created directly", SymbolMissing, library="protobuf"),
+    signature(
+        r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime (?:major )?version", SymbolMissing, library="protobuf"
+    ),
+    signature(
+        r"__(?:new|init)__\(\) got an unexpected keyword argument '(?:serialized_options|create_key|serialized_pb)'"
+        r"|module 'google\.protobuf\.\w+' has no attribute '_internal_create_key'"
+        r"|cannot import name '?(?:runtime_version|builder|enum_type_wrapper)'? from '?google\.protobuf",
+        SymbolMissing,
+        library="protobuf",
+        anchors=("'serialized_options'", "'create_key'", "'serialized_pb'", "'_internal_create_key'", "google.protobuf"),
+    ),
     signature(
         r"This program was compiled against version (?P<here>[\d.]+) of the Protocol Buffer runtime library",
         VersionConflict,

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from keepstep.core.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +44,10 @@ _JOBS = (
 NAMES = (*(name for row in _VARIABLES for name in row if name), "TF_CONFIG")
 """The variables that say something."""
 
-_ARGUMENT = re.compile(
+_ARGUMENT = lazy_pattern(
     r"^--?(?:(?:global[_-]?)?rank|process[_-]id|task[_-](?:index|id)|worker[_-]index|local[_-]rank)(?:=(?P<rank>\d+))?$"
 )
-_JOB_ARGUMENT = re.compile(r"^--?(?:job[_-]name|task[_-]type)(?:=(?P<job>[a-z_]+))?$")
+_JOB_ARGUMENT = lazy_pattern(r"^--?(?:job[_-]name|task[_-]type)(?:=(?P<job>[a-z_]+))?$")
 LARGEST_RANK = 10_000_000
 
 

@@ -40,6 +40,14 @@ SIGNATURES = (
     ),
     # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
     signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed, anchors=(" has failed.",)),
+    # verl names the actors of a pool by its group and the place in it; in the first group that is the rank
+    signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed, anchors=("WorkerDict_0:",)),
+    # the log that each rank writes for itself and could not
+    signature(
+        r"\[Errno \d+\] [^\n']{0,60}'[^'\n]{0,400}?\blog[_.-]rank[_-]?(?P<rank>\d{1,5})\.(?:log|txt|out|err)'",
+        TaskNamed,
+        anchors=("log_rank", "log-rank", "log.rank"),
+    ),
     # said by programs: Training failed on rank 3: ..., Exception in rank 3
     signature(
         r"\b(?:[Ff]ailed|[Ff]ailure|[Ee]rror|[Ee]xception|[Cc]rashed)(?: occurred| raised| happened)? (?:on|in|at) (?:global |process )?rank[ :=]? ?"

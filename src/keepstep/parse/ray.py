@@ -19,10 +19,11 @@ from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeo
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
-_WITHOUT_A_WORD = re.compile(
+_WITHOUT_A_WORD = lazy_pattern(
     r"connection error code 2\. End of file|exit code None|exceeded K8s pod memory limits|killed by SIGKILL by OOM killer due to high memory"
 )
 """The raylet only saw the pipe close: nothing was caught or raised, as with SIGKILL."""
@@ -52,9 +53,9 @@ def _dead(match: re.Match[str]) -> PeerLost | None:
     return None if _WITHOUT_A_WORD.search(match.string) else PeerLost(how="a Ray worker died")
 
 
-_SINCE = re.compile(r"\(running for (?P<hours>\d\d):(?P<minutes>\d\d):")
-_NONE_GIVEN = re.compile(r"^Resources requested: 0(?:\.0)?/")
-_ALL_WAIT = re.compile(r"^Number of trials: (?P<all>\d+)/(?P=all) \((?P=all) PENDING\)")
+_SINCE = lazy_pattern(r"\(running for (?P<hours>\d\d):(?P<minutes>\d\d):")
+_NONE_GIVEN = lazy_pattern(r"^Resources requested: 0(?:\.0)?/")
+_ALL_WAIT = lazy_pattern(r"^Number of trials: (?P<all>\d+)/(?P=all) \((?P=all) PENDING\)")
 TABLE_LINES = 12
 
 
@@ -118,6 +119,13 @@ SIGNATURES = (
     signature(r"Object creation will fail if spilling is required", lambda match: None),
     signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None, anchors=("file_system_monitor",)),
     signature(r"(?:ray\.exceptions\.)?ObjectStoreFullError", SharedMemoryExhausted, path="/dev/shm"),
+    # a fatal word of old plasma stores; newer ones only warn, and take less
+    signature(
+        r"(?:\bF\d{4} |\bF \d+ \d+\]|FATAL|Check failed)[^\n]{0,160}[Ss]ystem memory request exceeds memory available in /dev/shm",
+        SharedMemoryExhausted,
+        path="/dev/shm",
+        anchors=("ystem memory request exceeds memory",),
+    ),
     # ends
     signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),
     signature(

@@ -138,6 +138,20 @@ SIGNATURES = (
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
         anchors=("NET/OFI",),
     ),
+    signature(
+        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>EFA provider requires at least libfabric version [\d.]+|Provider \S{1,40} does not provide enough tag bits"
+        r"|Unexpected number of remote (?:control )?rails for dev \d+[^\n]{0,60}|Provider does not support \d+ bytes of immediate data"
+        r"|Can not support more than \d+ inflight requests|Completion with unexpected NULL op_context|RECV event had NULL ctx"
+        r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
+        lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
+        anchors=("NET/OFI",),
+    ),
+    signature(
+        r"libfabric:\d+:\d+::\S{1,120}<(?:warn|critical)> (?P<what>[^\n]{0,80}?err: \d+, (?:message|prov_err)[^\n]{0,80}"
+        r"|Libfabric EFA provider has encountered an internal error[^\n]{0,60})",
+        RdmaTrouble,
+        anchors=(", message: ", ", prov_err", "Libfabric EFA provider has"),
+    ),
     # TensorFlow's verbs transport
     signature(
         r"verbs/rdma(?:_mgr)?\.cc:\d+\] (?:Check failed: [^\n]{0,80}?)?(?P<what>(?:Failed to (?:create|open|allocate|modify|query|register|"

@@ -15,17 +15,18 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 NEXT_LINES = 12
 """From the line of source to the message: notebooks print some of its neighbours."""
 
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"cannot reshape array of (?:size (?P<size>\d+)|shape \([^)\n]{0,80}\) \(size (?P<size2>\d+)\))"
     r" into shape [(\[](?P<shape>[^)\]\n]{0,80})[)\]]"
 )
-_OF_DATA = re.compile(r"fromfile|frombuffer|fromstring|memmap|loadtxt|\.read\(|\bopen\(")
+_OF_DATA = lazy_pattern(r"fromfile|frombuffer|fromstring|memmap|loadtxt|\.read\(|\bopen\(")
 
 
 def _refusal(match: re.Match[str]) -> Fact | None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.software import ScriptCalls
+from keepstep.core.lazy_pattern import lazy_pattern
 
-_STRATEGY = re.compile(r"\b(\w*(?:MultiWorkerMirrored|ParameterServer|Mirrored|TPU|CentralStorage)Strategy)\b")
-_FIT = re.compile(r"\.fit\s*\(")
-_WORKERS = re.compile(r"\bnum_workers\s*=\s*(\d{1,4})\b")
+_STRATEGY = lazy_pattern(r"\b(\w*(?:MultiWorkerMirrored|ParameterServer|Mirrored|TPU|CentralStorage)Strategy)\b")
+_FIT = lazy_pattern(r"\.fit\s*\(")
+_WORKERS = lazy_pattern(r"\bnum_workers\s*=\s*(\d{1,4})\b")
 
 
 def read_script(name: str, text: str) -> ScriptCalls:

@@ -7,6 +7,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import Signature, signature
 
 SIGNALS = {
@@ -75,7 +76,7 @@ def _ended_in_zsh(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="shell", signal=_OF_ZSH[match["how"]], pid=int(pid) if pid else None)
 
 
-_LOCAL = re.compile(r"--local[-_]rank=(\d+)")
+_LOCAL = lazy_pattern(r"--local[-_]rank=(\d+)")
 
 
 def _child(match: re.Match[str]) -> Fact:
@@ -126,6 +127,12 @@ SIGNATURES = (
         r"(?: \(core dumped\))?\s*$",
         _ended,
         anchors=("]Killed", "]Segmentation fault", "]Bus error", "]Illegal instruction"),
+    ),
+    # over the beginning of a line that was drawn again and again: Killedng examples:  35%|███▌ | 35000/100000
+    signature(
+        r"^(?P<how>Killed|Segmentation fault|Bus error)(?=[a-z%|])[^\n]{0,120}?(?:\b\d{1,3}%\||\d ?/ ?\d)",
+        _ended,
+        anchors=("Killed", "Segmentation fault", "Bus error"),
     ),
     signature(
         r"^(?:/bin/)?(?:ba|da|z)?sh: line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")",

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import types
-import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_pattern import lazy_pattern
 
 try:
     from re import _constants as _ops  # type: ignore[attr-defined]
@@ -33,6 +32,7 @@ except ImportError:  # Python 3.10
 Make = Callable[[re.Match[str]], Fact | None]
 
 SHORTEST_ANCHOR = 4
+_INSIDE_BRACKETS = lazy_pattern(r"\[.*\]")
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,23 @@ _known_converters: dict[type[Fact], dict[str, Callable[[str], Any]]] = {}
 
 def _converters(fact: type[Fact]) -> dict[str, Callable[[str], Any]]:
     if fact not in _known_converters:
-        hints = typing.get_type_hints(fact)
-        _known_converters[fact] = {f.name: _converter(hints[f.name]) for f in dataclasses.fields(fact)}
+        _known_converters[fact] = {f.name: converter(f.type) for f in dataclasses.fields(fact)}
     return _known_converters[fact]
 
 
-def _converter(hint: Any) -> Callable[[str], Any]:
-    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    if int in options:
-        return lambda text: int(text.replace(",", ""))
-    if float in options:
+def converter(hint: object) -> Callable[[str], Any]:
+    """By the words of a field's type: to evaluate the types of all facts would take longer than to read most logs."""
+    words = hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
+    options = {option.strip() for option in _INSIDE_BRACKETS.sub("", words).split("|")}
+    if "int" in options:
+        return _integer
+    if "float" in options:
         return float
-    if any(typing.get_origin(o) is tuple for o in options):
-        return integers
-    return str
+    return integers if "tuple" in options else str
+
+
+def _integer(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def integers(text: str) -> tuple[int, ...]:

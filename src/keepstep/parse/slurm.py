@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
@@ -68,6 +69,22 @@ def _tasks(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             code=int(code[1]) if code else None,
             signal=_SIGNALS.get(name),
         )
+
+
+def _left_the_others(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``srun: First task exited 30s ago``: below it the tasks that ended and those that it no longer waits for."""
+    for line in islice(lines, STATES_OF_TASKS):
+        told = re.match(r"srun: (?:\S{1,60} )?tasks? (?P<tasks>[\d,\-]{1,200}): (?P<how>exited(?: abnormally)?|running|unknown)$", line)
+        if told is None:
+            return
+        if told["how"].startswith("exited"):
+            ill = told["how"] == "exited abnormally"
+            for task in _numbers(told["tasks"])[:64]:
+                yield ProcessExited(reporter="srun", rank=task, code=int(ill), first=ill)
+
+
+STATES_OF_TASKS = 4
+"""A line for each state a task may be in."""
 
 
 def _numbers(text: str) -> list[int]:
@@ -131,6 +148,12 @@ SIGNATURES = (
             else Preempted(by="Slurm", reason=m["reason"].lower())
         ),
         anchors=("DUE TO TIME LIMIT", "DUE TO PREEMPTION", "DUE TO NODE FAILURE"),
+    ),
+    signature(
+        r"srun: error: (?:Couldn't find the specified plugin name for (?P<what>mpi/\w+)|cannot (?:create mpi context for|find mpi plugin for) (?P<name>mpi/\w+)"
+        r"|Invalid MPI type '(?P<type>\w+)')",
+        lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
+        anchors=("the specified plugin name for mpi/", "cannot create mpi context", "cannot find mpi plugin", "Invalid MPI type '"),
     ),
     # a step that can never be, or cannot be now
     signature(
@@ -247,4 +270,5 @@ BLOCKS = (
         _tasks,
         anchors=("srun: error: ",),
     ),
+    block(r"srun: First task exited \d+s ago", _left_the_others),
 )

@@ -20,6 +20,7 @@ from keepstep.core.facts.network import (
     PortTaken,
     Why,
 )
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
 _WORDS = (
@@ -38,20 +39,20 @@ def why(text: str) -> Why:
     return Why.FAILED
 
 
-_GOES_ON = re.compile(
+_GOES_ON = lazy_pattern(
     r"ras/|client_support\.cc|trying (?:another|the next|next|a different)|next available|will (?:re)?try|"
     r"retry(?:ing)? (?:in|on|with)|ignoring the error|tensorboard|jupyter|dashboard|debugpy|prometheus",
     re.I,
 )
 _PORT = (
-    re.compile(r"(?:\]|\d\.\d+|\*|localhost):(?P<port>\d{2,5})\b"),
-    re.compile(r"port[:=]? ?(?P<port>\d{2,5})\b", re.I),
-    re.compile(r"\('[\w.\-:]*', (?P<port>\d{2,5})"),
-    re.compile(r"[\w\-]:(?P<port>\d{3,5})\b"),
-    re.compile(r"<(?P<port>\d{3,5})>"),
+    lazy_pattern(r"(?:\]|\d\.\d+|\*|localhost):(?P<port>\d{2,5})\b"),
+    lazy_pattern(r"port[:=]? ?(?P<port>\d{2,5})\b", re.I),
+    lazy_pattern(r"\('[\w.\-:]*', (?P<port>\d{2,5})"),
+    lazy_pattern(r"[\w\-]:(?P<port>\d{3,5})\b"),
+    lazy_pattern(r"<(?P<port>\d{3,5})>"),
 )
-_ADDRESS = re.compile(r"(?P<address>\[[0-9a-fA-F:.%\w]*\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):\d{2,5}\b")
-_NOT_PORTS = re.compile(r"[\w/.\-]+\.(?:cpp|cc|h|hpp|c|py|go|java|rs):\d+|\b\d{1,2}:\d\d:\d\d\S*")
+_ADDRESS = lazy_pattern(r"(?P<address>\[[0-9a-fA-F:.%\w]*\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):\d{2,5}\b")
+_NOT_PORTS = lazy_pattern(r"[\w/.\-]+\.(?:cpp|cc|h|hpp|c|py|go|java|rs):\d+|\b\d{1,2}:\d\d:\d\d\S*")
 
 
 def _taken(match: re.Match[str]) -> Fact | None:
@@ -65,16 +66,16 @@ def _taken(match: re.Match[str]) -> Fact | None:
 
 
 _HOSTS = (
-    re.compile(r"network addresses of \((?P<host>[^\s,()]+), ?\d+\)"),
-    re.compile(r"[Cc]ould not resolve host(?:name)?:? \"?'?(?P<host>[\w.\-]+)"),
-    re.compile(r"lookup (?P<host>[\w.\-]+)(?: on|:)"),
-    re.compile(r"[Ff]ailed to resolve '?\"?(?P<host>[\w.\-]+)"),
-    re.compile(r"host='(?P<host>[\w.\-]+)'"),
-    re.compile(r"UnknownHostException: (?P<host>[\w.\-]+)"),
-    re.compile(r"can't find (?P<host>[\w.\-]+):"),
-    re.compile(r"unable to resolve (?:host )?(?:address )?[\"'‘](?P<host>[\w.\-]+)"),
-    re.compile(r"(?:ssh|ping|nc|getent|mpirun|horovodrun): (?P<host>[\w.\-]+): "),
-    re.compile(
+    lazy_pattern(r"network addresses of \((?P<host>[^\s,()]+), ?\d+\)"),
+    lazy_pattern(r"[Cc]ould not resolve host(?:name)?:? \"?'?(?P<host>[\w.\-]+)"),
+    lazy_pattern(r"lookup (?P<host>[\w.\-]+)(?: on|:)"),
+    lazy_pattern(r"[Ff]ailed to resolve '?\"?(?P<host>[\w.\-]+)"),
+    lazy_pattern(r"host='(?P<host>[\w.\-]+)'"),
+    lazy_pattern(r"UnknownHostException: (?P<host>[\w.\-]+)"),
+    lazy_pattern(r"can't find (?P<host>[\w.\-]+):"),
+    lazy_pattern(r"unable to resolve (?:host )?(?:address )?[\"'‘](?P<host>[\w.\-]+)"),
+    lazy_pattern(r"(?:ssh|ping|nc|getent|mpirun|horovodrun): (?P<host>[\w.\-]+): "),
+    lazy_pattern(
         r"(?:host|node|address|peer|server|endpoint|hostname)(?:[=:] ?|[ =:]?[\"'])"
         r"(?P<host>[\w\-]+(?:\.[\w\-]+)*)"
         r"[\"']?[ ,:]",
@@ -91,7 +92,7 @@ def _unresolved(match: re.Match[str]) -> Fact | None:
     return NameUnresolved(host=host)
 
 
-_HUB = re.compile(
+_HUB = lazy_pattern(
     r"wandb|huggingface\.co|hf\.co|comet\.(?:com|ml)|neptune|sentry|telemetry|githubusercontent"
 )
 
@@ -136,6 +137,7 @@ SIGNATURES = (
     ),
     signature(r"UnknownHostException", _unresolved),
     signature(r"getaddrinfo failed(?!.{0,200}Name or service)", _unresolved),
+    signature(r"Check failed: \(?getaddrinfo\([^\n]{0,200}\) ?== ?\(?0", _unresolved, anchors=("getaddrinfo(",)),
     signature(
         r"gai error: -\d+(?!.{0,60}(?:Name or service not known|Temporary failure|No address assoc))",
         _unresolved,

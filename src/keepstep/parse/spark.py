@@ -14,7 +14,7 @@ from keepstep.core.facts.resource import Contention, OomKilled
 from keepstep.core.facts.sync import RanksMissing
 from keepstep.parse.signature import signature
 
-_SIGNALS = {9: "SIGKILL", 11: "SIGSEGV", 6: "SIGABRT", 15: "SIGTERM"}
+_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
 def _killed(match: re.Match[str]) -> Fact:

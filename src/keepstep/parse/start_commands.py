@@ -7,11 +7,12 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, WorldSeen
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_ROLE = re.compile(r"--(?:job[_-]?name|task[_-]?type|role)[= ]['\"]?(?P<role>worker|ps|chief|master|evaluator)\b")
-_SIZE = re.compile(r"--(?:num[_-]?processes|world[_-]?size|num[_-]?workers|nnodes)[= ](?P<size>\d+)\b")
-_SEVERAL = re.compile(r"--(?:nproc[_-]per[_-]node|gpus[_-]per[_-]node|num[_-]gpus)[= ](?:[2-9]|\d\d|gpu|auto)")
+_ROLE = lazy_pattern(r"--(?:job[_-]?name|task[_-]?type|role)[= ]['\"]?(?P<role>worker|ps|chief|master|evaluator)\b")
+_SIZE = lazy_pattern(r"--(?:num[_-]?processes|world[_-]?size|num[_-]?workers|nnodes)[= ](?P<size>\d+)\b")
+_SEVERAL = lazy_pattern(r"--(?:nproc[_-]per[_-]node|gpus[_-]per[_-]node|num[_-]gpus)[= ](?:[2-9]|\d\d|gpu|auto)")
 
 
 def _started(match: re.Match[str]) -> Fact | None:
@@ -24,7 +25,7 @@ def _started(match: re.Match[str]) -> Fact | None:
     return WorldSeen(index=index, role=role["role"] if role else None, size=int(size["size"]) if size else None)
 
 
-_NODES = re.compile(
+_NODES = lazy_pattern(
     r"(?:NODE_RANK|SLURM_NODEID|GROUP_RANK|--node[_-]rank|--machine[_-]rank)[=: ] ?['\"]?[1-9]\d{0,3}\b|"
     r"(?:NNODES|SLURM_NNODES|--nnodes|--num[_-]machines|--num[_-]nodes)[=: ] ?['\"]?(?:[2-9]|\d\d)"
 )

@@ -40,7 +40,8 @@ def _task(name: str | None) -> tuple[str | None, int | None]:
 
 def _addresses(match: re.Match[str]) -> Fact:
     found = re.findall(r"(\d+) -> ([\w.:\[\]%\-]+)", match["map"])
-    return AddressMap(job=match["job"], addresses=tuple(address for _, address in found))
+    dense = [int(number) for number, _ in found] == list(range(len(found)))
+    return AddressMap(job=match["job"], addresses=tuple(address for _, address in found), dense=dense)
 
 
 def _awaited(match: re.Match[str]) -> Fact:
@@ -172,6 +173,18 @@ SIGNATURES = (
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
         anchors=("rom remote target /job:", "rom /job:worker", "rom /job:tpu_worker"),
+    ),
+    # said by the coordinator of a closure that failed of itself; one that found its worker gone names the lost, not the first
+    signature(
+        r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
+        r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("encountered the following error when processing closure", "Worker /job:worker"),
+    ),
+    signature(
+        r"\bMember (?P<rank>\d+) has received (?:termination|preemption) (?:notice|signal)",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=(" has received termination ", " has received preemption "),
     ),
     # A session over several tasks
     signature(
@@ -338,6 +351,12 @@ SIGNATURES = (
     ),
     signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
+    # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
+    signature(
+        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,4000}?(?P<address>(?<![\w.])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
+        lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
+        anchors=("cluster_spec = ", "GrpcChannelCache for job "),
+    ),
     # Who is in the world
     signature(
         r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"

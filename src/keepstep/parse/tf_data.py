@@ -15,9 +15,10 @@ from keepstep.core.facts.data import (
     LabelOutOfRange,
     ShapeMismatch,
 )
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_RAISED = re.compile(r"OutOfRangeError|OUT_OF_RANGE: End|Error: ")
+_RAISED = lazy_pattern(r"OutOfRangeError|OUT_OF_RANGE: End|Error: ")
 
 
 def _ended(match: re.Match[str]) -> Fact:

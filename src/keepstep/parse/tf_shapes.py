@@ -11,10 +11,11 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
 _SHAPE = r"\[[^\]\n]{0,80}\]"
-_HEALTHY = re.compile(r"does not indicate an error|You must feed a value for placeholder")
+_HEALTHY = lazy_pattern(r"does not indicate an error|You must feed a value for placeholder")
 
 
 def _supposed(match: re.Match[str]) -> Fact | None:

@@ -19,6 +19,11 @@ def _not_divisible(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
+    signature(
+        r"assert len\(indices\) == self\.(?:total_size|num_samples)\b",
+        UnevenShards,
+        detail="the sampler has too few samples for so many ranks",
+    ),
     # Labels and ids
     signature(r"IndexError: Target (?P<label>-?\d+) is out of bounds", LabelOutOfRange),
     signature(r"index out of range in self", LabelOutOfRange),
@@ -64,9 +69,10 @@ SIGNATURES = (
         detail="the web dataset is not split between the nodes",
     ),
     signature(
-        r"Detected at least one rank that exhausted inputs",
+        r"Detected at least one rank that exhausted inputs|\bRank (?P<rank>\d+) exhausted all inputs",
         UnevenShards,
         detail="one rank ran out of inputs before the others",
+        anchors=("rank that exhausted inputs", "exhausted all inputs"),
     ),
     signature(
         r"(?:DataLoader|IterableDataset|Dataset)[^\n]{0,60}has (?:length |len )?0(?: samples)?\b[^\n]{0,60}",
@@ -138,6 +144,14 @@ SIGNATURES = (
         UnevenShards,
         detail="fewer samples than ranks",
         anchors=("Stream contains no samples", " than the world size", " than the number of "),
+    ),
+    # open_lm and its kin; the same words with another end are a warning, and samples are used again
+    signature(
+        r"(?:Number of shards requested for a single epoch is more than the number of shards available\.(?! Consider lowering)"
+        r"|IndexError: Source idx \d+ runs out of shards)",
+        UnevenShards,
+        detail="more shards were asked for than there are",
+        anchors=("Number of shards requested for a single epoch", "runs out of shards"),
     ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
     signature(

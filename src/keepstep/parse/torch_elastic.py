@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousClosed, RendezvousTimeout, Why
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import Read, block
 from keepstep.parse.signature import signature
 from keepstep.parse.windows import struck
@@ -48,9 +50,9 @@ def _row(match: re.Match[str]) -> Fact:
     )
 
 
-_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
-_RECORD = re.compile(r"^\s*\[(?P<index>\d+)\]:\s*$")
-_RULE = re.compile(r"^\s*[=*\-]{10,}\s*$")
+_FIELD = lazy_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
+_RECORD = lazy_pattern(r"^\s*\[(?P<index>\d+)\]:\s*$")
+_RULE = lazy_pattern(r"^\s*[=*\-]{10,}\s*$")
 LONGEST = 4000
 
 
@@ -95,7 +97,7 @@ def _entry(fields: dict[str, str], first: bool) -> Fact | None:
     )
 
 
-_TIME = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[_ T](?P<clock>\d\d:\d\d:\d\d)")
+_TIME = lazy_pattern(r"(?P<day>\d{4}-\d\d-\d\d)[_ T](?P<clock>\d\d:\d\d:\d\d)")
 
 
 def _seconds(time: str) -> float | None:
@@ -112,6 +114,13 @@ BLOCKS = (
 )
 
 SIGNATURES = (
+    # the agent's word on whom it starts: where that is one alone, the log is that one's
+    signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen, anchors=("global_ranks=[",)),
+    signature(
+        r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
+        WorldSeen,
+        anchors=("workers={'local_ranks': [0], 'global_ranks'",),
+    ),
     # rows of a failure table whose head was not kept
     signature(
         r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
@@ -151,6 +160,7 @@ SIGNATURES = (
         code=1,
         first=True,
     ),
+    signature(r"\bon \S{1,120}, port: (?P<port>\d+) already in use", PortTaken),
     # rendezvous
     signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
     signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),

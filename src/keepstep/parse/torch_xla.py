@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
@@ -13,9 +15,11 @@ from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
-_AT_START = re.compile(r"init|mesh|start|setup", re.I)
+_AT_START = lazy_pattern(r"init|mesh|start|setup", re.I)
 
 
 def _rendezvous(match: re.Match[str]) -> Fact:
@@ -23,6 +27,24 @@ def _rendezvous(match: re.Match[str]) -> Fact:
     where = match["where"]
     return RendezvousTimeout(where=where) if _AT_START.search(where) else CollectiveTimeout(op=f"rendezvous {where}")
 
+
+def _as_many_as_devices(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """One process is started per device of the host: none, where no device was found."""
+    for line in islice(lines, LINES_TO_AN_ERROR):
+        if line.lstrip().startswith("ValueError: max_workers must be greater than 0"):
+            yield TpuInitFailed(what="no device was found on this host to start a process for")
+            return
+
+
+LINES_TO_AN_ERROR = 10
+
+BLOCKS = (
+    block(
+        r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess',
+        _as_many_as_devices,
+        anchors=(", in run_multiprocess",),
+    ),
+)
 
 SIGNATURES = (
     signature(

@@ -162,7 +162,11 @@ SIGNATURES = (
     # What is sent between a client and the TPU's host
     signature(r"The transfer size is larger than the protobuf limit", MessageTooLarge, what="the tensors of a host call"),
     signature(r"Unable to parse tensor proto", MessageTooLarge, what="tensor"),
-    signature(r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle", MemberRestarted, anchors=("Unable to find the relevant tensor remote_handle",)),
+    signature(
+        r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle",
+        lambda m: MemberRestarted(sure=False),
+        anchors=("Unable to find the relevant tensor remote_handle",),
+    ),
     signature(
         r"Resource (?P<member>(?:tpu_)?worker)/_AnonymousVar\d+/\S{1,60} does not exist",
         MemberRestarted,

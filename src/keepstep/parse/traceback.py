@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, Frame, TracebackCut
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.one_line_traceback import is_in_one_line, read_in_one_line
 
@@ -15,12 +16,14 @@ MOST_LINES = 400
 MOST_FRAMES = 200
 MOST_MESSAGE_LINES = 40
 LINES_AFTER_A_CUT = 4
+INNERMOST = 3
+LONGEST_CODE = 240
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
-_RICH_FRAME = re.compile(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
-_GROUP = re.compile(r"^\s*(?:\+[-+ ]*\d* ?-*|\|) ?")
+_FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
+_RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
+_GROUP = lazy_pattern(r"^\s*(?:\+[-+ ]*\d* ?-*|\|) ?")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
-_LAST = re.compile(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(?: (?P<message>.*))?)?$")
+_LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(?: (?P<message>.*))?)?$")
 _ERROR_NAME = (
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 )
@@ -31,11 +34,11 @@ _STATUS = (
 )
 # an iterator that came to its end, or a call that was given up, is said so too, and is no failure
 _KERNEL_STATUS = _STATUS.replace("|out[ _]of[ _]range", "").replace("|unavailable", "")
-_KERNEL_FAILED = re.compile(r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )")
+_KERNEL_FAILED = lazy_pattern(r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )")
 # torch's distributed checkpoint tells whose exception it passes on: Traceback (most recent call last): (RANK 3)
-_OF_RANK = re.compile(r":? ?\(RANK (?P<rank>\d+)\)")
-_CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
-_STARTS_OTHER = re.compile(
+_OF_RANK = lazy_pattern(r":? ?\(RANK (?P<rank>\d+)\)")
+_CHAINED = lazy_pattern(r"The above exception was the direct cause|During handling of the above exception")
+_STARTS_OTHER = lazy_pattern(
     r"Traceback \(most recent call last\)|^\s*\[?\d{4}-\d\d-\d\d|^\[?[IWEF]\d{3,4} \d\d:|^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b"
     r"|^={10,}|^-{10,}|^\[(?:INFO|WARNING|ERROR|DEBUG)\]|NCCL INFO|^\s*\d+/\d+ \[|\d+%\|"
 )
@@ -47,6 +50,7 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         yield from read_in_one_line(match.string)
         return
     frames: list[Frame] = []
+    code: list[str] = []
     taken = 0
     since = 0
     told = _OF_RANK.match(match.string, match.end())
@@ -60,11 +64,13 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         frame = _FRAME.match(plain) or _RICH_FRAME.match(plain.strip("│ ").strip())
         if frame:
             since = 0
+            code.append("")
             if len(frames) < MOST_FRAMES:
                 frames.append(
                     Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
                 )
             continue
+        _note(code, plain)
         if not plain.strip() or plain[:1] in " \t│╭╰|" or plain.startswith(("[Previous line", "...")):
             continue
         if _STARTS_OTHER.search(plain):
@@ -72,14 +78,29 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         last = _LAST.match(plain.rstrip())
         if last is None:
             continue
-        yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines, rank)
+        yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines, rank, code)
         return
     if frames and since <= LINES_AFTER_A_CUT:
         yield TracebackCut(frames=tuple(frames), rank=rank)
 
 
+def _note(code: list[str], line: str) -> None:
+    """The source line below a frame; one drawn by rich bears a mark."""
+    drawn = line.partition("❱")[2]
+    if drawn and code:
+        code[-1] = drawn.rpartition("│   ")[2].strip(" │")[:LONGEST_CODE]
+    elif code and not code[-1] and line[:1] in " \t":
+        code[-1] = line.strip()[:LONGEST_CODE]
+
+
 def _ending(
-    kind: str, message: str, frames: tuple[Frame, ...], taken: int, lines: Iterator[str], rank: int | None = None
+    kind: str,
+    message: str,
+    frames: tuple[Frame, ...],
+    taken: int,
+    lines: Iterator[str],
+    rank: int | None = None,
+    code: Sequence[str] = (),
 ) -> Iterator[Fact]:
     parts = [message] if message else []
     chained = False
@@ -108,18 +129,21 @@ def _ending(
         frames=frames,
         lines=taken + min(extra, MOST_MESSAGE_LINES),
         chained=chained,
+        code=tuple(code[-INNERMOST:]),
     )
 
 
 def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """A traceback that was copied without its first lines: frames in a row, then an exception by name."""
     frames: list[Frame] = []
+    code: list[str] = []
     line: str | None = match.string
     for taken in range(MOST_LINES):
         if line is None:
             return
         frame = _FRAME.match(line)
         if frame:
+            code.append("")
             if len(frames) < MOST_FRAMES:
                 frames.append(
                     Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
@@ -127,8 +151,10 @@ def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]
         elif line.strip() and line[:1] not in " \t" and not line.startswith("[Previous line"):
             last = re.match(_LONE, line)
             if last:
-                yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines)
+                yield from _ending(last["type"], last["message"] or "", tuple(frames), taken, lines, code=code)
             return
+        else:
+            _note(code, line)
         line = next(lines, None)
 
 

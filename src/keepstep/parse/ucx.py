@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
-_FRAME = re.compile(r"^\s*\d+\s+(?:0x[\da-f]+ )?(?P<function>[^\s(]+)\(.*?\)\s+(?P<file>\S+):\d+")
+_FRAME = lazy_pattern(r"^\s*\d+\s+(?:0x[\da-f]+ )?(?P<function>[^\s(]+)\(.*?\)\s+(?P<file>\S+):\d+")
 
 
 def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

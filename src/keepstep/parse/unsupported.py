@@ -115,6 +115,11 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>INTERNAL ASSERT FAILED at [^\n]{0,120})", InternalFault),
     signature(
+        r"Error: (?P<what>TT_(?:ASSERT|FATAL|THROW) @ [^\n]{0,300})",
+        InternalFault,
+        anchors=("TT_ASSERT", "TT_FATAL", "TT_THROW"),
+    ),
+    signature(
         r"(?P<what>please (?:report a bug to PyTorch|file an issue at https://github\.com/(?:jax-ml|"
         r"google)/jax))",
         InternalFault,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows: the exit codes of processes that were struck (NTSTATUS), as the signals that other systems send for them."""
+"""Windows: the exit codes of processes that were struck (NTSTATUS), as the signals that other systems send for them;
+and its words for memory that is used up, in the language of the machine.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import HostAllocationFailed
 from keepstep.parse.signature import signature
 
 _STATUS = {
@@ -20,6 +23,12 @@ _STATUS = {
 }
 """Access violation, stack overflow, heap corruption, stack overrun or abort, illegal instruction, division, page error."""
 _WRAP = 1 << 32
+PAGING_FILE = (
+    r"[Tt]he paging file is too small|Auslagerungsdatei ist zu klein|fichier de pagination est insuffisant"
+    r"|archivo de paginaci.{1,2}n es demasiado|arquivo de pagina.{2,4}o . muito pequeno|[Ff]ile di paging insufficiente"
+    r"|页面文件太小|頁面檔太小|分頁檔太小|Файл подкачки слишком мал|ページング ファイルが小さすぎる|페이징 파일이 너무 작"
+)
+"""What Windows says, in its languages, when memory and paging file are used up (error 1455)."""
 
 
 def struck(code: int) -> str | None:
@@ -33,6 +42,25 @@ def _exited(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
+    signature(
+        r"\[WinError 1455\]|" + PAGING_FILE,
+        HostAllocationFailed,
+        anchors=(
+            "WinError 1455",
+            "paging file is too small",
+            "Auslagerungsdatei ist zu klein",
+            "fichier de pagination est insuffisant",
+            "archivo de paginaci",
+            "arquivo de pagina",
+            "ile di paging insufficiente",
+            "页面文件太小",
+            "頁面檔太小",
+            "分頁檔太小",
+            "Файл подкачки слишком мал",
+            "ページング ファイルが小さすぎる",
+            "페이징 파일이 너무 작",
+        ),
+    ),
     signature(
         r"\b(?:exit(?:ed)?|return(?:ed)?|terminated|finished)\b[^\n]{0,40}?\b(?:code|status|value)[ :=(]{1,3}(?P<code>3221\d{6}|-10737\d{5}|0[xX][cC]0000\w{3})\b",
         _exited,

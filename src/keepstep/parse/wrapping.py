@@ -7,17 +7,19 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
+from keepstep.core.lazy_pattern import lazy_pattern
+
 NARROWEST = 70
 WIDEST = 260
 FEWEST = 3
 SHARE = 0.15
 SHORT_WORD = 3
 
-_DRAWN = re.compile(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
+_DRAWN = lazy_pattern(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
 
 
 # how a new line of a log begins: lines of equal length that stand under each other are not one broken line
-_BEGINS_ANEW = re.compile(
+_BEGINS_ANEW = lazy_pattern(
     rb"\s*(?:\[|\(\w+ pid=|\d{4}[-/]\d\d|[IWEF]\d{4}|\d{1,4}: |Traceback|File \"|[\w.\-]+:\d+:\d+ \[|[A-Z][a-z]{2} +\d+ \d\d:|"
     rb"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b|\$ |"
     rb"(?:Killed|Segmentation fault|Aborted|Terminated|Bus error|slurmstepd|srun:|terminate called))"

@@ -44,6 +44,12 @@ SIGNATURES = (
         ShapeMismatch,
         anchors=("Executable expected ",),
     ),
+    signature(
+        r"Executable expected shape (?P<left>\S{1,60}) for argument \d+ but ?got incompatible shape (?P<right>\S{1,60})",
+        ShapeMismatch,
+        op="a compiled program",
+        anchors=("Executable expected shape ",),
+    ),
     # limits
     signature(r"(?P<what>Computation requires more parameters \(\d+\) than supported \(limit \d+\))", ProgramTooLarge),
     signature(r"(?P<what>Ran out of memory in memory space [vs]mem[^\n]{0,160})", ProgramTooLarge),
@@ -186,9 +192,10 @@ SIGNATURES = (
         anchors=("OpKernel for XLA_", "OpKernel for 'XLA_"),
     ),
     signature(
-        r"(?P<what>No registered '\w{1,60}' OpKernel for '?TPU'? devices[^\n]{0,80})",
+        r"(?<!ptimizer failed: )(?<!ptimizer failed: Not found: )"
+        r"(?P<what>No registered '\w{1,60}' OpKernel for '?(?:TPU|CPU|GPU|XPU|NPU|DML|METAL)'? devices[^\n]{0,80})",
         UnsupportedCombination,
-        anchors=("OpKernel for TPU", "OpKernel for 'TPU'"),
+        anchors=("' OpKernel for ",),
     ),
     signature(
         r"(?P<what>XLA compilation requires a fixed tensor list size|Pallas TPU lowering requires that|"
@@ -242,19 +249,24 @@ SIGNATURES = (
         CollectiveMismatch,
         anchors=("ingerprint mismatch",),
     ),
+    # its own passes contradict each other
+    signature(r"(?P<what>All buffers must have the same element type and count)", InternalFault),
+    signature(
+        r"(?P<what>already has (?:a|the) layout constraint)[^\n]{0,400}cannot add incompatible constraint", InternalFault
+    ),
     signature(
         r"(?P<what>RET_CHECK failure \((?:[\w./\-]{1,60}/)?xla/(?![^\n]{0,200}allocation_size_words)[^\n]{0,120})",
         InternalFault,
         anchors=("RET_CHECK failure (",),
     ),
     signature(
-        r"(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN): (?![^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
-        r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load"
+        r"(?:(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN)|RuntimeError: I(?:nternal|NTERNAL)): (?!From /job|[^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
+        r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load|Unsupported \.version|Value 'sm_"
         r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|Coordination service|[Hh]eartbeat|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
         InternalFault,
         anchors=(
-            "XlaRuntimeError: INTERNAL",
-            "JaxRuntimeError: INTERNAL",
+            "RuntimeError: INTERNAL",
+            "RuntimeError: Internal",
             "XlaRuntimeError: UNKNOWN",
             "JaxRuntimeError: UNKNOWN",
         ),

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import html
-import re
 from functools import cache
 from importlib import resources
 from string import Template
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
+from keepstep.core.lazy_pattern import lazy_pattern
+
+_CONTROL = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
 """What HTML forbids or what would turn text around: hostile in a quote, never needed."""
 
 

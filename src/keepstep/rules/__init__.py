@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 
 from keepstep.core.rule import Rule, rules_in
 
 
+@cache
 def builtin_rules() -> tuple[Rule, ...]:
     """The rules that come with keepstep."""
     return rules_in(sys.modules[__name__])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -27,6 +26,7 @@ from keepstep.core.facts.process import (
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
 from keepstep.rules._extensions import calls_natively, own_extensions
 
@@ -65,25 +65,25 @@ MOST_NAMED = 2
 """With more unknown extensions than these, to name any would be to guess."""
 
 # An abort that only tells of another rank, of the device or of memory: other rules speak of those.
-_CONSEQUENCE = re.compile(
+_CONSEQUENCE = lazy_pattern(
     r"DistBackendError|DistNetworkError|DistStoreError|[Ww]atchdog|NCCL|nccl|RCCL|gloo::|[Cc]onnection (?:closed|reset|refused|aborted)"
     r"|[Ss]ocket (?:closed|[Tt]ime)|Broken pipe|[Cc]oordination [Ss]ervice|[Hh]eartbeat|distributed service|Terminating process because"
     r"|UNAVAILABLE|DEADLINE_EXCEEDED|[Bb]arrier timed out|ProcessGroup|[Rr]endezvous|tensorpipe|[Pp]eer|CUDA (?:error|driver)|CUDA_ERROR"
     r"|cudaError|cuDNN|CUDNN|cublas|CUBLAS|HIP error|hipError|[Oo]ut of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|bad_alloc|TCPStore"
     r"|shut(?:ting)? ?down|MPI_|Horovod|horovod|[Ii]nterrupted|SIGTERM|timed out|[Tt]imeout|TPU|libtpu|No space left|interpreter shutdown"
 )
-_OF_GROUPS = re.compile(
+_OF_GROUPS = lazy_pattern(
     r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
 )
-_NAMES_FRAMEWORK = re.compile(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
-_PATH_OF_FRAMEWORK = re.compile(r"(?:^|/)(?:tensorflow|xla|tsl|jaxlib|torch|c10|aten|horovod|stream_executor|mlir)/")
-_CTYPES = re.compile(r"(?:^|/)(?:ctypes/(?:__init__|util)|cffi/\w+)\.py$")
-_CALLS_OUT = re.compile(
+_NAMES_FRAMEWORK = lazy_pattern(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
+_PATH_OF_FRAMEWORK = lazy_pattern(r"(?:^|/)(?:tensorflow|xla|tsl|jaxlib|torch|c10|aten|horovod|stream_executor|mlir)/")
+_CTYPES = lazy_pattern(r"(?:^|/)(?:ctypes/(?:__init__|util)|cffi/\w+)\.py$")
+_CALLS_OUT = lazy_pattern(
     r"^(?:ffi_call|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|cdata_call|b_callable\w*)"
 )
-_EVALUATES = re.compile(r"^_?PyEval_EvalFrame")
-_THREAD_BEGINS = re.compile(r"^(?:start_thread|__?clone3?|execute_native_thread_routine)")
-_LOADING = re.compile(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
+_EVALUATES = lazy_pattern(r"^_?PyEval_EvalFrame")
+_THREAD_BEGINS = lazy_pattern(r"^(?:start_thread|__?clone3?|execute_native_thread_routine)")
+_LOADING = lazy_pattern(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
 
 
 @dataclass
@@ -189,10 +189,14 @@ def _merged(found: list[Crash]) -> list[Crash]:
     """A report without a rank beside crashes that have one is about one of those."""
     named = [c for c in found if c.rank is not None]
     nameless = [c for c in found if c.rank is None]
-    if len(named) == 1 and nameless and not any(c.frames for c in nameless):
+    telling = [c for c in nameless if c.frames]
+    if len(named) == 1 and nameless and (not telling or (len(telling) == 1 and telling[0].signal == named[0].signal)):
         for crash in nameless:
             named[0].evidence += crash.evidence
             named[0].library = named[0].library or crash.library
+            named[0].extensions = named[0].extensions or crash.extensions
+            for source in crash.told_by[:1]:
+                named[0].add(crash.frames, source)
         return named
     if not named and len(nameless) > 1 and sum(bool(c.frames) for c in nameless) <= 1:
         first = max(nameless, key=lambda c: (bool(c.frames), bool(c.library), bool(c.what)))
@@ -246,6 +250,11 @@ def grouped(found: list[tuple[Crash, Blame]]) -> Iterator[tuple[list[Crash], Bla
 def names(group: list[Crash]) -> str:
     known = [c.rank for c in group if c.rank is not None]
     return wording.ranks(known) if known else "a process"
+
+
+def were_ended(group: list[Crash]) -> str:
+    known = {c.rank for c in group if c.rank is not None}
+    return f"{names(group)} {'were' if len(known) > 1 else 'was'} ended"
 
 
 def called_from(crash: Crash, at: str) -> str:

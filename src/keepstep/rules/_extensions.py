@@ -7,7 +7,7 @@ known package is worth a word.
 
 from __future__ import annotations
 
-import re
+from keepstep.core.lazy_pattern import lazy_pattern
 
 _NAMES = """
     absl accelerate ahocorasick aiohttp argon2 arrow asyncpg av awkward bcrypt bitarray blake3 blis blosc blosc2 boto3 botocore
@@ -28,7 +28,7 @@ _NAMES = """
 """
 _KNOWN = frozenset(_NAMES.split())
 # Families, and the kernels that frameworks build on the spot under names of their own.
-_FAMILY = re.compile(
+_FAMILY = lazy_pattern(
     r"^(?:amp_c|apex|async_io|bitsandbytes|causal_conv|cpu_ad|cuda|cudf|cupy|deepspeed|dropout_layer_norm|fast_layer_norm|fbgemm|flash_attn"
     r"|fused_|google|grpc|jax|mamba_ssm|mkl|multi_tensor|numpy|nvidia|pyarrow|rotary_emb|selective_scan|syncbn|tensorflow|torch"
     r"|transformer_engine|triton|xentropy|xformers)"

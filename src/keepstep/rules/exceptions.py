@@ -33,6 +33,7 @@ from keepstep.core.facts.process import (
 )
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.lazy_pattern import lazy_pattern
 
 Raised = Evidence[ExceptionRaised]
 
@@ -74,9 +75,10 @@ _OF_THE_PROGRAM = {
 }
 """Kinds that no trouble between ranks raises: a lost peer near one of them is its consequence."""
 
-_LIBRARY = re.compile(
+_LIBRARY = lazy_pattern(
     r"(?:site|dist)-packages|/lib(?:64)?/python[\d.]+/|/lib/pypy|<frozen |<string>|/usr/lib/|\\lib\\|\\Lib\\|/multiprocessing/"
     r"|importlib|runpy\.py|(?:^|/)(?:threading|contextlib|queue|subprocess|os|json|pickle|zipfile)\.py$|/bin/(?:torchrun|accelerate|deepspeed)$"
+    r"|/keepstep/guard/"
 )
 
 _WRAPPERS = {
@@ -126,21 +128,21 @@ _OF_PEERS = {
     "RendezvousGracefulExitError",
     "WorkerPreemptionError",
 }
-_PEER_STATUS = re.compile(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
-_PEER_WORDS = re.compile(
+_PEER_STATUS = lazy_pattern(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
+_PEER_WORDS = lazy_pattern(
     r"[NHRX]CCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe|Horovod has been shut down"
     r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
 )
-_DIED_WORDS = re.compile(
+_DIED_WORDS = lazy_pattern(
     r"^process \d+ terminated with (?:exit code|signal)|^(?:One or more )?[Ww]orkers? (?:failed|died)"
     r"|^-- Process \d+ terminated with the following error"
     r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited|^Spark job has failed, see"
     r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
     r"|\bAlgorithmError: (?:Exit ?Code|ExecuteUserScriptError)"
 )
-_SPAWNED = re.compile(r"-- Process (?P<rank>\d+) terminated with the following error")
+_SPAWNED = lazy_pattern(r"-- Process (?P<rank>\d+) terminated with the following error")
 
-_OF_A_FRAMEWORK = re.compile(
+_OF_A_FRAMEWORK = lazy_pattern(
     r"^(?:horovod|orbax|jaxlib?|flax|tensorstore|tensorflow|torch_xla|torch\.distributed|torch\.multiprocessing|deepspeed"
     r"|megatron|ray|grpc|mpi4py|mxnet|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai|fairscale|composer)\."
 )
@@ -162,18 +164,18 @@ _FRAMEWORK_KINDS = {
     "MPIError",
     "LaunchFailure",
 }
-_FRAMEWORK_FILE = re.compile(
+_FRAMEWORK_FILE = lazy_pattern(
     r"(?:site|dist)-packages/(?:horovod|orbax|jaxlib|tensorstore|torch_xla|torch/distributed|torch/multiprocessing|deepspeed"
     r"|megatron|ray|grpc|mpi4py|pytorch_lightning|lightning|lightning_fabric|accelerate|colossalai|tensorflow/python"
     r"|tensorflow_core/python|tensorflow_estimator)/"
 )
 
-_READS_CHECKPOINTS = re.compile(
+_READS_CHECKPOINTS = lazy_pattern(
     r"torch/serialization\.py|torch/distributed/checkpoint|safetensors|orbax|tensorstore|flax/(?:serialization|training/checkpoints)"
     r"|saving_lib\.py|hdf5_format\.py|legacy_h5_format\.py|checkpoint_management|py_checkpoint_reader|training/saver\.py|_npyio"
 )
-_CHECKPOINT_FUNCTION = re.compile(r"(?i)load|restore|resume|checkpoint|ckpt")
-_CHECKPOINT_WORD = re.compile(r"(?i)restore|resume|checkpoint|ckpt|load_?(?:state|weights|model|params)")
+_CHECKPOINT_FUNCTION = lazy_pattern(r"(?i)load|restore|resume|checkpoint|ckpt")
+_CHECKPOINT_WORD = lazy_pattern(r"(?i)restore|resume|checkpoint|ckpt|load_?(?:state|weights|model|params)")
 _UNREADABLE = {
     "EOFError",
     "OSError",
@@ -216,8 +218,13 @@ def is_of_peers(fact: ExceptionRaised) -> bool:
 
 
 def at_teardown(fact: ExceptionRaised) -> bool:
-    """Whether it came while objects were destroyed: Python prints it and goes on."""
-    return bool(fact.frames) and fact.frames[0].function.rpartition(".")[2] in ("__del__", "_run_exitfuncs", "finalize")
+    """Whether it came while objects were destroyed, or inside of a logger: Python prints it and goes on."""
+    if not fact.frames:
+        return False
+    first = fact.frames[0]
+    if first.function == "emit" and re.search(r"[/\\]logging[/\\](?:__init__|handlers)\.py$", first.file or ""):
+        return True
+    return first.function.rpartition(".")[2] in ("__del__", "_run_exitfuncs", "finalize")
 
 
 def user_frame(fact: ExceptionRaised) -> Frame | None:
@@ -226,7 +233,7 @@ def user_frame(fact: ExceptionRaised) -> Frame | None:
     return own[-1] if own else None
 
 
-_CHECKED_OUT = re.compile(
+_CHECKED_OUT = lazy_pattern(
     r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry|torchtitan"
     r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift|openrlhf)/[\w/]+\.py$"
 )
@@ -276,8 +283,8 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
     return bool(named) and not data
 
 
-_PLANS_LOAD = re.compile(r"distributed/(?:_shard/)?checkpoint/|dist_checkpointing/")
-_LOADS_STATE = re.compile(
+_PLANS_LOAD = lazy_pattern(r"distributed/(?:_shard/)?checkpoint/|dist_checkpointing/")
+_LOADS_STATE = lazy_pattern(
     r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained|optimizer|_state)\w*$"
     r"|^_?(?:resume|restore)(?:_from\w*|_training|_model)?$"
 )

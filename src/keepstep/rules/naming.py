@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.rules.exceptions import is_library_file, is_of_the_program, short_type
 from keepstep.rules.word_table import BEFORE, FALLOUT, TABLE
 
@@ -18,7 +19,7 @@ AHEAD = 1.4
 """And how many times what those of the next cause weigh, where neither is the more special one."""
 LONGEST = 700
 _LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
-_COMMAND = re.compile(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?!-)[^\s'\",]+)?){3,}")
+_COMMAND = lazy_pattern(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?!-)[^\s'\",]+)?){3,}")
 """The options of a command that an error quotes: they name what was asked for, not what failed."""
 FAR = 12
 """Lines above the end from which on an error counts less."""
@@ -90,7 +91,7 @@ def words_said(fact: ErrorSaid) -> tuple[float, str]:
     return _LOUD[fact.loudness] * (1.0 if fact.below <= FAR else 0.8), fact.text[:LONGEST]
 
 
-_STACK = re.compile(r"\*{3} Begin stack trace|Exception raised from |C\+\+ CapturedTraceback|^\s*(?:frame #\d|#\d+ 0x|@ +0x)", re.MULTILINE)
+_STACK = lazy_pattern(r"\*{3} Begin stack trace|Exception raised from |C\+\+ CapturedTraceback|^\s*(?:frame #\d|#\d+ 0x|@ +0x)", re.MULTILINE)
 
 
 def _without_stack(message: str) -> str:
@@ -99,7 +100,7 @@ def _without_stack(message: str) -> str:
     return message[: stack.start()] if stack else message
 
 
-_ATTRIBUTES = re.compile(r" = \w+\[\w+=[^\n]*")
+_ATTRIBUTES = lazy_pattern(r" = \w+\[\w+=[^\n]*")
 """The attributes of a node of a TensorFlow graph, ``Mul[T=DT_FLOAT, _device=...](...)``: they tell of no failure."""
 
 _OF_PYTHON = {
@@ -111,7 +112,7 @@ _OF_PYTHON = {
     "IndentationError",
     "RecursionError",
 }
-_PYTHON_SAYS = re.compile(
+_PYTHON_SAYS = lazy_pattern(
     r"^(?:list|tuple|string) (?:assignment )?index|^pop from|unexpected keyword|positional argument|required (?:keyword|argument)"
     r"|is not (?:callable|iterable|subscriptable|JSON serializable)|unsupported operand|'NoneType'|has no attribute|not supported between"
     r"|unrecognized arguments?|arguments are required|invalid choice|expected (?:one|at least one) argument"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from keepstep.core.cause import Cause
+from keepstep.core.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ def row(cause: Cause, name: str, **words: str) -> Row:
         cause,
         name,
         tuple(
-            (float(weight[1]), re.compile(line.strip(), re.IGNORECASE))
+            (float(weight[1]), lazy_pattern(line.strip(), re.IGNORECASE))
             for weight, lines in words.items()
             for line in lines.strip().splitlines()
         ),

@@ -7,12 +7,12 @@ often tell the subject: two shapes or types that differ, a checkpoint that does 
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import (
     Raised,
@@ -40,39 +40,39 @@ class Subject(Enum):
 _KINDS = {"RuntimeError", "ValueError", "AssertionError", "TypeError", "NotImplementedError", "Exception", "IndexError"}
 _LONGEST = 400
 
-_DIFFER = re.compile(
+_DIFFER = lazy_pattern(
     r"(?i)\bmis-?match|\b(?:do|does|did)(?: not|n't) (?:match|agree|equal|fit|correspond)"
     r"|\b(?:must|should|need to|needs to|have to|has to|expected to) (?:all )?(?:match|equal|be equal|be the same|be identical|have the same|share the same|agree)\b"
     r"|\b(?:are|is|were|was) (?:not equal|not the same|different)\b|\b(?:inconsistent|incompatible)\b"
     r"|\bexpected\b.{1,120}\b(?:but|got|found|received|instead)\b|\b(?:got|found|received)\b.{1,120}\bexpected\b|\bunequal\b| != "
     r"|\b(?:invalid|wrong|unexpected|bad|illegal) (?:input |output |tensor |batch )?(?:shapes?|dtypes?)\b|\b(?:but|and not|instead of) expected\b"
 )
-_SHAPE = re.compile(
+_SHAPE = lazy_pattern(
     r"(?i)\b(?:shapes?|torch\.Size|dimension(?:s|ality)?|ndims?)\b|\bsizes? of (?:the )?(?:tensor|input|output|batch|target|label|mask)|\btensors?\b.{0,60}\b(?:sizes?|numel|elements)\b"
     r"|\b(?:input|output|target|label|logit|mask|tensor|sequence|batch)\w* (?:sizes?|lengths?|dim)\b"
 )
-_NOT_OF_DATA = re.compile(
+_NOT_OF_DATA = lazy_pattern(
     r"(?i)world[_ ]?size|group[_ ]?size|mesh|checkpoint|state[_ ]?dict|vocab|num(?:ber of)?[_ ](?:gpus?|processes|ranks|devices|nodes)|--\w"
     r"|\bfile\b|download|configuration|\bargs?\b|version|\branks\b|placement"
 )
-_DTYPE = re.compile(r"(?i)\bdtypes?\b|scalar types?|\bdata types?\b|\b(?:float16|bfloat16|float32|float64|fp16|bf16|fp32|Half|BFloat16)\b")
-_CHECKPOINT = re.compile(r"(?i)\bcheckpoints?\b|\bstate[_ ]?dicts?\b|\bckpt\b|sharded tensor")
-_OF_A_MODEL = re.compile(
+_DTYPE = lazy_pattern(r"(?i)\bdtypes?\b|scalar types?|\bdata types?\b|\b(?:float16|bfloat16|float32|float64|fp16|bf16|fp32|Half|BFloat16)\b")
+_CHECKPOINT = lazy_pattern(r"(?i)\bcheckpoints?\b|\bstate[_ ]?dicts?\b|\bckpt\b|sharded tensor")
+_OF_A_MODEL = lazy_pattern(
     r"(?i)\bkeys?\b|\bparam(?:eter)?s?\b|\bshapes?\b|\bsizes?\b|\blayers?\b|\bnames?\b|\btensors?\b|\bmodel\b|\bweights?\b|\boptimizer\b|\bstates?\b|\belements\b"
 )
-_LACKS = re.compile(r"(?i)\bmissing\b|\bunexpected\b|not (?:found|present|contained|exist) in|does(?: not|n't) contain|cannot find|could not find|lacks?\b")
-_REFUSED = re.compile(
+_LACKS = lazy_pattern(r"(?i)\bmissing\b|\bunexpected\b|not (?:found|present|contained|exist) in|does(?: not|n't) contain|cannot find|could not find|lacks?\b")
+_REFUSED = lazy_pattern(
     r"(?i)\bnot (?:yet |currently |officially |been )*(?:supported|implemented|compatible)\b|\bunsupported (?!type|object|operand|format|value)|\b(?:do|does)(?: not|n't) (?:yet |currently )?support\b"
     r"|\bincompatible with\b|\bonly (?:supports?|works? with|implemented for|available (?:for|with)|supported (?:for|with|on|in|when))\b"
     r"|\bcannot be (?:used|combined|enabled)\b.{0,80}\b(?:with|together|when|and)\b|\bcan(?:not|'t) (?:use|combine)\b.{0,80}\b(?:with|together|when|and)\b"
     r"|\bisn't (?:yet |currently )?(?:supported|implemented)\b|\bmutually exclusive\b|\bare incompatible\b"
 )
-_OF_PYTHON = re.compile(
+_OF_PYTHON = lazy_pattern(
     r"operand type|between instances|pickle protocol|format string|unsupported format character|object does not support|locale|not supported by the codec"
 )
 
 # what these libraries assert of themselves, a program breaks by combining what they did not foresee
-_INTERNALS = re.compile(
+_INTERNALS = lazy_pattern(
     r"(?:^|/)(?:fairscale/nn|fairscale/optim|deepspeed/runtime|torch/distributed/(?:fsdp|_composable|tensor|_tensor|pipelin\w+|optim)"
     r"|torch/nn/parallel|torch/cuda/amp|torch/amp|apex/(?:amp|parallel|optimizers|contrib)|colossalai/(?:zero|nn|pipeline|booster))/"
 )

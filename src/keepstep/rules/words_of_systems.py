@@ -130,7 +130,7 @@ OF_SYSTEMS = (
         "a host name that does not resolve",
         w3=r"""
             name or service not known|temporary failure in name resolution|\bgetaddrinfo\b|\bgaierror\b|no address associated with hostname|nodename nor servname
-            (?:dns|name|host(?:name)?) (?:resolution|lookup)\b.{0,40}\b(?:fail|error)|(?:could not|cannot|can't|unable to|failed to) (?:resolve|look ?up|find address)
+            (?:dns|name|host(?:name)?) (?:resolution|lookup)\b.{0,40}\b(?:fail|error)|(?:could not|cannot|can't|unable to|failed to) (?:resolve|look ?up|find address)(?!.{0,60}\b(?:modules?|imports?|types?|class|dependenc\w+|references?|conflicts?|offset|process group)\b)
             \b(?:unknown|unresolvable|invalid) host(?:name)?\b|hostname .{0,60}(?:not found|not resolved|cannot be|could not be)|host not found|\bNXDOMAIN\b|C-ares status
         """,
         w1=r"\bDNS\b|\bresolv(?:e|er|ing)\b",
@@ -161,7 +161,7 @@ OF_SYSTEMS = (
             remote process (?:has )?(?:exited|died|terminated)|failure of the peer|connection (?:lost|closed)|lost (?:the )?connection|closed the connection|remote end closed
             another (?:task|process|rank|worker) (?:has )?(?:died|failed|exited)|heartbeat (?:timeout|missed)|missing heartbeats?|endpoint read failed|errno:? (?:32|104)\b
         """,
-        w2=r"\bUnavailable(?:Error)?\b|\bpeers?\b.{0,40}\b(?:fail\w*|lost|dead|gone|exited)\b|worker (?:\w+ )?(?:died|lost|gone|disconnected)",
+        w2=r"(?<!is )\bUnavailable(?:Error)?\b(?! because)|\bpeers?\b.{0,40}\b(?:fail\w*|lost|dead|gone|exited)\b|worker (?:\w+ )?(?:died|lost|gone|disconnected)",
     ),
     row(
         Cause.NETWORK_TIMEOUT_SLOW,
@@ -265,7 +265,7 @@ OF_SYSTEMS = (
         w3=r"""
             environment variable\b.{0,60}\b(?:expected|not set|missing|required|must be|undefined|not defined)|(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|\bRANK|COORDINATOR_ADDRESS|SLURM_\w+|OMPI_\w+|PMI\w*)\b.{0,60}\b(?:expected|not set|missing|not (?:found|defined)|required|undefined|unset|None)
             (?:missing|expected|unset|set the) (?:\w+ ){0,3}(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|RANK)\b|(?:coordinator_address|num_processes|process_id|init_method|local_rank) (?:should|must) be (?:defined|set|given|specified|provided)
-            process group has not been initialized|default process group|(?:not|n't) (?:been )?(?:called|initialized).{0,20}init_process_group|missing XLA configuration|PMI\w* (?:server|support|library)?.{0,40}\b(?:not|fail)
+            process group has not been initialized|default process group(?! twice| with a|'s bound)|(?:not|n't) (?:been )?(?:called|initialized).{0,20}init_process_group|missing XLA configuration|PMI\w* (?:server|support|library)?.{0,40}\b(?:not|fail)
             rank .{0,20}not (?:set|specified|provided)|KeyError: ['"](?:LOCAL_|NODE_|GROUP_|GLOBAL_)?RANK['"]|KeyError: ['"](?:WORLD_SIZE|MASTER_\w+|SLURM_\w+|OMPI_\w+|PMI_\w+)['"]|(?:rank|endpoint) is absent|horovod has not been initialized
         """,
     ),
@@ -276,10 +276,10 @@ OF_SYSTEMS = (
             world[_ ]size\b.{0,80}\b(?:must|not|differ\w*|mismatch|expected|divisible|equal|but|is not|!=|less|greater|should)|(?:must|not|divisible|equal|match|mismatch)\b.{0,60}\bworld[_ ]?size
             (?:number|num|total|count) of (?:\w+ )?(?:processes|gpus|ranks|devices|nodes|tasks|workers|replicas|participants|cores|shards|hosts)\b.{0,80}\b(?:must|not|mismatch|divisible|less|more|exceed\w*|but|different|expected|does|is|should)
             invalid device ordinal|more (?:processors|processes|ranks|tasks|nodes) requested|requested .{0,40}\b(?:gpus?|devices|nodes)\b.{0,60}\bbut\b|duplicate (?:gpu|rank|ordinal)|num_shards is not set
-            (?:tensor|pipeline|data|context|expert|model)[_ -](?:model[_ -])?parallel\w*(?:[_ -]size)?\b.{0,60}\b(?:must|not|divisible|!=)|parallel (?:dims|degrees?|size)|divisible by .{0,60}\b(?:parallel\w*|world|gpus?|processes|ranks|nodes)\b|(?:available|total|desired) GPUs\b
+            (?:tensor|pipeline|data|context|expert|model)[_ -](?:model[_ -])?parallel\w*(?:[_ -]size)?\b.{0,60}\b(?:must|not|divisible|!=)|parallel (?:dims|degrees?|size)|divisible by .{0,60}\b(?:parallel\w*|world|gpus?|processes|ranks|nodes|stages?|[tpvecd]p_size|tp ?\* ?dp)\b|\b(?:num_)?(?:layers|heads|experts)\b.{0,60}\bdivisible by .{0,40}\b(?:\w*stages?|\w*ranks?|[tpvecd]p\w*)\b|(?:available|total|desired) GPUs\b
             joining a group with size|\brank\b.{0,20}(?:>=|<|out of range|is (?:invalid|larger|not less)).{0,20}(?:size|\d)|unexpected task registered|local_rank .{0,40}(?:out of|exceed|>=)
         """,
-        w2=r"\b(?:nproc|nnodes|ntasks|num_gpus|num_processes|num_workers|gpus per node|devices=\d)\b|placement group bundle|different number of",
+        w2=r"\b(?:nproc|nnodes|ntasks|num_gpus|num_processes|num_workers(?! ?(?:option|[>=]=? ?0|must be|should be))|gpus per node|devices=\d)\b|placement group bundle|different number of",
     ),
     # devices
     row(
@@ -300,7 +300,7 @@ OF_SYSTEMS = (
     row(
         Cause.HARDWARE_NIC_FAULT,
         "a fault of a network card",
-        w4=r"catastrophic error|link (?:is )?down|cable error|port (?:module\b.{0,60}\b(?:error|unplugged)|error|is down)|async event\b.{0,60}(?:error|down|fatal)|NIC\b.{0,40}(?:fail|fault|reset|down)|carrier lost|no carrier",
+        w4=r"catastrophic error|link (?:is )?down|cable error|\bport (?:module\b.{0,60}\b(?:error|unplugged)|error|is down)|async event\b.{0,60}(?:error|down|fatal)|\bNIC\b.{0,40}(?:fail|fault|reset|down)|carrier lost|no carrier",
     ),
     row(
         Cause.HARDWARE_MACHINE_FAULT,

@@ -54,7 +54,7 @@ OF_TRAINING = (
             (?:not|aren'?t) enough (?:files|elements|samples|examples|shards|data)|unshardable|(?:auto-?)?shard policy|uneven (?:workload|inputs?|data|shards?|number)|(?:empty|no) (?:shard|dataset|samples|training data|examples)\b
             dataset (?:is|was|has) (?:empty|0|zero|no )|num_samples should be a positive|fewer (?:files|shards|samples|examples) than|num_samples=0|zero (?:batches|samples|length)|(?<![.\d])0 (?:batches|samples|examples)\b(?! ?[\[(])|length of (?:the )?(?:dataset|dataloader).{0,40}(?:0|zero)
         """,
-        w2=r"\bshard(?:s|ing)?\b.{0,60}\b(?:fewer|less|not|empty|uneven|files)|\bStopIteration\b",
+        w2=r"\b(?:shards?|(?:auto|data|file|input)[- ]?sharding)\b.{0,60}\b(?:fewer|less|not|empty|uneven|files)|\bStopIteration\b",
     ),
     row(
         Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE,

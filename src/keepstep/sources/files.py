@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from keepstep.core.blackbox import is_box
 from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.flight_recorder import looks_like_dump
 
 CHUNK = 256 << 10
@@ -42,6 +43,8 @@ class Kind(Enum):
     BLACK_BOX = "black box"
     NOTES = "notes"
     """Evidence that keepstep itself wrote down, a JSON line each."""
+    METRICS = "metrics"
+    """What `keepstep run` measured, a JSON line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ def _kind(path: Path, head: bytes) -> Kind | None:
         return Kind.BLACK_BOX
     if head.startswith(b'{"fact": "') and path.suffix == ".jsonl":
         return Kind.NOTES
+    if _MEASURED.match(head):
+        return Kind.METRICS
     if _OF_RUN_FOLDER.match(head):
         return None
     if _compression(head) or not head:
@@ -164,8 +169,9 @@ def _kind(path: Path, head: bytes) -> Kind | None:
     return Kind.LOG
 
 
-_OF_RUN_FOLDER = re.compile(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|metrics|events)/')
+_OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
 """What `keepstep run` writes about a run: it quotes errors, and is none."""
+_MEASURED = lazy_pattern(rb'\{"schema": "keepstep\.metrics/')
 _STRANGE = bytes(n for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.core.facts.process import StackDump
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import base_name
 from keepstep.parse import gdb_text
 from keepstep.parse.elf_core import Core
@@ -23,7 +24,7 @@ from keepstep.sources.stacks import Stacks
 LIMIT_S = 30.0
 MOST_ROUNDS = 12
 _USUAL = ("libc", "libpthread", "libm", "libstdc..", "libgcc_s", "libffi", "libpython[^/]*", "_ctypes")
-_IS_USUAL = re.compile(rf"/(?:{'|'.join(_USUAL)})[.-][^/]*$")
+_IS_USUAL = lazy_pattern(rf"/(?:{'|'.join(_USUAL)})[.-][^/]*$")
 _READ_USUAL = "sharedlibrary /\\(" + "\\|".join(_USUAL) + "\\)[.-][^/]*$"
 # A core is hostile input: no init files, no scripts of the program's libraries, no downloads.
 _SAFE = ("set auto-load off", "set debuginfod enabled off", "set auto-solib-add off", "set width 0")

@@ -8,7 +8,6 @@ operators, LeaderWorkerSet, Volcano, KubeRay), else by the pods' names. Only ``k
 from __future__ import annotations
 
 import json
-import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
 from keepstep.core.identity import Rank
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.errors import Unavailable, UserError
 from keepstep.sources.files import Left
 from keepstep.sources.job import Answer, Ask, JobLeft, as_log, ask_client
@@ -38,7 +38,7 @@ JOB_LABELS = (
     "pytorch-job-name",
     "tf-job-name",
 )
-_NAME = re.compile(r"(?:(?P<namespace>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)/)?(?P<job>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)")
+_NAME = lazy_pattern(r"(?:(?P<namespace>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)/)?(?P<job>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)")
 _SIDECARS = {"istio-proxy", "linkerd-proxy", "vault-agent", "fluent-bit", "cloud-sql-proxy", "gke-gcsfuse-sidecar"}
 _TAKEN_AWAY = {"Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "DeadlineExceeded", "Evicted"}
 MOST_PODS = 2_000

@@ -7,9 +7,10 @@ prefixes inside its log tell its ranks apart.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from keepstep.core.lazy_pattern import lazy_pattern
 
 Pod = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ _JOB_INDEX = ("jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-ind
 _ROLE_LABELS = ("training.kubeflow.org/replica-type", "replica-type", "tf-replica-type", "pytorch-replica-type")
 _PLACE_LABELS = ("training.kubeflow.org/replica-index", "replica-index", "tf-replica-index", "pytorch-replica-index")
 _ROLES = ("chief", "master", "worker", "ps", "evaluator")
-_SEVERAL = re.compile(r"--nproc[-_]per[-_]node[= ](\w+)")
+_SEVERAL = lazy_pattern(r"--nproc[-_]per[-_]node[= ](\w+)")
 
 
 def ranks_of(pods: Sequence[Pod]) -> dict[str, int]:

@@ -13,18 +13,19 @@ from pathlib import Path
 import psutil
 
 from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.rank_env import Member, member
 
 _PROC = Path("/proc")
-_MAPPED = re.compile(
+_MAPPED = lazy_pattern(
     rb"/(?:libtorch_cpu|libtensorflow_cc|libtensorflow_framework|_pywrap_tensorflow\w*|_jax|xla_extension)\.\S*so"
 )
-_PYTHON = re.compile(r"(?:^|/)(?:python|pypy|pt_main_thread|ray::)[\w.:]*$")
-_LAUNCHER = re.compile(
+_PYTHON = lazy_pattern(r"(?:^|/)(?:python|pypy|pt_main_thread|ray::)[\w.:]*$")
+_LAUNCHER = lazy_pattern(
     r"(?:^|/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|ray|raylet|keepstep|tensorboard|jupyter[\w\-]*|pytest)$"
     r"|^(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.\w+|keepstep(?:\.\w+)*|pytest)$"
 )
-_HELPER = re.compile(
+_HELPER = lazy_pattern(
     r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|torch_shm_manager|compile_worker"
 )
 _RANKED = {"RANK", "TF_CONFIG", "JAX_PROCESS_ID", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PROCESS_ID"}
@@ -238,13 +239,24 @@ def _maps_framework(pid: int) -> bool:
 
 
 def _state(pid: int) -> str | None:
-    """The kernel's letter: R, S, D, T (stopped), t (traced), Z."""
+    """The kernel's letter: R, S, D, T (stopped), t (traced), Z. One that somebody just takes the stack of counts as asleep."""
     try:
         text = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return fields[0] if fields else None
+    state = fields[0] if fields else None
+    return "S" if state == "t" and _is_looked_at(pid) else state
+
+
+def _is_looked_at(pid: int) -> bool:
+    """Whether its tracer is one that lets go at once: the guard's companion looks at stacks, and so may another of us."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text("utf-8", "replace")
+        tracer = re.search(r"^TracerPid:\s+(\d+)", status, re.M)
+        return tracer is not None and b"pystack" in (_PROC / tracer[1] / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _switches(pid: int) -> int | None:

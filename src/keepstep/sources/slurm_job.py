@@ -19,10 +19,11 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.errors import Unavailable, UserError
 from keepstep.sources.job import Answer, Ask, JobLeft, ask_client
 
-_JOB_ID = re.compile(r"(?P<job>\d+(?:_\d+|\+\d+)?)(?:_\[[\d,\-%]*\])?(?:\.\w+)?")
+_JOB_ID = lazy_pattern(r"(?P<job>\d+(?:_\d+|\+\d+)?)(?:_\[[\d,\-%]*\])?(?:\.\w+)?")
 _COLUMNS = (
     "JobID", "State", "ExitCode", "DerivedExitCode", "MaxRSS", "ReqMem", "Elapsed", "Timelimit", "Start", "End",
     "NodeList", "Reason", "WorkDir", "JobName",

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from keepstep.core.facts.network import ConnectionStuck
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.proc_net_tcp import stuck_connections
 
 MOST_TABLE = 8 << 20
 MOST_FILES = 65_536
-_SOCKET = re.compile(r"socket:\[(\d+)\]")
+_SOCKET = lazy_pattern(r"socket:\[(\d+)\]")
 
 
 def stuck(pid: int) -> list[ConnectionStuck]:

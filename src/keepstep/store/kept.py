@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 LARGEST = 64 << 20
+MOST_OF_A_NAME = 4
+"""Versions of keepstep, and projects with signatures of their own, that take turns on one machine."""
 
 
 class Kept:
-    """A folder of named results, the latest of each name."""
+    """A folder of named results, the latest few of each name."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -27,7 +28,7 @@ class Kept:
         if self._folder is None:
             return None
         try:
-            with (self._folder / name).open("rb") as stream:
+            with (self._folder / _file(name, key)).open("rb") as stream:
                 info = os.fstat(stream.fileno())
                 if not _is_ours(info) or info.st_size > LARGEST:
                     return None
@@ -41,17 +42,26 @@ class Kept:
         """Keep it, whole or not at all: others may be reading and writing the same name."""
         if self._folder is None:
             return
+        import tempfile
+
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=self._folder)
             try:
                 with open(handle, "wb") as stream:
                     stream.write(_seal(name, key, body) + b"\n" + body)
-                os.replace(temporary, self._folder / name)
+                os.replace(temporary, self._folder / _file(name, key))
             except OSError:
                 os.unlink(temporary)
+            self._forget_oldest(name)
         except OSError:
             return
+
+    def _forget_oldest(self, name: str) -> None:
+        assert self._folder is not None
+        files = [path for path in self._folder.glob(f"{name}-*") if path.is_file()]
+        for path in sorted(files, key=lambda path: path.stat().st_mtime_ns)[:-MOST_OF_A_NAME]:
+            path.unlink(missing_ok=True)
 
 
 def user_folder() -> Path | None:
@@ -63,6 +73,10 @@ def user_folder() -> Path | None:
         return Path.home() / ".cache" / "keepstep"
     except RuntimeError:
         return None
+
+
+def _file(name: str, key: str) -> str:
+    return f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def _is_ours(info: os.stat_result) -> bool:

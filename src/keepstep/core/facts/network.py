@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
 
 
 class Why(Enum):
@@ -146,6 +146,8 @@ class AddressMap(Fact):
 
     job: str
     addresses: tuple[str, ...]
+    dense: bool = True
+    """They are told of all tasks, from 0 on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,3 +194,5 @@ class CommunicationFailed(Fact):
     """A communication library gave up with a code of its own and no reason in this line (``ncclSystemError``)."""
 
     code: str
+    one_host: bool = False
+    """It was between devices of one process."""

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,8 @@ class MemberRestarted(Fact):
     """A member came back as a new process while the others still knew the old one."""
 
     member: str | None = None
+    sure: bool = True
+    """False where a member that was never reached gives the same words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

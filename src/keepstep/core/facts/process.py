@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import field
 from enum import Enum
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,16 @@ class ProcessExited(Fact):
     """The reporter says that this one was the first to fail."""
     failed_at: float | None = None
     """When it failed, by the reporter's clock, in seconds: to compare with other reports only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedWith(Fact):
+    """What every rank was started with, by the word of whoever started them."""
+
+    variables: tuple[str, ...] = ()
+    """``NAME=VALUE``, of those that change how Python and the frameworks behave."""
+    limits: tuple[tuple[str, int], ...] = ()
+    """Soft limits by their names in the module ``resource``, without RLIMIT_; -1: unlimited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +95,8 @@ class ExceptionRaised(Fact):
     """thread, loader worker, remote task... where the text says so; None for the main program."""
     logged: bool = False
     """Printed by a logger (or "Exception ignored in"), so that the program may have gone on."""
+    code: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The source lines of its innermost frames, as far as printed; the last is where it was raised."""
 
 
 class Loudness(Enum):

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +84,24 @@ class MemoryRead(Fact):
     """What is left, instead of what is used."""
     on_device: bool = False
     """Of the accelerator, or not said of what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRose(Fact):
+    """Memory of a rank's processes rose by about as much in every part of a stretch of steps, as seen from outside."""
+
+    began_bytes: int
+    now_bytes: int
+    steps: int
+    seconds: float
+    epochs_before: int = 0
+    """Epochs that were over when the stretch began."""
+    epochs: int = 0
+    """Epochs that began in it."""
+    others_bytes: int | None = None
+    """By how much the memory of another rank rose in the same time, at most; None: there is no other."""
+    left_bytes: int | None = None
+    """Memory that the host, or the control group, still had at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

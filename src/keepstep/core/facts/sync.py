@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
+from keepstep.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +25,18 @@ class CommMember(Fact):
     """A process says which member of a communicator it is (of the whole run's, or of a part of it)."""
 
     index: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveCalled(Fact):
+    """A rank hands a collective to its library, which prints what it was given."""
+
+    op: str
+    number: str
+    count: int
+    dtype: str
+    comm: str
     size: int
 
 

@@ -12,14 +12,15 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
-_LOOPBACK = re.compile(
+_LOOPBACK = lazy_pattern(
     r"^\[?(?:ip6-)?(?:localhost|127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)\]?(?::(?P<port>\d+))?$",
     re.I,
 )
-_HOSTNAME_ENTRY = re.compile(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
+_HOSTNAME_ENTRY = lazy_pattern(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
 
 
 @rule(

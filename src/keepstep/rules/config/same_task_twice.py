@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -14,10 +13,11 @@ from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
 
-_LOOPBACK = re.compile(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
+_LOOPBACK = lazy_pattern(r"^(?:localhost|127\.|\[?::1|0\.0\.0\.0)")
 
 
 ENDS = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationRequested)

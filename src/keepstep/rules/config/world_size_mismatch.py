@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.config import DeviceShared, WorldSizeConflict
+from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.data.lookup import FALLOUT, lasting, over_parallel_ranks, who
 
 
 @rule(
     id="CFG004",
     cause=Cause.CONFIG_WORLD_SIZE_MISMATCH,
-    needs=(WorldSizeConflict, DeviceShared),
+    needs=(WorldSizeConflict, DeviceShared, BatchNotDivisible),
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.HARDWARE_GPU_FAULT_XID_ECC),
 )
 def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
@@ -48,6 +49,14 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
             because="launcher and program count the ranks or devices differently",
             evidence=found,
             fixes=_FIXES,
+        )
+    uneven = tuple(e for e in lasting(seen, BatchNotDivisible) if over_parallel_ranks(seen, e))
+    if uneven:
+        yield Found(
+            title=f"a part of the model could not be split over the ranks: {uneven[0].fact.batch} over {uneven[0].fact.parts}",
+            because="heads, layers or other parts of the model must divide by the number of parallel ranks",
+            evidence=uneven,
+            fixes=(Fix(do="choose a parallel size that the model's heads, layers and hidden size divide by"),),
         )
     absent = tuple(e for e in lasting(seen, DeviceShared) if not e.fact.ranks)
     if absent:

@@ -45,7 +45,7 @@ def batch_dtypes_differ(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title=f"ranks feed batches of different types: {typed[0]}",
-            because=f"each rank stated what it feeds; {each.who} is out of line",
+            because=f"each rank stated what it feeds; out of line: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if seen.broken else Severity.WARNING,

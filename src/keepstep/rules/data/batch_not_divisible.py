@@ -12,7 +12,7 @@ from keepstep.core.facts.sync import GroupShutDown
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.data.lookup import FALLOUT, lasting, over_parallel_ranks, who
 
 _FIXES = (
     Fix(
@@ -51,7 +51,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Empty slices also come from empty sequences in the data itself.
     """
-    said = lasting(seen, BatchNotDivisible)
+    said = tuple(e for e in lasting(seen, BatchNotDivisible) if not over_parallel_ranks(seen, e))
     if said:
         first = said[0].fact
         numbers = f": {first.batch} over {first.parts}" if first.batch and first.parts else ""

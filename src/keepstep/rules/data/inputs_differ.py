@@ -70,7 +70,7 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title=f"ranks feed inputs of different shapes: {each.words}",
-            because=f"each rank stated what it feeds; {each.who} is out of line",
+            because=f"each rank stated what it feeds; out of line: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if each.certain or seen.broken else Severity.WARNING,

@@ -8,8 +8,11 @@ from typing import TypeVar
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.lazy_pattern import lazy_pattern
 
 F = TypeVar("F", bound=Fact)
 
@@ -25,6 +28,22 @@ FALLOUT = (
 def lasting(seen: EvidenceSet, kind: type[F]) -> tuple[Evidence[F], ...]:
     """Evidence after which its own stream did not go on training."""
     return tuple(e for e in seen.all(kind) if not seen.survived(e))
+
+
+_OF_THE_MODEL = lazy_pattern(r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding")
+
+
+def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:
+    """Whether a part of the model, not a batch, was to be divided: the source lines of the exception name it."""
+    line = place.origin.line
+    if line is None:
+        return False
+    return any(
+        (each.origin.line or 0) <= line <= (each.origin.line or 0) + each.fact.lines
+        and "divisible" in each.fact.message
+        and any(_OF_THE_MODEL.search(code) and "batch" not in code for code in each.fact.code)
+        for each in seen.near(place, ExceptionRaised, before=400)
+    )
 
 
 def others_stopped(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:

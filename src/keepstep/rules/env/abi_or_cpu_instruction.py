@@ -12,15 +12,16 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CpuInstructionMissing, SymbolMissing
 from keepstep.core.facts.process import FatalSignal, ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
-_FRAMEWORK = re.compile(
+_FRAMEWORK = lazy_pattern(
     r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension"
     r"|libjax|libmxnet"
 )
-_SYSTEM = re.compile(
+_SYSTEM = lazy_pattern(
     r"^(?:lib(?:c|m|dl|pthread|rt|gcc_s|stdc\+\+|python[\d.m]*|gomp|ld|mpi\w*|open-\w+|cuda|nccl|util|resolv"
     r"|ucp|ucs|uct)"
     r"(?:-[\d.]+)?\.so|ld-linux|python[\d.]*$|\[vdso\]|mca_)"

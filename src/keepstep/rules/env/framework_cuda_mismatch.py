@@ -6,15 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CudaMismatch, SymbolMissing
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
 NO_DRIVER = "the driver could not be initialised"
+FAILED_ON_IT = "cuBLAS has no program for this GPU"
+A_FEW_STEPS = 3
 LAST_LINES = 8
 """A log that ends with a driver that could not be started was cut there for that; others train on, on the CPU."""
 
@@ -51,7 +55,7 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Frameworks print some of these as a warning and then train on the CPU.
     """
-    said = [e for e in seen.all(CudaMismatch) if not seen.survived(e)]
+    said = [e for e in seen.all(CudaMismatch) if not seen.survived(e) and not _fitted_before(seen, e)]
     sure = [e for e in said if e.fact.fatal]
     symbols: list[Evidence[Fact]] = [
         e for e in seen.all(SymbolMissing) if of_cuda(e.fact) and not seen.survived(e)
@@ -78,6 +82,14 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
+    """Whether a kernel that failed had run before, for some steps, or failed for want of memory: then it fits the GPU."""
+    if not said.fact.what.startswith(FAILED_ON_IT):
+        return False
+    steps = {(e.fact.step, e.fact.of) for e in seen.near(said, StepSeen, before=TO_THE_END)}
+    return len(steps) > A_FEW_STEPS or any(e.fact.fatal for e in seen.all(DeviceMemoryExhausted))
 
 
 def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.environment import SymbolMissing
+from keepstep.core.lazy_pattern import lazy_pattern
 
-_OF_CUDA = re.compile(
+_OF_CUDA = lazy_pattern(
     r"^(?:lib)?(?:cu(?:blas|blaslt|dnn|dart|da|fft|rand|solver|sparse|pti|file)|nccl"
     r"|nv(?:rtc|jitlink|tx|ml|shmem)|__nv|__cuda|(?-i:cu[A-Z]))",
     re.IGNORECASE,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -12,12 +11,13 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.environment import VersionConflict, VersionSeen
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
 """Of these a difference is worth a note by itself; of other packages only where an exception speaks of them."""
-_LACKS = re.compile(
+_LACKS = lazy_pattern(
     r"module '(?P<of>\w{1,60})[\w.]*' has no attribute|cannot import name '\w{1,80}' from '(?P<in>\w{1,60})"
     r"|No module named '(?P<no>\w{1,60})\.|^(?P<call>\w{1,60})\.[\w.]{1,80}\(\) (?:got an unexpected|missing \d)"
 )

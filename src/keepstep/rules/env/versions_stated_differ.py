@@ -41,7 +41,7 @@ def versions_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.VERSIONS):
         yield Found(
             title=f"ranks run different versions: {each.words}",
-            because=f"each rank stated its versions; {each.who} is out of line",
+            because=f"each rank stated its versions; out of line: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=Severity.FATAL if seen.broken else None,

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.process import (
+    ErrorSaid,
+    ExceptionRaised,
+    FatalSignal,
+    NativeAbort,
+    ProcessExited,
+    TracebackCut,
+)
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.first_rank import first_exits
@@ -26,7 +33,7 @@ SILENT_S = 30.0
 @rule(
     id="UNK001",
     cause=Cause.UNKNOWN_NOT_ESTABLISHED,
-    needs=(ProcessExited, ExceptionRaised, FatalSignal, NativeAbort, StreamEnded, ErrorSaid),
+    needs=(ProcessExited, ExceptionRaised, FatalSignal, NativeAbort, StreamEnded, ErrorSaid, TracebackCut),
     standing=Standing.GUESS,
     confidence=Confidence.HYPOTHESIS,
 )
@@ -43,7 +50,8 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The launcher names the first failure; else the first uncaught exception; else the rank whose output
-    stopped clearly before that of the others; else the first of the errors that a log ends in. The words of those
+    stopped clearly before that of the others; else the first of the errors that a log ends in; else a traceback of
+    which the log does not show the end. The words of those
     errors are weighed by a table, cause by cause; where one cause is clearly ahead it is named, as a guess.
 
     ## What to do
@@ -53,7 +61,7 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
     Often: it is a guess of where to look, not of a cause.
     """
     errors = last_errors(seen)
-    first = (_first(seen) if seen.broken else None) or _first_error(errors)
+    first = (_first(seen) if seen.broken else None) or _first_error(errors) or _cut(seen)
     if first is None:
         return
     what, evidence, who = first
@@ -129,6 +137,12 @@ def _first_error(errors: tuple[Said, ...]) -> tuple[str, Evidence[Fact], int | N
     one = next(e for e in errors if e.fact.loudness.value == loudest)
     whose = f"the output of rank {one.who}" if one.who is not None else "the log"
     return f'{whose} ends in errors ("{shorten(one.quote, 60)}")', one, one.who
+
+
+def _cut(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
+    """A traceback that was begun: its last line, that names the exception, was not copied or never written."""
+    one = next((e for e in seen.all(TracebackCut) if not seen.survived(e)), None)
+    return (f"{_name(one.who)} raised an exception that the log does not name", one, one.who) if one is not None else None
 
 
 def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:

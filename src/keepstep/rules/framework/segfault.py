@@ -22,6 +22,7 @@ from keepstep.rules._crash import (
     innermost,
     names,
     standing_of,
+    were_ended,
 )
 
 
@@ -78,15 +79,15 @@ def _title(group: list[Crash], first: Crash, blamed: Blame) -> str:
 
 def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
     if blamed.loading:
-        return f"{names(group)} was ended by {first.how} while a module was loaded: most likely its build does not fit this system"
+        return f"{were_ended(group)} by {first.how} while a module was loaded: most likely its build does not fit this system"
     if not blamed.at:
-        return f"{names(group)} was ended by {first.how}, and nothing tells where; native code of the framework is the usual place"
+        return f"{were_ended(group)} by {first.how}, and nothing tells where; native code of the framework is the usual place"
     if blamed.said:
         whose = "native code" if blamed.confidence is Confidence.HYPOTHESIS else "the framework"
         return f"{whose} of {names(group)} gave up by itself: {blamed.at}"
     if blamed.confidence is Confidence.HYPOTHESIS:
-        return f"{names(group)} was ended by {first.how} in {blamed.at}; whose native code that was is not known"
-    return f"{names(group)} was ended by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
+        return f"{were_ended(group)} by {first.how} in {blamed.at}; whose native code that was is not known"
+    return f"{were_ended(group)} by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
 
 
 def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -12,14 +11,15 @@ from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
 from keepstep.rules.exceptions import Raised, recognised
 from keepstep.rules.words import Subject, in_words, said
 
-_KERAS_3 = re.compile(r"/keras/src/")
-_SPLIT_VALUE = re.compile(
+_KERAS_3 = lazy_pattern(r"/keras/src/")
+_SPLIT_VALUE = lazy_pattern(
     r"PerReplica|replica_\d|Invalid reduction dimension \S+ for input with 0 dimensions|merge_call"
 )
 _KERAS_FIXES = (

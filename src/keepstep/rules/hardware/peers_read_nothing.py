@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.sync import ModelsDiffer
 from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
-_NOTHING = re.compile(r"while rank \d+ has (?:inconsistent )?0 params")
+_NOTHING = lazy_pattern(r"while rank \d+ has (?:inconsistent )?0 params")
 
 
 @rule(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -13,9 +12,10 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
-_SET_UP = re.compile(
+_SET_UP = lazy_pattern(
     r"NCCL INFO .*(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"
 )
 

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import re
-
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.lazy_pattern import lazy_pattern
 
-_LOOPBACK = re.compile(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\.0\.0\.0)")
-_HOSTS_ONLY = re.compile(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")
-_VIRTUAL = re.compile(
+_LOOPBACK = lazy_pattern(r"^\[?(?:::ffff:)?(?:127\.|localhost|::1\]?(?:$|:|<)|0\.0\.0\.0)")
+_HOSTS_ONLY = lazy_pattern(r"^\[?(?:fe80:|169\.254\.|172\.17\.|192\.168\.122\.)")
+_VIRTUAL = lazy_pattern(
     r"^(?:docker|veth|br-|virbr|lo$|tun|tap|cni|flannel|cali|vmnet|vnet|podman|lxc|lxd|kube|nodelocaldns|"
     r"dummy|zt|tailscale|wg)\w*",
 )

@@ -29,7 +29,7 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes
-    shared memory.
+    shared memory; between the GPUs of one process mostly shared memory, of which a container has 64 MB.
 
     ## How we know
     We do not: the code names a class of errors. The line that says more is printed only with NCCL_DEBUG.
@@ -45,7 +45,19 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
         for e in seen.all(CommunicationFailed)
         if ("ystem" in e.fact.code or "nternal" in e.fact.code) and not seen.survived(e)
     ]
-    if found:
+    if found and any(e.fact.one_host for e in found):
+        yield Found(
+            title="NCCL reported a system error between the GPUs of one process, and the log does not hold its reason",
+            because="there is no network between them: mostly there is too little shared memory",
+            evidence=tuple(found),
+            confidence=Confidence.HYPOTHESIS,
+            cause=Cause.RESOURCE_SHM,
+            fixes=(
+                Fix(do="give the container more shared memory", command="docker run --ipc=host ..."),
+                Fix(do="let NCCL say what failed", command="NCCL_DEBUG=WARN python ..."),
+            ),
+        )
+    elif found:
         kind = "a system" if "ystem" in found[0].fact.code else "an internal"
         yield Found(
             title=f"NCCL reported {kind} error and the log does not hold its reason",

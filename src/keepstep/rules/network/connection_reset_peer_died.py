@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
@@ -47,6 +48,8 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
         lost = [e for e in lost if not after_the_end(seen, e)]
     if not lost or (not seen.broken and any(seen.survived(e) for e in seen.all(PeerLost))):
         return
+    if all(_follows_an_exit(seen, e) for e in lost):
+        return
     gone = lost_rank(seen, lost)
     peer = stated(tuple(lost))
     whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
@@ -66,3 +69,19 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _follows_an_exit(seen: EvidenceSet, lost: Evidence[PeerLost]) -> bool:
+    """Whether a launcher had told before, in the same log, which other rank ended first and with a code of its own."""
+    return any(
+        e.fact.first
+        and e.who not in (None, lost.who)
+        and 0 < (e.fact.code or 0) < SIGNALS
+        and e.origin.source == lost.origin.source
+        and (e.origin.line or 0) < (lost.origin.line or 0)
+        for e in seen.all(ProcessExited)
+    )
+
+
+SIGNALS = 128
+"""Codes from here on are a shell's way to tell of a signal."""

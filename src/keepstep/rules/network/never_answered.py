@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -13,13 +12,14 @@ from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
 
 OFTEN = 3
 """A healthy start also waits a little."""
 FEW_LINES = 4
-_COUNT = re.compile(r"^\d+ of \d+ tasks$")
+_COUNT = lazy_pattern(r"^\d+ of \d+ tasks$")
 
 
 @rule(

@@ -80,7 +80,7 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
             fixes=fixes,
         )
         return
-    aimed = [e for e in failed if host_only(e.fact.peer)]
+    aimed = [e for e in failed if host_only(e.fact.peer) or (_by_nccl(e.fact.peer) and _several_hosts(seen))]
     used = [
         e
         for e in seen.all(InterfaceUsed)
@@ -101,11 +101,24 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
         where = f"interface {name}" if name else f"address {aimed[0].fact.peer}" if aimed else "an interface"
         yield Found(
             title=f"the library used {where}, which other hosts cannot reach",
-            because="connections went over a bridge, tunnel or link-local address, and failed",
+            because="connections went over a bridge, tunnel, link-local or loopback address, and failed",
             evidence=(*aimed, *used[:2], *failed[:2]) if aimed or used or failed else tuple(trouble[:2]),
             confidence=Confidence.SUPPORTED,
             fixes=fixes,
         )
+
+
+_MOST_ON_A_HOST = 8
+
+
+def _by_nccl(peer: str | None) -> bool:
+    """Whether NCCL itself chose the loopback: it writes ports so, and gives out addresses of interfaces, not names."""
+    return loopback(peer) and "<" in (peer or "")
+
+
+def _several_hosts(seen: EvidenceSet) -> bool:
+    nodes = {e.rank.node for e in seen.items if e.rank is not None and e.rank.node}
+    return len(nodes) > 1 or max(seen.ranks, default=0) >= _MOST_ON_A_HOST or (seen.world_size or 0) > _MOST_ON_A_HOST
 
 
 def _another_network(

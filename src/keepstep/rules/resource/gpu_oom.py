@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line, who
+
+_OF_AN_ALLOCATOR = lazy_pattern(r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]")
 
 
 @rule(
@@ -42,7 +46,7 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     """
     all_of_it = [e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "gpu" and not seen.survived(e)]
     sure = [e for e in all_of_it if e.fact.fatal]
-    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) for e in all_of_it)):
+    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) or _is_dumped(seen, e) for e in all_of_it)):
         return
     if not all_of_it:
         return
@@ -72,6 +76,11 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="shard or offload parameters and optimizer state (FSDP, ZeRO), or checkpoint activations"),
         ),
     )
+
+
+def _is_dumped(seen: EvidenceSet, full: Evidence[DeviceMemoryExhausted]) -> bool:
+    """Whether what follows, to the end, is what an allocator lists when it gives up."""
+    return any(_OF_AN_ALLOCATOR.search(e.fact.last) for e in seen.near(full, StreamEnded, after=TO_THE_END))
 
 
 def _is_error(quote: str) -> bool:

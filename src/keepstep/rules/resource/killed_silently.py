@@ -69,7 +69,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
         and not ended_by(e.fact, "SIGTERM")
         and not (e.fact.code == 1 and _wrapper(e.fact))
     ]
-    if not killed or (own and not first) or _ends_the_rest(exits):
+    if not killed or (own and not first) or _ends_the_rest(seen.all(ProcessExited)):
         return
     evidence = once_a_line(killed)
     blamed = ranks_of(evidence) or tuple(e.fact.local_rank for e in evidence if e.fact.local_rank is not None)
@@ -103,8 +103,8 @@ def _only_missed(seen: EvidenceSet) -> bool:
     return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in _LOSSES)
 
 
-def _ends_the_rest(exits: list[Evidence[ProcessExited]]) -> bool:
-    """Whether srun told of a task that failed by itself before those that were killed: then it killed these."""
+def _ends_the_rest(exits: tuple[Evidence[ProcessExited], ...]) -> bool:
+    """Whether srun told of a task that ended by itself before those that were killed: then it killed these."""
     tasks = [e.fact for e in exits if e.fact.reporter == "srun"]
     return bool(tasks) and len(tasks) == len(exits) and not ended_by(tasks[0], "SIGKILL") and len({t.rank for t in tasks}) > 1
 

@@ -21,6 +21,7 @@ from keepstep.core.facts.resource import (
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import ended_by, once_a_line, who
+from keepstep.rules.resource.memory_rising import told_of
 
 FEWEST = 5
 FEWEST_BEFORE_THE_END = 4
@@ -64,8 +65,9 @@ def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
     ran_out = on_host or on_device
     grew = once_a_line(seen.all(MemoryGrew))
     rising = _rising(seen, on_host, on_device)
-    if not grew and not rising:
-        return
+    measured = {each.who for each in told_of(seen)}
+    if {each.who for each in (*grew, *rising)} <= measured:
+        return  # nothing rises, or it was measured: RES010 tells it
     because = grew[0].fact.detail if grew else f"its {len(rising)} readings rise from step to step"
     yield Found(
         title=f"memory of {who(grew or rising)} kept rising while it trained",

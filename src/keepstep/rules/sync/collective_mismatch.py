@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveProgress, CollectiveTimeout
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CollectiveProgress, CollectiveTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._calls import differing_calls
 from keepstep.rules.sync._waiting import group_of, waiting, who
 
 _VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHER_V", "ALLGATHERV")
@@ -28,7 +30,7 @@ _FIXES = (
 @rule(
     id="SYN001",
     cause=Cause.SYNC_COLLECTIVE_MISMATCH,
-    needs=(CollectiveMismatch, CollectiveTimeout),
+    needs=(CollectiveMismatch, CollectiveTimeout, CollectiveCalled),
     explains=(
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -41,7 +43,9 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     ## What it looks like
     `Detected mismatch between collectives on ranks`, gloo's `op.preamble.length <= op.nbytes`, NCCL's
     `Mismatched collective detected`; or watchdog time-outs that show, for one sequence number, an
-    `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another.
+    `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another. With
+    `NCCL_DEBUG_SUBSYS=COLL` the calls themselves: `Broadcast: opCount 0 ... count 53` on one rank,
+    `count 25503912` on another.
 
     ## Why it happens
     A branch that depends on the rank or on its data (an empty batch, a missing modality, a layer that is
@@ -49,22 +53,30 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The library compared them and said so, or the time-outs of the ranks themselves differ in
-    operation or size at the same sequence number of the same group.
+    operation or size at the same sequence number of the same group, or the calls that NCCL printed do.
 
     ## What to do
     Run once with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; make the branch the same on all ranks.
 
     ## When this is wrong
     Sequence numbers count per process group: time-outs of different groups must not be compared. Where the
-    group is not printed we take equal numbers to be of the same group.
+    group is not printed we take equal numbers to be of the same group. After a rank was killed, the others'
+    next exchange may not fit either: where a launcher says who was killed first, that is not this.
     """
-    said = [e for e in seen.all(CollectiveMismatch) if not seen.survived(e)]
+    killed = _killed_first(seen)
+    said = [e for e in seen.all(CollectiveMismatch) if not seen.survived(e) and (not killed or who(e) in killed)]
     if said:
         yield _said(said)
         return
-    found = _by_sequence(seen) or _out_of_step(seen) or _unnumbered(seen)
+    found = _by_sequence(seen) or _by_calls(seen) or _out_of_step(seen) or _unnumbered(seen)
     if found is not None:
         yield found
+
+
+def _killed_first(seen: EvidenceSet) -> set[int]:
+    """Ranks that were killed before anything else happened: what the others then exchange does not fit together."""
+    ends = [e for e in seen.all(ProcessExited) if e.fact.first and e.fact.signal == "SIGKILL"]
+    return {rank for e in ends if (rank := who(e)) is not None}
 
 
 def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
@@ -118,13 +130,30 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
         left, right = list(dict.fromkeys(prints.values()))[:2]
         return Found(
             title=f"at collective {seq} ranks ran different things: {left} and {right}",
-            because=f"the time-outs of collective {seq} differ; {say_ranks(culprits)} is out of line",
+            because=f"the time-outs of collective {seq} differ; out of line: {say_ranks(culprits)}",
             evidence=tuple(ranks.values()),
             ranks=culprits if len(culprits) <= 2 else (),
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
         )
     return None
+
+
+def _by_calls(seen: EvidenceSet) -> Found | None:
+    """The calls that NCCL printed under one number."""
+    differ = differing_calls(seen)
+    if differ is None:
+        return None
+    culprits = _odd(differ.said) or tuple(differ.said)
+    left, right = list(dict.fromkeys(differ.said.values()))[:2]
+    return Found(
+        title=f"at collective {differ.number} ranks called different things: {left} and {right}",
+        because=f"NCCL prints what each rank called; out of line: {say_ranks(culprits)}",
+        evidence=differ.evidence,
+        ranks=culprits if len(culprits) <= 2 else (),
+        confidence=Confidence.SUPPORTED,
+        fixes=_FIXES,
+    )
 
 
 def _join_unknown(places: dict[tuple[str | None, int], dict[int, Evidence[CollectiveTimeout]]]) -> None:
@@ -199,7 +228,7 @@ def _unnumbered(seen: EvidenceSet) -> Found | None:
     mine = first[odd[0]].fact.op
     return Found(
         title=f"{say_ranks(odd)} waited in {mine}, the others in another collective",
-        because=f"the time-outs of the ranks name different operations; {say_ranks(odd)} is out of line",
+        because=f"the time-outs of the ranks name different operations; out of line: {say_ranks(odd)}",
         evidence=tuple(first.values()),
         ranks=odd,
         confidence=Confidence.SUPPORTED,

@@ -58,7 +58,9 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A broken link or GPU makes every rank wait in the same collective; then nobody is missing.
     """
-    missing = [e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e)]
+    missing = [
+        e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e) and not _broke_off(seen, e)
+    ]
     timed = {rank: events for rank, events in waiting(seen).items()}
     events: list[Evidence[Fact]] = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e)]
     heard = list(seen.all(TimeoutHeardOf))
@@ -94,6 +96,11 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
             ),
         ),
     )
+
+
+def _broke_off(seen: EvidenceSet, missing: Evidence[RanksMissing]) -> bool:
+    """Whether a barrier failed because the other side broke the connection, not because it did not come."""
+    return "received errors" in missing.quote and bool(seen.near(missing, PeerLost, after=3))
 
 
 def _has_reason(seen: EvidenceSet) -> bool:

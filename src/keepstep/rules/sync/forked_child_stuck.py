@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core import wording
@@ -11,12 +10,13 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import ProcessSeen, StackDump
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
 
-_FORKED = re.compile(r"multiprocessing/popen_fork\.py$")
-_ACQUIRES = re.compile(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_timed|PyThread_acquire_lock)")
-_CHILD = re.compile(r"^pid \d+ \(child of (?P<parent>\d+)\)$")
+_FORKED = lazy_pattern(r"multiprocessing/popen_fork\.py$")
+_ACQUIRES = lazy_pattern(r"^(?:lock_PyThread_acquire_lock|rlock_acquire|acquire_timed|PyThread_acquire_lock)")
+_CHILD = lazy_pattern(r"^pid \d+ \(child of (?P<parent>\d+)\)$")
 
 
 @rule(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,9 +10,10 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
-_WAIT = re.compile(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
+_WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
 
 
 @rule(

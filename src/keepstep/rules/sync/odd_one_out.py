@@ -343,6 +343,7 @@ _ADVICE = {
     Kind.FILE: "look at the file, socket or mount that it reads",
     Kind.DEVICE: "look at the device of that rank",
     Kind.CHILDREN: "look at the child processes of that rank",
+    Kind.PERSON: "answer it, or take the breakpoint() or input() out: nobody sees the prompt of a rank among many",
 }
 
 

@@ -41,7 +41,7 @@ def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.OPTIMIZER):
         yield Found(
             title=f"ranks train with different optimizer settings: {each.words}",
-            because=f"each rank stated them at its first step; {each.who} is out of line",
+            because=f"each rank stated them at its first step; out of line: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             fixes=(Fix(do="use the same optimizer settings on every rank"),),

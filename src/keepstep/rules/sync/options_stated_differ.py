@@ -41,7 +41,7 @@ def options_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.OPTIONS):
         yield Found(
             title=f"ranks communicate by different means: {each.words}",
-            because=f"each rank stated its options; {each.who} is out of line",
+            because=f"each rank stated its options; out of line: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if seen.broken else Severity.WARNING,

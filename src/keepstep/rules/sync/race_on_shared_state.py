@@ -13,11 +13,18 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
-_MAKES = re.compile(r"^(?:mkdir|makedirs|symlink|link|rename|replace|move|copytree)$")
-_REMOVES = re.compile(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace|move|onerror|scandir)$")
+_MAKES = lazy_pattern(r"^(?:mkdir|makedirs|symlink|link|rename|replace|move|copytree)$")
+_REMOVES = lazy_pattern(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|replace|move|onerror|scandir)$")
+_REMOVES_HERE = lazy_pattern(
+    r"\bos\.(?:remove|unlink|rmdir|removedirs|rename|renames|replace)\(|\bshutil\.(?:rmtree|move)\(|\.(?:unlink|rmdir)\(|\.rename\(\s*[\w.]*(?:path|dir|file|tmp|new|dst|dest|target)"
+)
+"""These are built in, so that no frame of a traceback bears their name."""
+_OF_TEMPFILE = lazy_pattern(r"No such file or directory: '(?:[^'\n]{0,200}/)?tmp[a-z0-9_]{8}'")
+"""A name that ``tempfile`` made up in this run: another process made the file and has removed it, or is on another machine."""
 
 
 @rule(
@@ -92,7 +99,7 @@ def _building(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-_COMES_TO_BUILD = re.compile(r"Using\s+\S.{0,300} as PyTorch extensions root\.\.\.\s*$")
+_COMES_TO_BUILD = lazy_pattern(r"Using\s+\S.{0,300} as PyTorch extensions root\.\.\.\s*$")
 
 
 def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
@@ -106,7 +113,11 @@ def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
             or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
         )
     if kind == "FileNotFoundError":
-        return any(_REMOVES.match(f) for f in functions[:3] + functions[-3:])
+        return (
+            any(_REMOVES.match(f) for f in functions[:3] + functions[-3:])
+            or any(_REMOVES_HERE.search(line) for line in fact.code[-1:])
+            or (evidence.who is not None and bool(_OF_TEMPFILE.search(fact.message)))
+        )
     if kind in ("OSError", "PermissionError"):
         return bool(re.search(r"Directory not empty|Text file busy|Stale file handle", fact.message))
     return False

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -13,19 +12,20 @@ from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
 """What only a program says that is about to work with others, whether or not they are seen."""
-_SET_UP = re.compile(
+_SET_UP = lazy_pattern(
     _SAID_AS_ONE_OF_MANY + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b))|^NCCL version \d|process rank \d+ is bound to device \d"
     r"|\[\d+\] INFO Launch mode |Setting up process group for: |(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
     r"|Waiting for the cluster, timeout =|Coordination agent has successfully connected|has connected to coordination service"
     r"|Connecting to JAX distributed service on|Collective all_reduce tensors: |batch_all_reduce: \d+ all-reduces"
 )
-_SERVER = re.compile(r"Started server with target: grpc")
-_WORKS = re.compile(r"worker|chief|master")
-_OTHER = re.compile(
+_SERVER = lazy_pattern(r"Started server with target: grpc")
+_WORKS = lazy_pattern(r"worker|chief|master")
+_OTHER = lazy_pattern(
     _SAID_AS_ONE_OF_MANY + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster|oordination (?:agent|service)|JAX distributed service"
     r"|group_size = (?!1\b)\d|all-reduces"
 )

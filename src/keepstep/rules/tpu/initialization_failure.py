@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import TpuInitFailed
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
@@ -55,9 +56,17 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
     Start the program on all hosts of the slice at once, with the same libtpu, and look at the reason given.
 
     ## When this is wrong
-    If the chips were only busy or are ill, another finding says so and comes first.
+    If the chips were only busy or are ill, another finding says so and comes first. Where ranks meet later, in a
+    rendezvous of the program, the TPU was set up already: it is process 0 that is gone.
     """
-    failed = tuple(e for e in seen.all(TpuInitFailed) if SLOW_TO_START not in e.fact.what and not seen.survived(e))
+    later = [e.fact.message for e in seen.all(ExceptionRaised) if any(f.function == "rendezvous" for f in e.fact.frames)]
+    failed = tuple(
+        e
+        for e in seen.all(TpuInitFailed)
+        if SLOW_TO_START not in e.fact.what
+        and not seen.survived(e)
+        and not any(e.fact.what in message for message in later)
+    )
     if not failed:
         return
     reason = shorten(failed[0].fact.what.strip(" :;."), 90)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
@@ -11,6 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks, shorten
 from keepstep.rules.exceptions import Raised, is_of_a_framework, ranks_told, short_type, user_frame
@@ -106,7 +106,7 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     )
 
 
-_CAUGHT = re.compile(r"Caught \w+ in |Traceback |in user code:")
+_CAUGHT = lazy_pattern(r"Caught \w+ in |Traceback |in user code:")
 
 _ALL_RANKS = Fix(
     do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"

@@ -11,7 +11,17 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules._crash import FALLOUT, blame, called_from, crashes, grouped, innermost, names, standing_of
+from keepstep.rules._crash import (
+    FALLOUT,
+    blame,
+    called_from,
+    crashes,
+    grouped,
+    innermost,
+    names,
+    standing_of,
+    were_ended,
+)
 
 
 @rule(
@@ -48,7 +58,7 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"{names(group)} crashed ({first.signal or 'abort'}) in {blamed.at}{called_from(first, blamed.at)}",
             because=(
-                f"{names(group)} was ended by {first.how} in {blamed.at}, which is "
+                f"{were_ended(group)} by {first.how} in {blamed.at}, which is "
                 f"{'not of the framework nor of an installed package' if sure else 'perhaps of your own making'}"
                 f"{innermost(first, blamed.at)}"
             ),

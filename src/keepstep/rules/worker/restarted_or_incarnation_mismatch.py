@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.network import RendezvousClosed, ServerStarted
+from keepstep.core.facts.network import ConnectFailed, RendezvousClosed, ServerStarted
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
@@ -49,6 +49,8 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     Two processes were given the same index: then the "restart" is a second process. See CFG001.
     """
     found = lasting(seen, MemberRestarted)
+    if not any(e.fact.sure for e in found) and any(e.fact.final for e in seen.all(ConnectFailed)):
+        found = ()
     if found:
         member = next((e.fact.member for e in found if e.fact.member), None)
         ranks = tuple(dict.fromkeys(e.fact.rank for e in found if e.fact.rank is not None))

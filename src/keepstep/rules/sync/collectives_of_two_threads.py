@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN066: two threads of one process stand in collectives at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import StackDump
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.waits import Kind, waits_in
+from keepstep.rules.sync._told_stacks import of_a_crash, processes
+
+
+@rule(
+    id="SYN066",
+    cause=Cause.SYNC_MULTIPLE_THREADS_OR_FORK,
+    needs=(StackDump,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SYNC_COLLECTIVE_MISMATCH),
+)
+def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
+    """Two threads of one process stand in collectives at the same time.
+
+    ## What it looks like
+    Stacks of one process, of `py-spy dump` or `faulthandler`, in which `MainThread` stands in `barrier` and another
+    thread, that saves a checkpoint or evaluates, in `all_gather`.
+
+    ## Why it happens
+    The order in which two threads come to a process group is not the same on every rank. One rank runs the
+    barrier first, another the gather: both wait forever.
+
+    ## How we know
+    More than one thread of the process has a call of the distributed package on its stack.
+
+    ## What to do
+    Give the second thread a process group of its own, or run all collectives on one thread.
+
+    ## When this is wrong
+    The threads already use different groups, and wait for another rank that is late.
+    """
+    if of_a_crash(seen):
+        return
+    for process in processes(seen):
+        inside = [e for e in process.threads if (w := waits_in(e.fact.frames)) is not None and w.kind is Kind.COLLECTIVE and not w.vague]
+        if len(inside) < 2 or seen.survived(inside[0]):
+            continue
+        names = [(w.name if (w := waits_in(e.fact.frames)) else "") for e in inside[:2]]
+        yield Found(
+            title=f"two threads of {process.name} run collectives at once: {names[0]} and {names[1]}",
+            because="nothing orders the collectives of two threads in the same way on every rank",
+            evidence=tuple(inside[:4]),
+            ranks=(process.rank,) if process.rank is not None else (),
+            fixes=(
+                Fix(do="give the second thread a group of its own", command="torch.distributed.new_group(backend='gloo')"),
+                Fix(do="or wait for the thread before the next collective of the main one"),
+            ),
+        )
+        return
