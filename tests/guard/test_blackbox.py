@@ -82,11 +82,22 @@ def test_what_a_rank_was_doing(tmp_path: Path) -> None:
         box.write(Kind.PHASE, Phase.COMPUTE, step)
     box.write(Kind.PLAN, 3, 1)
     box.write(Kind.COLLECTIVE, 326)
+    box.write(Kind.HELD, 5, 6)
     box.write(Kind.BEAT)
     did = blackbox.doing(blackbox.newest_first(box.bytes()))
     assert did is not None
     assert (did.phase, did.steps, did.usual_ns, did.plan, did.collective) == (Phase.COMPUTE, 5, 5_000_000, 3, 326)
     assert did.beat is not None and did.last <= did.beat
+
+
+def test_a_long_hang_does_not_push_its_own_story_out(tmp_path: Path) -> None:
+    box = Box(tmp_path / "a.box", {})
+    box.write(Kind.STEP, 7, 5_000_000)
+    box.write(Kind.PHASE, Phase.INPUT, 7)
+    for _ in range(500):
+        box.write(Kind.BEAT)
+    did = blackbox.doing(blackbox.newest_first(box.bytes()))
+    assert did is not None and (did.phase, did.steps) == (Phase.INPUT, 7)
 
 
 def test_a_full_disk_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from keepstep.guard.adapters import jax_cluster
 from keepstep.guard.adapters.jax_cluster import register
 from keepstep.sources.ports import free_ports
 
@@ -80,3 +83,46 @@ def test_a_bare_initialize_forms_the_world(python: str, tmp_path: Path) -> None:
             each.kill()
     for rank, text in enumerate(told):
         assert f"world {rank} 2" in text, text
+
+
+def supervised(monkeypatch: pytest.MonkeyPatch, rank: int) -> int:
+    """A world that the supervisor made, and the port of its coordinator."""
+    (port,) = free_ports(1)
+    monkeypatch.setenv("KEEPSTEP_COORDINATOR", f"127.0.0.1:{port}")
+    monkeypatch.setenv("KEEPSTEP_RANK", str(rank))
+    monkeypatch.delenv("JAX_COORDINATOR_ADDRESS", raising=False)
+    monkeypatch.setattr(jax_cluster, "MEETING_S", 60.0)
+    return port
+
+
+@pytest.mark.parametrize("arguments", [(), (None, 2, 1)], ids=["a bare call", "a call with its number"])
+def test_a_rank_waits_for_the_door_of_the_coordinator(monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]) -> None:
+    port = supervised(monkeypatch, rank=1)
+    waiting = threading.Thread(target=jax_cluster.await_coordinator, args=arguments, daemon=True)
+    waiting.start()
+    waiting.join(0.1)
+    assert waiting.is_alive(), "nobody is there yet"
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", port))
+        door.listen()
+        waiting.join(30.0)
+        assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("rank", "arguments"),
+    [(0, ()), (1, (None, 2, 0)), (1, ("10.0.0.1:99", 2, 1))],
+    ids=["rank 0", "another number", "another coordinator"],
+)
+def test_nobody_waits_for_a_coordinator_of_its_own_or_of_others(monkeypatch: pytest.MonkeyPatch, rank: int, arguments: tuple[object, ...]) -> None:
+    supervised(monkeypatch, rank)
+    looks: list[int] = []
+    monkeypatch.setattr(jax_cluster, "_is_open", looks.append)
+    jax_cluster.await_coordinator(*arguments)
+    assert not looks
+
+
+def test_a_coordinator_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervised(monkeypatch, rank=1)
+    monkeypatch.setattr(jax_cluster, "MEETING_S", 0.05)
+    jax_cluster.await_coordinator()

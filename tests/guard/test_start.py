@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import site
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+
+from keepstep.guard import companion
 
 ASK = """
 import json, signal, sys
@@ -97,3 +102,18 @@ def test_a_module_that_fails_to_import_fails_as_ever(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert done.stdout == "of its own\nof its own\n", done.stderr
+
+
+def test_the_companion_starts_where_sleeping_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under libfaketime `time.sleep` raises; the clock of the rank is wrong there, too."""
+
+    def fails(seconds: float) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(time, "sleep", fails)
+    companion.accompany(tmp_path)
+    end, pausing = time.monotonic() + 60, threading.Event()
+    while (pid := companion.living(tmp_path)) is None and time.monotonic() < end:
+        pausing.wait(0.05)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)

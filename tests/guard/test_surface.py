@@ -78,6 +78,23 @@ def test_a_decorated_step_is_a_step_and_stays_the_same_function(tmp_path: Path) 
     assert session.steps == 2
 
 
+def test_a_script_that_saves_by_a_function_of_its_own_is_saving_until_its_next_step(tmp_path: Path) -> None:
+    session = session_in(tmp_path)
+
+    def save_weights() -> None:
+        end = time.monotonic() + 60
+        while session.phase_now != Phase.CHECKPOINT and time.monotonic() < end:
+            time.sleep(0.01)
+
+    session.step_done()
+    session.phase(int(Phase.COMPUTE))
+    save_weights()
+    assert session.phase_now == Phase.CHECKPOINT
+    session.step_done()
+    assert session.phase_now == Phase.COMPUTE
+    session.close()
+
+
 def test_a_phase_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no such phase: 'lunch'; there are checkpoint"), Guard(session_in(tmp_path)).phase("lunch"):
         pass

@@ -81,3 +81,26 @@ def test_the_example_stops_both_workers_before_they_hang(tmp_path: Path) -> None
     )
     assert done.returncode == 1
     assert "variable 1 float32[8,32] named first on rank 0 but variable 1 float32[8,48] named first on rank 1" in done.stderr
+
+
+FAILS = """
+import traceback
+import numpy as np
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(3)])
+model.compile("sgd", "mse")
+try:
+    model.fit(np.zeros((4, 8)), np.zeros((4, 5)), verbose=0)
+except Exception as error:
+    print(traceback.extract_tb(error.__traceback__)[-1].name)
+"""
+
+
+@pytest.mark.parametrize("legacy", ["", "1"], ids=["keras 3", "tf_keras"])
+def test_the_frame_that_raised_is_the_last_one_of_a_filtered_traceback(tmp_path: Path, legacy: str) -> None:
+    last = {}
+    for mode in ("on", "off"):
+        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(tmp_path), "TF_USE_LEGACY_KERAS": legacy, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        last[mode] = subprocess.run([sys.executable, "-c", FAILS], env=env, capture_output=True, text=True, check=True).stdout.split()[-1]
+    assert last["on"] == last["off"]

@@ -65,6 +65,75 @@ def test_a_hugging_face_callback_tells_evaluation_and_saving(monkeypatch: pytest
     assert phases(session) == told
 
 
+def in_order(told: list[Phase], wanted: list[Phase]) -> bool:
+    """Whether these come one after another, with whatever lies in between."""
+    rest = iter(told)
+    return all(each in rest for each in wanted)
+
+
+@pytest.mark.frameworks("torch")
+def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    import torch
+    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+    class Model(LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: torch.Tensor) -> torch.Tensor:
+            return self.layer(batch).mean()
+
+        def validation_step(self, batch: torch.Tensor) -> None:
+            assert session.phase_now == Phase.EVALUATION
+            self.log("loss", self.layer(batch).mean())
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    rows = torch.utils.data.DataLoader(torch.randn(8, 4), batch_size=2)
+    callback = trainers.lightning(session)
+    assert isinstance(callback, Callback)
+    saves = ModelCheckpoint(dirpath=tmp_path / "saved", every_n_train_steps=2, save_top_k=-1)
+    trainer = Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[callback, saves])
+    trainer.fit(Model(), rows, rows)
+    assert list((tmp_path / "saved").iterdir())
+    epoch = [Phase.COMPUTE, Phase.CHECKPOINT, Phase.COMPUTE, Phase.EVALUATION]
+    assert in_order(phases(session), [Phase.START, *epoch, *epoch, Phase.COMPUTE, Phase.END])
+
+
+@pytest.mark.frameworks("torch")
+def test_the_real_hugging_face_tells_evaluation_and_saving(session: Session, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    import torch
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+            if not self.training:
+                assert session.phase_now == Phase.EVALUATION
+            return {"loss": self.layer(x).mean(), "logits": self.layer(x)}
+
+    rows = [{"x": torch.randn(4), "labels": torch.zeros(1)} for _ in range(8)]
+    callback = trainers.hugging_face(session)
+    assert isinstance(callback, TrainerCallback)
+    settings = TrainingArguments(
+        output_dir=str(tmp_path / "saved"), max_steps=4, per_device_train_batch_size=2, save_steps=2, eval_strategy="steps", eval_steps=2,
+        use_cpu=True, report_to=[], disable_tqdm=True,
+    )  # fmt: skip
+    Trainer(model=Model(), args=settings, train_dataset=rows, eval_dataset=rows, callbacks=[callback]).train()
+    assert list((tmp_path / "saved").iterdir())
+    turn = [Phase.COMPUTE, Phase.EVALUATION, Phase.CHECKPOINT]
+    assert in_order(phases(session), [Phase.START, *turn, *turn, Phase.END])
+
+
 def test_without_the_package_it_is_said(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
     for name in ("lightning", "pytorch_lightning"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -10,15 +10,18 @@ from pathlib import Path
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.evidence import CoverageState
 from keepstep.core.facts.guard import RankDoing, RankLate
+from keepstep.guard import identity
 from keepstep.guard.box import Box
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import find_files
 
 
-def box(folder: Path, rank: int, *, pid: int = 4_000_000, began: float | None = None, steps: int = 5) -> Box:
+def box(
+    folder: Path, rank: int, *, pid: int = 4_000_000, began: float | None = None, steps: int = 5, host: str = "elsewhere"
+) -> Box:
     """A box of a process that is gone."""
     wall = time.time() if began is None else began
-    who = {"rank": rank, "pid": pid, "host": "elsewhere", "wall": wall, "monotonic": time.monotonic_ns(), "attempt": 0}
+    who = {"rank": rank, "pid": pid, "host": host, "wall": wall, "monotonic": time.monotonic_ns(), "attempt": 0}
     found = Box(folder / f"rank{rank}-{pid}-0.box", who)
     found.write(Kind.PHASE, Phase.COMPUTE, 0)
     for step in range(1, steps + 1):
@@ -103,3 +106,30 @@ def test_ranks_that_keep_step_are_not_late(tmp_path: Path, monkeypatch) -> None:
             now[0] = (step * 100 + 5 * ((rank + step) % 2)) * 1_000_000
             boxes[rank].write(Kind.STEP, step, 10**8)
     assert not any(isinstance(e.fact, RankLate) for e in read(tmp_path)[0])
+
+
+def test_ranks_of_hosts_whose_clocks_differ_are_compared_by_what_they_lose(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    now, ahead_ns = [0], 40 * 10**9
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
+    began = time.time()
+    boxes = [
+        box(tmp_path, rank, pid=5_000_000 + rank, steps=0, host=f"host{rank // 2}", began=began + 40 * (rank // 2)) for rank in range(4)
+    ]
+    held = [0, 0, 0, 0]
+    for step in range(1, 101):
+        for rank in range(4):
+            here = step * 10**8 + ahead_ns * (rank // 2)
+            now[0] = here + 5_000_000 * (rank % 2)
+            boxes[rank].write(Kind.STEP, step, 10**8)
+            held[rank] += 80_000_000 if rank == 3 else 1_000_000
+            if step % 10 == 0:
+                boxes[rank].write(Kind.HELD, held[rank], step * 5_000_000)
+    late = [e for e in read(tmp_path)[0] if isinstance(e.fact, RankLate)]
+    assert [(e.who, e.fact.held, round(e.fact.seconds, 3)) for e in late] == [(3, True, 0.08)]
+
+
+def test_a_living_rank_is_known_by_its_start_though_its_clock_is_wrong(tmp_path: Path) -> None:
+    who = {**identity.of_process(identity.Identity(rank=0)), "wall": time.time() - 3600}
+    Box(tmp_path / "rank0-1-0.box", who).write(Kind.STEP, 1, 1)
+    Box(tmp_path / "rank1-1-0.box", {**who, "rank": 1, "started": who["started"] - 1}).write(Kind.STEP, 1, 1)
+    assert {e.who: e.fact.alive for e in read(tmp_path)[0] if isinstance(e.fact, RankDoing)} == {0: True, 1: False}

@@ -50,6 +50,12 @@ class Kind(IntEnum):
     """The guard's own thread is alive; value: nanoseconds the guard has used so far."""
     EPOCH = 6
     """value: the epoch that begins; extra: how many batches it has, -1 where that is not known."""
+    HELD = 7
+    """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran."""
+
+
+_OF_THE_GUARD = (Kind.BEAT, Kind.HELD)
+"""Written by the guard's own thread: no sign that the training gets on."""
 
 
 class Phase(IntEnum):
@@ -138,15 +144,35 @@ def read(data: Bytes) -> BlackBox:
     who = identity(data)
     capacity = HEAD.unpack_from(data)[2]
     places = min(capacity, (len(data) - HEADER_SIZE) // RECORD.size)
-    found, damaged = [], capacity - places
-    for place in range(places):
-        record = _at(data, place, capacity)
-        if record is not None:
-            found.append(record)
-        elif any(data[HEADER_SIZE + place * RECORD.size : HEADER_SIZE + (place + 1) * RECORD.size]):
-            damaged += 1
-    found.sort(key=lambda record: record.number)
-    return BlackBox(who, tuple(found), damaged)
+    ring = columns(data, places)
+    pairs = enumerate(zip(ring.numbers, ring.again, strict=True))
+    whole = [place for place, (number, again) in pairs if number and number == again and number % capacity == place]
+    whole.sort(key=ring.numbers.__getitem__)
+    damaged = capacity - places + sum(any(field[place] for field in ring) for place in set(range(len(ring.numbers))).difference(whole))
+    fields = (ring.numbers, ring.at, ring.kinds, ring.values, ring.extras)
+    return BlackBox(who, tuple(map(Record, *([field[place] for place in whole] for field in fields))), damaged)
+
+
+class Columns(NamedTuple):
+    """The ring, field by field: a list each, in the order of its places, up to the last that was ever written to."""
+
+    numbers: list[int]
+    at: list[int]
+    values: list[int]
+    extras: list[int]
+    kinds: list[int]
+    spare: list[int]
+    again: list[int]
+
+
+def columns(data: Bytes, places: int) -> Columns:
+    """All places at once: many times as fast as one after the other."""
+    ring = bytes(data[HEADER_SIZE : HEADER_SIZE + places * RECORD.size]).rstrip(b"\0")
+    ring += bytes(-len(ring) % RECORD.size)
+    view = memoryview(ring)
+    whole, signed, half = view.cast("Q"), view.cast("q"), view.cast("I")
+    fields = (whole[0::6], whole[1::6], signed[2::6], signed[3::6], half[8::12], half[9::12], whole[5::6])
+    return Columns(*(field.tolist() for field in fields))
 
 
 def newest_first(data: Bytes) -> Iterator[Record]:
@@ -189,7 +215,7 @@ class Doing:
     since: int
     """When it entered the phase."""
     last: int
-    """Its last sign of progress: any record but a beat."""
+    """Its last sign of progress: any record but the guard's own."""
     steps: int
     last_step: int | None
     """When the last step ended."""
@@ -201,10 +227,15 @@ class Doing:
     """The plan it had entered and not left."""
     beat: int | None
     """When the guard's thread was last alive."""
+    epoch: tuple[int, int] | None = None
+    """The epoch that began lately, and how many batches it has (-1: unknown); None where none did."""
+    between: bool = False
+    """Since its last step it has compiled, saved or evaluated: the next one does not begin as usual."""
 
 
-RECENT = 96
-"""Records that are looked at for what a rank is doing: far more than between two steps."""
+_PAUSES = (Phase.COMPILE, Phase.CHECKPOINT, Phase.EVALUATION)
+RECENT, MOST_OF_THE_GUARD = 96, 1000
+"""Records that are looked at for what a rank is doing: far more than between two steps. And of the guard's own thread, in a long hang."""
 
 
 def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
@@ -213,14 +244,20 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
     steps: int | None = None
     left: set[int] = set()
     plan_known = False
+    epoch: tuple[int, int] | None = None
+    between = False
     times: list[int] = []
-    for seen, record in enumerate(newest):
-        if seen >= RECENT:
+    seen = guards = 0
+    for record in newest:
+        if seen >= RECENT or guards >= MOST_OF_THE_GUARD:
             break
-        if record.kind == Kind.BEAT:
+        if record.kind in _OF_THE_GUARD:
             beat = record.at if beat is None else beat
+            guards += 1
             continue
+        seen += 1
         last = record.at if last is None else last
+        between = between or (last_step is None and record.kind == Kind.PHASE and record.value in _PAUSES)
         if record.kind == Kind.PHASE and phase is None:
             phase, since = _phase(record.value), record.at
             steps = record.extra if steps is None else steps
@@ -231,6 +268,8 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
                 times.append(record.extra)
         elif record.kind == Kind.COLLECTIVE and collective is None:
             collective = record.value
+        elif record.kind == Kind.EPOCH and epoch is None:
+            epoch = (record.value, record.extra)
         elif record.kind == Kind.PLAN and not plan_known:
             if record.extra == 0:
                 left.add(record.value)
@@ -252,4 +291,6 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
         collective=collective,
         plan=plan,
         beat=beat,
+        epoch=epoch,
+        between=between,
     )

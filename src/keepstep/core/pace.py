@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps the others waiting, by the black boxes of ranks that share a clock. Pure.
+"""Who keeps the others waiting, by the black boxes of the ranks. Pure.
 
-In synchronous training every rank's steps take equally long, because all wait for the slowest. What tells it is when each
-is done: the slow one ends its steps after the others, again and again, or it is the one that waits for its batches.
+In synchronous training every rank's steps take equally long, because all wait for the slowest. What tells it is how long each waits
+for its batches or for a processor, which needs no common clock; and, of ranks that share one, who ends its steps after the others.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from keepstep.core.blackbox import Kind, Phase, Record
+from keepstep.core.held import held_back
 
 STEPS = 40
 """The last steps that are compared."""
@@ -40,13 +41,46 @@ class Late:
     others_s: float
     step_s: float
     steps: int
+    before_s: float | None = None
+    """What it lost there itself in the steps before these; None: too few are left."""
+    held: bool = False
+    """It is kept from the processor: ready to run, and not let."""
+
+    @property
+    def words(self) -> str:
+        """What it does, beside the others and itself before."""
+        own = "" if self.before_s is None else f", itself before {self.before_s:.3f} s"
+        beside = f"(others {self.others_s:.3f} s{own}), in the last {self.steps} steps"
+        if self.held:
+            return f"waits for a processor for {self.seconds:.3f} s of each step of {self.step_s:.3f} s {beside}"
+        if self.phase is Phase.INPUT:
+            return f"waits for each batch {self.seconds:.3f} s {beside}"
+        return f"is done with each step {self.seconds:.3f} s after the first {beside}"
 
 
 def late_ranks(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
     """The rank that keeps the others waiting, if there is one; by rank, the records of boxes with one clock, oldest first."""
     if len(records) < 2:
         return ()
-    return _late_by_input(records) or _late_at_the_end(records)
+    return late_by_durations(records) or _late_at_the_end(records)
+
+
+def late_by_durations(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    """The same where clocks differ, as between hosts: by what each rank loses, on its own clock."""
+    if len(records) < 2:
+        return ()
+    return _late_by_input(records) or _late_by_the_processor(records)
+
+
+def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
+    found = held_back(records)
+    if found is None:
+        return ()
+    step_s = found.step_ns / 1e9
+    before = found.before * step_s if found.before is not None else None
+    return (
+        Late(found.rank, Phase.COMPUTE, found.share * step_s, found.others * step_s, step_s, found.steps, before, held=True),
+    )
 
 
 def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
@@ -54,13 +88,21 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
     known = {rank: each for rank, each in waits.items() if each is not None}
     if len(known) < len(records):
         return ()
-    return _odd_one(
+    found = _odd_one(
         {rank: wait for rank, (wait, _, _) in known.items()},
         step_ns=int(median(step for _, step, _ in known.values())),
         share=WAITS_SHARE,
         phase=Phase.INPUT,
         steps=min(steps for _, _, steps in known.values()),
     )
+    return tuple(replace(late, before_s=_input_before(records[late.rank])) for late in found)
+
+
+def _input_before(records: Sequence[Record]) -> float | None:
+    """Its usual wait for a batch in the steps before the last ones."""
+    ended = [number for number, record in enumerate(records) if record.kind == Kind.STEP]
+    before = input_and_step(records[: ended[-STEPS] + 1]) if len(ended) > STEPS else None
+    return before[0] / 1e9 if before is not None else None
 
 
 def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:

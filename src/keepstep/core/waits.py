@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from keepstep.core.facts.process import Frame
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
 
 
@@ -24,6 +25,7 @@ class Kind(Enum):
     FILE = "a file or socket"
     CHILDREN = "child processes"
     DEVICE = "the device"
+    PERSON = "somebody's answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ _VAGUE = (_STEP, _BACKWARD)
 # Innermost first; the first frame (from the inside) that any row matches decides the wait,
 # except that a collective further out wins over a lock, sleep or read that carries it out.
 _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], ...] = tuple(
-    (kind, name, re.compile(function), re.compile(file) if file else None)
+    (kind, name, lazy_pattern(function), lazy_pattern(file) if file else None)
     for kind, name, function, file in (
         (
             Kind.MEETING,
@@ -188,6 +190,13 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
             r"torch/distributed/",
         ),
         (
+            Kind.PERSON,
+            "a debugger's prompt",
+            r"^(?:interaction|_?cmdloop|_?do_wait_suspend|wait_for_client|_interact)$",
+            r"(?:^|/)(?:i?pdb|pudb|rpdb|remote_pdb|debugpy|pydevd\w*|_pydevd_bundle|IPython)(?:/|\.py)",
+        ),
+        (Kind.PERSON, "input()", r"^(?:builtin_input\w*|PyFile_GetLine|PyOS_\w*Readline|call_readline|raw_input|_input_request)$", None),
+        (
             Kind.LOCK,
             "a wait for a lock, queue or thread",
             r"^(?:wait|wait_for|acquire|result|get|put|join|_wait_for_tstate_lock)$",
@@ -234,7 +243,7 @@ def waits_in(frames: Iterable[Frame]) -> Wait | None:
     for frame in frames:
         found = _wait_of(frame)
         if found is not None:
-            if found.kind in _AWAITING or found.kind is Kind.INPUT or found.kind is Kind.CHILDREN:
+            if found.kind in _AWAITING or found.kind in (Kind.INPUT, Kind.CHILDREN, Kind.PERSON):
                 return found
             if inner is None or (inner.kind in _CARRIED and found.kind is Kind.DEVICE):
                 inner = found

@@ -18,7 +18,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keepstep.core.blackbox import CAPACITY, HEAD, HEADER_SIZE, MAGIC, RECORD, SLOT_HEAD, SLOT_SIZE, SLOTS
+from keepstep.core.blackbox import (
+    CAPACITY,
+    HEAD,
+    HEADER_SIZE,
+    MAGIC,
+    RECORD,
+    SLOT_HEAD,
+    SLOT_SIZE,
+    SLOTS,
+    Record,
+    newest_first,
+)
 
 MEMORY = Path("/dev/shm")
 KEPT_DEAD_S = 24 * 3600
@@ -60,6 +71,10 @@ class Box:
         self._slot = 1 - self._slot
         capacity = HEAD.unpack_from(self._memory)[2]
         HEAD.pack_into(self._memory, 0, MAGIC, RECORD.size, capacity, self._slot, 0)
+
+    def recent(self, most: int) -> tuple[Record, ...]:
+        """The last records, oldest first."""
+        return tuple(itertools.islice(newest_first(self._memory), most))[::-1]
 
     def bytes(self) -> bytes:
         return self._memory[:]

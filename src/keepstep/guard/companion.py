@@ -2,23 +2,25 @@
 """Starts the process that watches this host's ranks from outside, where no supervisor does, and lets it look.
 
 A rank that hangs cannot tell why: another process must look at its stacks. There is one companion a host and folder; the ranks
-that come later find it there. Under Yama a process may be looked at only by its ancestors, unless it names who else may.
+that come later find it there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
-PR_SET_PTRACER = 0x59616D61
-YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+from keepstep.guard.leave import let_look, needs_leave
+
+STARTS_S = 30.0
 NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONFAULTHANDLER", "LD_PRELOAD")
 
 
@@ -64,7 +66,9 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
             cwd="/",  # nothing of the training's folder may be imported
             start_new_session=True,
         )
-    started.wait(timeout=30)  # it forks and ends: the training has no child that it does not know
+    pausing, end = threading.Event(), time.monotonic() + STARTS_S
+    while started.poll() is None and time.monotonic() < end:  # it forks and ends: the training has no child that it does not know
+        pausing.wait(0.02)  # time.sleep fails under libfaketime
 
 
 def living(folder: Path) -> int | None:
@@ -74,21 +78,6 @@ def living(folder: Path) -> int | None:
         if b"keepstep.supervise.shadow" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     return None
-
-
-def let_look(pid: int) -> bool:
-    """Under Yama: let this process and its children look at us. False where nobody needs to be let."""
-    with contextlib.suppress(OSError, ValueError):
-        if int(YAMA.read_text()) == 1:
-            return bool(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0) == 0)
-    return False
-
-
-def needs_leave() -> bool:
-    """Whether Yama keeps others from looking at this process."""
-    with contextlib.suppress(OSError, ValueError):
-        return int(YAMA.read_text()) == 1
-    return False
 
 
 def _path(env: Mapping[str, str]) -> str:

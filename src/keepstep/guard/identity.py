@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import signal
 import socket
 import sys
 import time
@@ -67,7 +68,21 @@ def of_process(who: Identity) -> dict[str, Any]:
         "script": os.path.basename(sys.argv[0] if sys.argv else "")[:200],
         "wall": time.time(),
         "monotonic": time.monotonic_ns(),
+        "hears_term": hears_term(),
+        "started": started(),
     }
+
+
+def started() -> int | None:
+    """When this process was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def hears_term() -> bool:
+    """Whether Python code of this process wants to hear of its end. Handlers of native code (frameworks have some) are not meant."""
+    return callable(signal.getsignal(signal.SIGTERM))
 
 
 def folder(who: Identity, env: Mapping[str, str] = os.environ) -> Path:

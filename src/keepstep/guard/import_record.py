@@ -157,7 +157,8 @@ class ImportRecord:
     def _modules(self, frameworks: dict[str, Any]) -> list[list[Any]]:
         """What a spare imports, in order: what came before the framework and does nothing, then the framework and its parts.
 
-        A part of the framework that was loaded under other variables than stood when the framework was there is left to the script.
+        A part of the framework that was loaded under other variables than stood when the framework was there, or the one
+        that imported it, is left to the script.
         """
         chosen: list[list[Any]] = []
         known: set[str] = set()
@@ -166,12 +167,18 @@ class ImportRecord:
             top = name.partition(".")[0]
             if name in known or name not in sys.modules:
                 continue
-            own = top in frameworks and (name == top or change == frameworks[top]["after"])
+            own = top in frameworks and (name == top or change in _left_by(top, frameworks))
             if own or (top in QUIET and waiting):
                 known.add(name)
                 waiting.discard(name)
                 chosen.append([name, change])
         return chosen
+
+
+def _left_by(name: str, frameworks: dict[str, Any]) -> set[int]:
+    """The variables as the framework left them, and as the one left them that imported it."""
+    outer = frameworks[name]["within"]
+    return {frameworks[each]["after"] for each in (name, outer) if each in frameworks}
 
 
 def own_files() -> list[tuple[str, int, int]]:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from keepstep.guard.session import Session
 
 TICK_S = 0.2
-BEAT_S = 1.0
+BEAT_S, LESS_OFTEN = 1.0, 20.0
+"""Between two beats; while the training stands still, this part of how long it has: a hang must not push its own story out."""
 SETTLED_S = 30.0
 """What is imported and set up at the start is not counted against the share."""
 MOST_SHARE = 0.002
@@ -40,6 +41,8 @@ class Pulse:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.used_ns = 0
+        self._settled: tuple[float, int] | None = None
+        """When all was set up, and what had been used by then."""
         self.slowed = 1
 
     def every(self, period: float, part: str, call: Callable[[], None]) -> None:
@@ -57,7 +60,9 @@ class Pulse:
             self._thread.join(timeout=1.0)
 
     def _run(self) -> None:
-        session, next_beat, began = self._session, 0.0, time.monotonic()
+        session, next_flush, next_beat = self._session, 0.0, 0.0
+        began = since = time.monotonic()
+        at = (session.steps, session.phase_now)
         while not self._over.wait(TICK_S):
             now, used = time.monotonic(), time.thread_time_ns()
             for task in self._tasks:
@@ -65,16 +70,24 @@ class Pulse:
                     task.due = now + task.period * self.slowed
                     with session.part(task.part):
                         task.call()
-            if now >= next_beat:
-                next_beat = now + BEAT_S
+            if (doing := (session.steps, session.phase_now)) != at:
+                at, since, next_beat = doing, now, min(next_beat, now + BEAT_S)
+            if now >= next_flush:
+                next_flush = now + BEAT_S
                 with session.part("notes"):
                     session.flush()
+            if now >= next_beat:
+                next_beat = now + max(BEAT_S, (now - since) / LESS_OFTEN)
                 session.write(_BEAT, self.used_ns)
             self.used_ns += time.thread_time_ns() - used
             self._keep_cheap(now - began)
 
     def _keep_cheap(self, passed: float) -> None:
-        if passed > SETTLED_S and self.used_ns > passed * 1e9 * MOST_SHARE * self.slowed and self.slowed < 32:
+        if self._settled is None:
+            self._settled = (passed, self.used_ns) if passed > SETTLED_S else None
+            return
+        lasted, used = (passed - self._settled[0]) * 1e9, self.used_ns - self._settled[1]
+        if lasted > SETTLED_S * 1e9 and used > lasted * MOST_SHARE * self.slowed and self.slowed < 32:
             self.slowed *= 2
-            share = self.used_ns / (passed * 1e9)
+            share = used / lasted
             self._session.uncovered("frequent looks", f"the guard's thread had used {share:.2%} of the time, so it looks less often")

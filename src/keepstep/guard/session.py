@@ -12,19 +12,23 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from keepstep.core.blackbox import Kind, Phase
+from keepstep.core.blackbox import Kind, Phase, Record
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity
 from keepstep.guard.batches import Batches, Values
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
+from keepstep.guard.held import Held
 from keepstep.guard.notes import Notes
+from keepstep.guard.past import OwnPast
+from keepstep.guard.pauses import Pauses
 from keepstep.guard.peers import Peers
 from keepstep.guard.pulse import Pulse
 
@@ -32,7 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STEP, _PHASE, _PLAN = int(Kind.STEP), int(Kind.PHASE), int(Kind.PLAN)
-_START, _END = int(Phase.START), int(Phase.END)
+_START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
 OFF = ("off", "0", "no", "false")
 LINE_LIMIT = 40
 """How many lines the guard prints into someone's output, at most."""
@@ -48,6 +52,10 @@ class Session(Peers):
         self.supervised = "KEEPSTEP_SUPERVISOR" in env
         self.write: boxes.Write = boxes.nothing
         self.steps = 0
+        self.trainer = 0
+        """The thread that takes the steps, by the kernel's number..."""
+        self.trains_in_thread = 0
+        """... and by Python's."""
         self.framework: str | None = None
         self.folder: Path | None = None
         self.pulse = Pulse(self)
@@ -61,11 +69,13 @@ class Session(Peers):
         self._link: Path | None = None
         self._notes: Notes | None = None
         self._phase = _START
+        self._pausing = False
         self._step_ended = 0
         self._plans: dict[str, int] = {}
         self._off: set[str] = set()
         self._lines = 0
         self._opened = False
+        self._hears_term = False
         self._pid = os.getpid()
 
     # --- the life of the guard
@@ -87,9 +97,12 @@ class Session(Peers):
             self.write(_PHASE, self._phase, 0)
             os.register_at_fork(after_in_child=self._in_child)
             atexit.register(self.close)
+            self.pulse.every(1.0, "black box", self._tell_anew)
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
                     self.pulse.every(1.0, "companion", Watched(self.folder, self._env))
+            for task in (Held(self), Pauses(self), OwnPast(self)):
+                self.pulse.every(task.period_s, task.part, task)
             self.pulse.start()
 
     def _open_files(self) -> None:
@@ -100,6 +113,7 @@ class Session(Peers):
         self._notes = Notes(self.folder / f"{name}.notes.jsonl")
         self._link = self.folder / f"{name}.box"
         who = identity.of_process(self.who)
+        self._hears_term = who["hears_term"]
         memory = boxes.in_memory(f"{os.getpid()}-{time.time_ns()}.box")
         if memory is not None:
             with contextlib.suppress(OSError):
@@ -108,6 +122,18 @@ class Session(Peers):
         if self._box is None:
             self._box = boxes.Box(self._link, who)
         self.write = self._box.write
+
+    def _tell_anew(self) -> None:
+        """A script may come to listen for its end later on."""
+        if self._box is not None and identity.hears_term() != self._hears_term:
+            self._tell_who()
+
+    def _tell_who(self) -> None:
+        assert self._box is not None
+        who = identity.of_process(self.who)
+        with self._lock:
+            self._hears_term = who["hears_term"]
+            self._box.tell({**who, "framework": self.framework} if self.framework else who)
 
     def close(self) -> None:
         """The process leaves: the last words, and the box where it will be looked for. Never raises."""
@@ -187,6 +213,11 @@ class Session(Peers):
             self.write(_PHASE, phase, self.steps)
         return before
 
+    def pause(self, phase: int) -> None:
+        """Enter a phase from outside of the training's thread; its next step leaves it, if nothing did before."""
+        self._pausing = True
+        self.phase(phase)
+
     @property
     def phase_now(self) -> int:
         return self._phase
@@ -205,6 +236,11 @@ class Session(Peers):
             return
         if not self._opened:
             self.open()
+        if not self.trainer:
+            self.trainer, self.trains_in_thread = threading.get_native_id(), threading.get_ident()
+        if self._pausing:
+            self._pausing = False
+            self.phase(_COMPUTE)
         now = time.monotonic_ns()
         self.steps += 1
         self.write(_STEP, self.steps, now - self._step_ended if self._step_ended else 0)
@@ -220,6 +256,10 @@ class Session(Peers):
             raise
         except Exception as error:
             self.failed("batch checks", error)
+
+    def recent(self, most: int) -> tuple[Record, ...]:
+        """The last records of this rank, oldest first."""
+        return self._box.recent(most) if self._box is not None else ()
 
     def plan(self, name: str) -> int:
         """A number for a plan (a traced function, a compiled program), noted once."""
@@ -268,7 +308,7 @@ class Session(Peers):
         self.open()
         if self._box is not None:
             with self.part("black box"):
-                self._box.tell({**identity.of_process(self.who), "framework": framework})
+                self._tell_who()
         self._tell_world(size, index, at_step=False)
 
     def trains_in(self, size: int, framework: str) -> None:

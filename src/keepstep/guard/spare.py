@@ -15,6 +15,7 @@ import importlib
 import importlib.machinery
 import json
 import os
+import pkgutil
 import resource
 import socket
 import struct
@@ -118,9 +119,21 @@ def _import(record: dict[str, Any], start: dict[str, str]) -> dict[str, dict[str
     for name, about in record["frameworks"].items():
         if name not in sys.modules or getattr(sys.modules[name], "__file__", None) != about["file"]:
             raise Unfit(f"{name} is not the one that the script imported")
+    _import_guard(record["frameworks"])
     if (awake := _awake()) is not None:
         raise Unfit(f"importing {awake} also started it")
     return done
+
+
+def _import_guard(frameworks: Mapping[str, Any]) -> None:
+    """What the guard of the rank will need: its own modules, which do nothing until they are called."""
+    from keepstep import cluster  # noqa: F401
+    from keepstep.core import redact  # noqa: F401
+    from keepstep.guard import adapters, import_record, session  # noqa: F401
+
+    for each in pkgutil.iter_modules(adapters.__path__):
+        if any(each.name == name or each.name.startswith(f"{name}_") for name in frameworks):
+            importlib.import_module(f"{adapters.__name__}.{each.name}")
 
 
 def _awake() -> str | None:

@@ -53,6 +53,7 @@ def start() -> None:
     try:
         if is_on() and not _started:
             _started = True
+            _let_supervisor_look()
             recorded = _record_imports()
             after_import({name: _attacher(adapter, recorded) for name, adapter in FRAMEWORKS.items()})
             _form_jax_world()
@@ -90,6 +91,13 @@ def _attacher(adapter: str, recorded: Then | None = None) -> Then:
             sys.stderr.write(f"keepstep: the guard could not attach to {adapter} ({type(error).__name__}: {error})\n")
 
     return then
+
+
+def _let_supervisor_look() -> None:
+    if os.environ.get("KEEPSTEP_SUPERVISOR"):
+        from keepstep.guard.leave import let_supervisor_look
+
+        let_supervisor_look()
 
 
 def _record_imports() -> Then | None:

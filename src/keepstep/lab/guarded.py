@@ -83,6 +83,8 @@ TELLS: dict[str, tuple[str, ...]] = {
 SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"')
 PATIENCE_S = 40.0
 """How long a hang may go on without a word of the guard before it is judged all the same."""
+QUIET_S = 25.0
+"""And how long it must have kept silent on what is none: these pauses take 40 s at most."""
 
 
 def guarded(scenario: Scenario) -> Scenario | None:
@@ -110,4 +112,4 @@ def has_spoken(run: Run) -> bool:
         if any(word in data for word in SPEAKS):
             return True
     strikes = run.strikes()
-    return bool(strikes) and time.time() - strikes[-1][0] > PATIENCE_S
+    return bool(strikes) and time.time() - strikes[-1][0] > (QUIET_S if run.scenario.healthy else PATIENCE_S)

@@ -45,8 +45,11 @@ def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
     for told in seen.all(ContractBroken):
         if _is_about(told.fact.subject, subjects):
             found[told.fact.subject, told.fact.ordinal].append(told)
+    stated = _by_statements(seen, subjects)
+    for key in [key for key in found if key[1] < 0 and any(key[0] == subject for subject, n in (*found, *stated) if n >= 0)]:
+        del found[key]  # a log's words of what the guard wrote down too
     result = [_told(subject, each) for (subject, _), each in found.items()]
-    result += [each for key, each in _by_statements(seen, subjects).items() if key not in found]
+    result += [each for key, each in stated.items() if key not in found]
     return result
 
 

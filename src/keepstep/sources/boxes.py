@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.core import blackbox
-from keepstep.core.blackbox import BlackBox, Doing, Phase
+from keepstep.core.blackbox import BlackBox, Doing
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart, PlanNamed, RankDoing, RankLate, WorldFormed
 from keepstep.core.identity import Rank
-from keepstep.core.pace import input_and_step, late_ranks
+from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
 from keepstep.core.wording import count
 from keepstep.sources.files import Kind as FileKind
 from keepstep.sources.files import Left
@@ -93,6 +93,8 @@ def _alive(who: dict[str, Any]) -> bool:
         return False
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if isinstance(who.get("started"), int):  # no clock is needed, and that of a process may be wrong
+            return fields[0] not in "ZX" and int(fields[19]) == who["started"]
         up = float(Path("/proc/uptime").read_text().split()[0])
         began = time.time() - up + int(fields[19]) / os.sysconf("SC_CLK_TCK")
         return fields[0] not in "ZX" and began <= float(who.get("wall") or 0.0) + 2.0
@@ -175,19 +177,27 @@ def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
 
 
 def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
-    """Who kept the others of its host waiting; clocks of different hosts are not compared."""
-    found: list[Evidence[Fact]] = []
-    for host in dict.fromkeys(each.box.who.get("host") for each in boxes):
-        here = {each.rank: each for each in boxes if each.box.who.get("host") == host and each.rank is not None}
-        for late in late_ranks({rank: each.box.records for rank, each in here.items()}):
-            each = here[late.rank]
-            name = late.phase.name.lower()
-            fact = RankLate(phase=name, seconds=late.seconds, usual_s=late.others_s, against="peers", steps=late.steps, step_s=late.step_s)
-            where = "waits for each batch" if late.phase is Phase.INPUT else "is done with each step"
-            quote = f"{where} {late.seconds:.3f} s {'' if late.phase is Phase.INPUT else 'after the first '}(others {late.others_s:.3f} s), in the last {late.steps} steps"
-            origin = Origin(source=each.left.name)
-            found.append(Evidence(fact=fact, origin=origin, rank=Rank(index=late.rank), at=each.ended, quote=quote))
-    return found
+    """Who kept the others waiting: by durations among all ranks, else by the clock that ranks of one host share."""
+    ranked = {each.rank: each for each in boxes if each.rank is not None}
+    late = late_by_durations({rank: each.box.records for rank, each in ranked.items()})
+    for host in dict.fromkeys(each.box.who.get("host") for each in ranked.values()) if not late else ():
+        late += late_ranks({rank: each.box.records for rank, each in ranked.items() if each.box.who.get("host") == host})
+    return [_lateness(ranked[each.rank], each) for each in late]
+
+
+def _lateness(read: _Read, late: Late) -> Evidence[Fact]:
+    fact = RankLate(
+        phase=late.phase.name.lower(),
+        seconds=late.seconds,
+        usual_s=late.others_s,
+        against="peers",
+        steps=late.steps,
+        step_s=late.step_s,
+        before_s=late.before_s,
+        held=late.held,
+    )
+    origin = Origin(source=read.left.name)
+    return Evidence(fact=fact, origin=origin, rank=Rank(index=late.rank), at=read.ended, quote=late.words)
 
 
 def _notes(left: Left, path: Path) -> tuple[list[Evidence[Fact]], list[Coverage]]:

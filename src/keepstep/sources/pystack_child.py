@@ -4,10 +4,11 @@
 pystack's engine is native code that reads hostile bytes and stops other processes; in
 a child of ours a crash or a hang of it costs us nothing. Usage:
 
-    python -I pystack_child.py remote PID all|native|plain|noblock
+    python -I pystack_child.py remote PID SECONDS all|native|plain|noblock
     python -I pystack_child.py core FILE EXECUTABLE all|native|plain
     python -I pystack_child.py serve
 
+A process is stopped for SECONDS at most, but for ``noblock``, which does not stop it.
 ``serve`` reads such words, a JSON list a line, and answers with a line each, until its input ends: most of the time of a
 look is the start of this program. ``native`` adds native frames to the threads that run Python, ``all`` adds all other threads.
 
@@ -23,6 +24,7 @@ import ctypes
 import json
 import mmap
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator
@@ -44,7 +46,9 @@ def main(arguments: list[str]) -> int:
     how = modes.get(arguments[-1], NativeReportingMode.OFF)
     try:
         if arguments[0] == "remote":
-            threads = get_process_threads(int(arguments[1]), stop_process=arguments[2] != "noblock", native_mode=how)
+            stops = arguments[-1] != "noblock"
+            _end_after(float(arguments[2]) if stops else 0.0)
+            threads = get_process_threads(int(arguments[1]), stop_process=stops, native_mode=how)
         else:
             try:
                 threads = get_process_threads_for_core(
@@ -57,10 +61,17 @@ def main(arguments: list[str]) -> int:
                     arguments[1], arguments[2], native_mode=how, method=StackMethod.AUTO
                 )
         document = [_thread(thread) for thread in threads[:MOST_THREADS]]
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     except Exception as error:
         return _fail("failed", f"{type(error).__name__}: {error}")
     json.dump({"threads": document}, sys.stdout)
     return 0
+
+
+def _end_after(seconds: float) -> None:
+    """End this program after so long, unless the look is over: the kernel then lets go of the process that it has stopped."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _serve() -> int:

@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import select
+import signal
 import subprocess
 import time
 
@@ -38,8 +39,8 @@ class PystackServers:
             if child is not None:
                 answer = _asked(child, words, end)
             if answer is None and child is not None and not fresh and time.monotonic() < end:
-                _end(child)  # it ended itself after its last look; another one answers
-                child = self._start()
+                _end(child)  # it ended itself after its last look; another one answers, unless this look took too long
+                child = self._start() if child.returncode != -signal.SIGALRM else None
                 answer = _asked(child, words, end) if child is not None else None
         finally:
             if answer is None and child is not None:

@@ -28,6 +28,8 @@ from keepstep.sources.pystack_servers import PystackServers
 
 _CHILD = Path(__file__).with_name("pystack_child.py")
 LIVE_LIMIT_S = 15.0
+STOPPED_S = 4.0
+"""A look that nobody asked for stops a process for so long at most, on a crowded host: ranks that miss heartbeats for longer are ended."""
 AT_ONCE = 8
 NO_PYSTACK = "pystack is not installed (pip install pystack)"
 MOST_OUTPUT = 64 << 20
@@ -66,27 +68,29 @@ def stacks_of(pid: int, native: bool = True, rank: Rank | None = None) -> list[E
     return as_evidence(look(pid, native=native), f"pid {pid}", rank, at=time.time())
 
 
-def look(pid: int, *, native: bool, stop: bool = True, every: bool = False, limit: float = LIVE_LIMIT_S) -> Stacks:
+def look(
+    pid: int, *, native: bool, stop: bool = True, every: bool = False, limit: float = LIVE_LIMIT_S, stopped_s: float = LIVE_LIMIT_S
+) -> Stacks:
     """One look. A native look falls back to a plain one where it fails; ``every``: also threads without Python."""
     if not have_pystack():
         return Stacks(why_not=NO_PYSTACK)
     how = ("all" if every else "native") if native and stop else "plain" if stop else "noblock"
-    found = _run(["remote", str(pid), how], limit, current=pid, pid=pid, living=True)
+    found = _run(["remote", str(pid), str(stopped_s), how], limit, current=pid, pid=pid, living=True)
     if how in ("all", "native") and not found.threads:
-        plain = _run(["remote", str(pid), "noblock"], limit, current=pid, pid=pid, living=True)
+        plain = _run(["remote", str(pid), "0", "noblock"], limit, current=pid, pid=pid, living=True)
         return plain if plain.threads else found
     return found
 
 
 def look_at_all(
-    pids: Iterable[int], *, native: bool, stop: bool = True, limit: float = LIVE_LIMIT_S
+    pids: Iterable[int], *, native: bool, stop: bool = True, limit: float = LIVE_LIMIT_S, stopped_s: float = LIVE_LIMIT_S
 ) -> dict[int, Stacks]:
     """Looks at several processes at the same time."""
     wanted = list(pids)
     if not wanted:
         return {}
     with ThreadPoolExecutor(max_workers=min(AT_ONCE, len(wanted))) as pool:
-        found = pool.map(lambda pid: look(pid, native=native, stop=stop, limit=limit), wanted)
+        found = pool.map(lambda pid: look(pid, native=native, stop=stop, limit=limit, stopped_s=stopped_s), wanted)
         return dict(zip(wanted, found, strict=True))
 
 
@@ -151,6 +155,8 @@ def _run(arguments: list[str], limit: float, *, current: int | None, pid: int | 
         answer = _ready.ask(arguments, limit)
         if answer is not None:
             return _read(answer, arguments, current, pid, living, "pystack answered with nonsense")
+        if arguments[-1] != "noblock":
+            return Stacks(why_not="pystack did not finish in time")
     # The child comes from this installation; -I keeps the current folder and PYTHON* variables out of it.
     command = [sys.executable, "-I", str(_CHILD), *arguments]
     try:

@@ -24,7 +24,7 @@ from keepstep.guard.box import keep
 from keepstep.supervise.ending import Doors
 from keepstep.supervise.preparing import prepare
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
-from keepstep.supervise.vitals import Boxes, OpenBox, Seer, is_same, sign_of
+from keepstep.supervise.vitals import Boxes, OpenBox, Seer, is_same, recent_of, sign_of
 
 TICK_S = 0.5
 NOBODY_YET_S = 120.0
@@ -139,17 +139,13 @@ class Companion:
         """A rank that keeps the others waiting, once it was so twice in a row."""
         from keepstep.core.pace import late_ranks
 
-        ranked = {box.rank: box for box in living if box.rank is not None}
-        if len(ranked) < 2:
-            return
-        late = late_ranks({rank: box.recent() for rank, box in ranked.items() if rank is not None})
+        late = late_ranks(recent_of(living))
         now = {(each.rank, each.phase.name) for each in late}
         for each in late:
             key = (each.rank, each.phase.name)
             if key in self._late_before and key not in self._late_told:
                 self._late_told.add(key)
-                where = "waits for its batches" if each.phase.name == "INPUT" else "is done with each step"
-                self._say(f"rank {each.rank} {where} {each.seconds:.2f} s of a step of {each.step_s:.2f} s (others {each.others_s:.2f} s): it keeps the others waiting")
+                self._say(f"rank {each.rank} keeps the others waiting: it {each.words}")
         self._late_before = now
 
     def _write(self, evidence: list[object]) -> None:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from keepstep.core.facts.base import Fact
+from keepstep.core.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +98,10 @@ class RankLate(Fact):
     steps: int | None = None
     """Over how many steps."""
     step_s: float | None = None
+    before_s: float | None = None
+    """What it took itself before."""
+    held: bool = False
+    """It waits for a processor: it is ready to run, and not let."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters import jax_input, jax_posthook, jax_saves, jax_world
@@ -13,6 +12,7 @@ from keepstep.guard.adapters.jax_lockstep import Lockstep
 from keepstep.guard.adapters.jax_posthook import PART
 from keepstep.guard.adapters.jax_recompiles import Recompiles
 from keepstep.guard.adapters.jax_runs import Runs
+from keepstep.guard.adapters.tracebacks import OWN
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -43,7 +43,7 @@ def attach(session: Session, module: Any) -> None:
     with contextlib.suppress(Exception):  # the guard's frames have no place in a user's traceback
         from jax._src import traceback_util
 
-        traceback_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+        traceback_util.register_exclusion(OWN)
 
 
 def _watch_executions(session: Session, module: Any, lockstep: Lockstep) -> tuple[Runs, Programs]:

@@ -6,10 +6,16 @@ JAX has a variable for the coordinator's address only; count and number of proce
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import time
 from typing import Any
 
 NAME = "keepstep"
+MEETING_S = 2.0
+CLOSED_S = 0.005
+LISTENING = re.compile(r" *\d+: [0-9A-F]+:[0-9A-F]{4} [0-9A-F]+:0000 0A ")
 
 
 def register(clusters: Any) -> type[Any]:
@@ -47,6 +53,31 @@ def register(clusters: Any) -> type[Any]:
     if isinstance(known, list) and known and known[-1] is KeepstepCluster:
         known.insert(0, known.pop())
     return KeepstepCluster
+
+
+def await_coordinator(coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *others: Any, **more: Any) -> None:
+    """Let the coordinator of this host open its door first. A client of JAX's that finds it closed knocks again only after a second.
+
+    Called with what ``initialize`` is called with. Never waits for a coordinator that the supervisor did not choose, nor for long.
+    """
+    address = os.environ.get("KEEPSTEP_COORDINATOR")
+    own = process_id if process_id is not None else os.environ.get("KEEPSTEP_RANK")
+    if not address or str(own) == "0" or (coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS") or address) != address:
+        return
+    until = time.monotonic() + MEETING_S
+    while not _is_open(int(address.rpartition(":")[2])) and time.monotonic() < until:
+        time.sleep(CLOSED_S)
+
+
+def _is_open(port: int) -> bool:
+    """Whether a process of this host listens there. Asked of the kernel: one who knocks may take the very port away."""
+    seen = False
+    for table in ("/proc/net/tcp6", "/proc/net/tcp"):
+        with contextlib.suppress(OSError), open(table) as stream:
+            seen = True
+            if any(LISTENING.match(line) and int(line.split()[1].rpartition(":")[2], 16) == port for line in stream):
+                return True
+    return not seen
 
 
 def _has_devices_to_share() -> bool:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.contracts import Subject
+from keepstep.guard.adapters.jax_cluster import await_coordinator
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax_lockstep import Lockstep
@@ -70,9 +71,11 @@ def watch(session: Session, distributed: Any, lockstep: Lockstep, version: str, 
     services: list[CoordinationService] = []
     formed = session.guarded("JAX's world", functools.partial(_formed, session, services, lockstep, version, settings))
     left = session.guarded("JAX's world", functools.partial(_left, session, lockstep))
+    meet = session.guarded("wait for JAX's coordinator", await_coordinator)
 
     @functools.wraps(initialize)
     def initialize_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+        meet(*args, **kwargs)
         result = initialize(self, *args, **kwargs)
         formed(self)
         return result

@@ -17,6 +17,7 @@ from typing import Any
 from keepstep.core.blackbox import Phase
 from keepstep.core.contracts import Subject
 from keepstep.errors import UserError
+from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.importing import after_import
 from keepstep.guard.session import Session
 
@@ -55,6 +56,8 @@ def _hook(session: Session, state: Any, module: Any) -> None:
             owner = getattr(sys.modules.get(place), name, None)
             if owner is not None and place.startswith(f"{package}.") and state is not None:
                 _wrap(session, owner, method, lambda original: _updated(session, state, original))
+        for place in ("src.utils.traceback_utils", "utils.traceback_utils"):
+            leave_out_own_frames(sys.modules.get(f"{package}.{place}"))
     except Exception as error:
         session.failed("keras", error)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from keepstep.core.blackbox import Phase
 from keepstep.guard.adapters.tensorflow_counts import Mark, Shares
+from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.session import Session
 
 INSIDE = "tensorflow.python"
@@ -114,6 +115,8 @@ def attach(session: Session, module: Any) -> None:
     ):
         with session.part(f"tensorflow {name}"):
             part.attach(state)
+    with session.part("tensorflow's tracebacks"):
+        leave_out_own_frames(inside("util.traceback_utils"))
     with session.part("keras"):
         from keepstep.guard.adapters import keras
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from keepstep.core.contracts import Subject
 from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, Mismatch, Op, Word, mismatch
 from keepstep.guard.adapters.torch_pace import Pace
 from keepstep.guard.adapters.torch_peers import in_boxes
+from keepstep.guard.pauses import STILL_S, enter_pause
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_collectives import Issued
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _COLLECTIVE = int(Kind.COLLECTIVE)
 TOPIC = "collective"
 PERIOD_S = 0.2
-STILL_S = 0.3
-"""Without a collective, a batch or a step for so long, a rank tells what it waits in."""
 WAIT_TOLD_S = 0.6
 COMPLETE_S = 0.8
 """So long the words of all ranks are waited for, before what is known is told."""
@@ -37,8 +35,6 @@ MOST_OPS = 16
 SMALL_WORLD = 64
 FAILURE_WAIT_S = 1.0
 MOST_WAITS_TOLD = 20
-PAUSES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
-STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
 """A rank in these phases keeps others waiting by design."""
 TORCH_FOLDER = f"{os.sep}torch{os.sep}"
@@ -92,7 +88,7 @@ class Watch:
         limit = STILL_S if state.world <= SMALL_WORLD else max(STILL_S, 2 * self._usual)
         if still >= STILL_S and not self._looked_for_pause:
             self._looked_for_pause = True
-            self._enter_pause()
+            enter_pause(self._session, self._state.thread)
         if still < limit or now < self._next or state.world < 2 or state.store is None or not state.store.alive():
             return
         self._next = now + (0.0 if still < 2.0 else min(still / 4, 5.0))
@@ -260,19 +256,6 @@ class Watch:
         before, then = self._cpu
         self._cpu = (cpu, now)
         return cpu - before < (now - then) * 0.1
-
-    def _enter_pause(self) -> None:
-        """A script that saves or evaluates by functions of its own names them so; what it does there is no hang."""
-        if self._session.phase_now not in STEPPING or not self._session.steps:
-            return
-        frame = sys._current_frames().get(self._state.thread)
-        while frame is not None:
-            code = frame.f_code
-            if TORCH_FOLDER not in code.co_filename and (found := PAUSES.search(code.co_name)) is not None:
-                self._session.phase(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
-                break
-            frame = frame.f_back
-        del frame
 
     def _where(self) -> tuple[str, str]:
         """What the training's thread does, and the line of the script it is at. Reads names and numbers, holds nothing."""

@@ -68,17 +68,27 @@ def hugging_face(session: Session) -> Any:
         def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
             phase(_EVALUATION)
 
-        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._what_follows(control)
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self._what_follows(control)
+
+        def _what_follows(self, control: Any) -> None:
+            """It evaluates before it saves."""
+            if getattr(control, "should_evaluate", False):
+                phase(_EVALUATION)
+            elif getattr(control, "should_save", False):
+                phase(_CHECKPOINT)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            phase(_CHECKPOINT if getattr(control, "should_save", False) else _COMPUTE)
+
+        def on_predict(self, *args: Any, **kwargs: Any) -> None:
             phase(_COMPUTE)
 
         def on_save(self, *args: Any, **kwargs: Any) -> None:
             phase(_COMPUTE)
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if getattr(control, "should_save", False):
-                phase(_CHECKPOINT)
-            elif getattr(control, "should_evaluate", False):
-                phase(_EVALUATION)
 
     session.open()
     return KeepstepCallback()

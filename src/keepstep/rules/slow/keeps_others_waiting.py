@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import RankLate, WorldFormed
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
@@ -29,25 +29,34 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
     A throttled or shared processor or device, a slow disk or loader, or more work in that rank's share of the data.
 
     ## How we know
-    The black boxes of the ranks of one host share a clock: one rank is done last with nearly every step, or waits
-    for its batches while the others have theirs.
+    By the black boxes one rank waits for its batches, or for a processor (the kernel counts how long its training's thread was
+    ready to run and was not let), while the others do not; this is compared between all ranks. Those of one host share a
+    clock: there also the rank that is done last with nearly every step is named.
 
     ## What to do
     Look at that rank's host: other processes, control groups, clocks and temperature, its disk.
 
     ## When this is wrong
-    Ranks take turns when batches differ in length; then none is named. Ranks of different hosts are not compared.
+    Ranks take turns when batches differ in length; then none is named. Nor is one where all ranks are held back alike.
     """
     alone = {e.who for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1}  # nobody waits for them
     late = [e for e in seen.all(RankLate) if e.who is not None and e.who not in alone]
+    late = [e for e in late if e.fact.against == "peers"] or _worse_than_before(late, seen)
     if not late:
         return
     fact = late[-1].fact
     rank = late[-1].who
     where = "waits for its batches" if fact.phase == "input" else f"is behind in the {fact.phase} of each step"
+    if fact.held:
+        where = "is kept from the processor"
+    before = f", it lost {fact.before_s * 1000:.0f} ms itself before" if fact.before_s is not None else ""
     yield Found(
         title=f"rank {rank} keeps the others waiting: it {where}, {fact.seconds * 1000:.0f} ms a step",
-        because=f"the others lose {fact.usual_s * 1000:.0f} ms there, in the last {fact.steps or 'few'} steps",
+        because=(
+            f"it lost {fact.usual_s * 1000:.0f} ms there before"
+            if fact.against == "past"
+            else f"the others lose {fact.usual_s * 1000:.0f} ms there, in the last {fact.steps or 'few'} steps{before}"
+        ),
         evidence=tuple(late[-4:]),
         ranks=(rank,) if rank is not None else (),
         fixes=(
@@ -56,3 +65,10 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
             else Fix(do="give its loader more workers, or move its data to a faster disk", command="DataLoader(..., num_workers=8)"),
         ),
     )
+
+
+def _worse_than_before(late: list[Evidence[RankLate]], seen: EvidenceSet) -> list[Evidence[RankLate]]:
+    """Where peers were not compared: those that lose more than they did themselves, if they are few of many."""
+    ranks = {e.who for e in late if e.fact.against == "past"}
+    world = max((e.fact.size for e in seen.all(WorldFormed)), default=0)
+    return [e for e in late if e.fact.against == "past"] if 0 < 2 * len(ranks) <= world else []

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.training import Recompiling
 from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
-_STEP = re.compile(r"(?i)train|step|update|loss|grad|forward")
+_STEP = lazy_pattern(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3
 """Retracing is normal for the first few shapes; complaints this many are a storm."""
 MANY = 50

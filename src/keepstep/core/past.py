@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a rank loses clearly more of each step than it did itself before, in what is its own: its batches, its processor. Pure.
+
+That steps as a whole take longer is no sign: all ranks wait for the slowest one, and a training may get heavier by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from keepstep.core.blackbox import Phase, Record
+from keepstep.core.held import held_share
+from keepstep.core.pace import Late, input_and_step
+
+LOOKS = 6
+"""So many looks in a row."""
+TIMES = 3.0
+SHARE = 0.3
+"""Of a step."""
+
+
+@dataclass
+class Past:
+    """What the rank has lost at its best. Fed with its last records now and then; the same ones give the same answers."""
+
+    rank: int
+    _best: dict[bool, float] = field(default_factory=dict)
+    _worse: dict[bool, int] = field(default_factory=dict)
+
+    def see(self, records: Sequence[Record]) -> Late | None:
+        """Its last records, oldest first. A loss that has lasted is told; the caller tells it once."""
+        known = input_and_step(records)
+        if known is None:
+            return None
+        waits, step, steps = known
+        held = held_share(records)
+        for by_processor, share in ((False, waits / max(step, 1)), (True, held)):
+            if share is None:
+                continue
+            best = self._best.get(by_processor, share)
+            self._best[by_processor] = min(best, share)
+            worse = share > SHARE and share > TIMES * best
+            self._worse[by_processor] = self._worse.get(by_processor, 0) + 1 if worse else 0
+            if self._worse[by_processor] >= LOOKS:
+                lost, before = share * step / 1e9, best * step / 1e9
+                phase = Phase.COMPUTE if by_processor else Phase.INPUT
+                return Late(self.rank, phase, lost, before, step / 1e9, steps, before, held=by_processor)
+        return None

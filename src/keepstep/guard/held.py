@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel counts of the training's thread: how long it ran, and how long it was ready to and was not let."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keepstep.core.blackbox import Kind
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+THREADS = Path("/proc/self/task")
+_HELD = int(Kind.HELD)
+
+
+class Held:
+    """Called by the guard's own thread; one small read."""
+
+    period_s = 0.5
+    part = "processor time"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps = 0
+
+    def __call__(self) -> None:
+        session = self._session
+        if not session.trainer or session.steps == self._steps:
+            return
+        self._steps = session.steps
+        thread = THREADS / str(session.trainer)
+        try:
+            ran, waited, _ = (thread / "schedstat").read_text().split()
+        except OSError:
+            if thread.exists():
+                session.uncovered(self.part, "the kernel does not count it")
+            else:
+                session.trainer = 0  # that thread has ended: the next step tells who trains now
+            return
+        session.write(_HELD, int(waited), int(ran))

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard remembers how this rank did at its best, for longer than the black box does, and notes when it lastingly does worse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from keepstep.core.past import Past
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+RECORDS = 400
+
+
+class OwnPast:
+    """Called by the guard's own thread; a millisecond, three times a minute."""
+
+    period_s = 20.0
+    part = "own past"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._past: Past | None = None
+        self._steps = 0
+        self._told = False
+
+    def __call__(self) -> None:
+        session = self._session
+        rank, new = session.who.rank, session.steps - self._steps
+        if self._told or rank is None or new <= 0:
+            return
+        self._steps = session.steps
+        self._past = self._past or Past(rank)
+        late = self._past.see(session.recent(RECORDS))
+        if late is None:
+            return
+        self._told = True
+        fields = {"phase": late.phase.name.lower(), "seconds": round(late.seconds, 4), "usual_s": round(late.others_s, 4)}
+        fields |= {"against": "past", "steps": late.steps, "step_s": round(late.step_s, 4), "before_s": late.before_s, "held": late.held}
+        what = "a processor" if late.held else "its batches"
+        words = f"waits for {what} {late.seconds:.3f} s of each step of {late.step_s:.3f} s; it was {late.others_s:.3f} s before"
+        session.note("RankLate", fields, words)

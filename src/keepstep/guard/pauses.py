@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A script that saves or evaluates by functions of its own names them so: what it does there is no hang and no pace."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from keepstep.core.blackbox import Phase
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+STILL_S = 0.3
+"""Without a step for so long, one looks where the training is."""
+STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
+NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
+FRAMEWORKS = re.compile(r"[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]")
+"""Their own functions have such names for other things."""
+
+
+class Pauses:
+    """Called by the guard's own thread; looks once at each standstill."""
+
+    period_s = 0.2
+    part = "pauses"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps = 0
+        self._since = 0.0
+        self._looked = True
+
+    def __call__(self) -> None:
+        session, now = self._session, time.monotonic()
+        if session.steps != self._steps:
+            self._steps, self._since, self._looked = session.steps, now, False
+        elif not self._looked and now - self._since >= STILL_S:
+            self._looked = True
+            enter_pause(session, session.trains_in_thread)
+
+
+def enter_pause(session: Session, thread: int) -> None:
+    """Enter the phase that the names of the training's functions tell. The next step leaves it."""
+    if session.phase_now not in STEPPING or not session.steps:
+        return
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        code = frame.f_code
+        if (found := NAMES.search(code.co_name)) is not None and not FRAMEWORKS.search(code.co_filename):
+            session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
+            break
+        frame = frame.f_back
+    del frame

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who keeps the others waiting, by records of ranks whose clocks need not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from keepstep.core.blackbox import Kind, Phase, Record
+from keepstep.core.pace import late_by_durations, late_ranks
+from keepstep.core.past import LOOKS, Past
+
+MS = 1_000_000
+Spent = tuple[int, int, int]
+"""Of each step of one rank in milliseconds: waits for its batch, waits for a processor, runs."""
+
+
+def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0) -> list[Record]:
+    """The records of one rank, whose clock is ``clock_ms`` ahead; every second the kernel's counters."""
+    found: list[Record] = []
+    held = ran = 0
+
+    def write(at: int, kind: int, value: int, extra: int) -> None:
+        found.append(Record(len(found) + 1, (at + clock_ms) * MS, kind, value, extra))
+
+    for number, (waits, kept, runs) in enumerate(spent, 1):
+        at = number * step_ms
+        write(at, Kind.PHASE, Phase.INPUT, number - 1)
+        write(at + waits, Kind.PHASE, Phase.COMPUTE, number - 1)
+        held, ran = held + kept, ran + runs
+        write(at + step_ms - 1, Kind.STEP, number, step_ms * MS)
+        if at % 1000 == 0:
+            write(at + step_ms - 1, Kind.HELD, held * MS, ran * MS)
+    return found
+
+
+BUSY: Spent = (1, 3, 10)
+
+
+@pytest.mark.parametrize("clock_ms", [0, 40_000, -3_600_000])
+def test_a_rank_that_is_kept_from_the_processor_is_named_whatever_its_clock(clock_ms: int) -> None:
+    ranks = {0: rank([BUSY] * 300), 1: rank([BUSY] * 100 + [(1, 70, 5)] * 200, clock_ms=clock_ms), 2: rank([BUSY] * 300)}
+    (late,) = late_by_durations(ranks)
+    assert (late.rank, late.held, round(late.seconds, 3), round(late.others_s, 3)) == (1, True, 0.07, 0.003)
+    assert late.before_s == pytest.approx(0.003), "what it lost itself before"
+    assert "waits for a processor for 0.070 s of each step of 0.100 s (others 0.003 s, itself before 0.003 s)" in late.words
+
+
+@pytest.mark.parametrize("clock_ms", [0, 40_000])
+def test_a_rank_that_waits_for_its_batches_is_named_whatever_its_clock(clock_ms: int) -> None:
+    ranks = {0: rank([BUSY] * 90), 1: rank([BUSY] * 40 + [(70, 3, 10)] * 50, clock_ms=clock_ms)}
+    (late,) = late_by_durations(ranks)
+    assert (late.rank, late.phase, round(late.seconds, 3), late.before_s) == (1, Phase.INPUT, 0.07, 0.001)
+
+
+@pytest.mark.parametrize(
+    "spent",
+    [
+        pytest.param([[BUSY] * 300, [(1, 5, 30)] * 300], id="one has more to do"),
+        pytest.param([[(1, 60, 15)] * 300, [(1, 75, 15)] * 300], id="a crowded host holds all of them back"),
+        pytest.param([[(1, 20, 60)] * 300, [(1, 45, 50)] * 300], id="one is held back more, and still runs"),
+        pytest.param([[BUSY] * 300, [BUSY] * 280 + [(1, 90, 5)] * 20], id="a burst of two seconds"),
+        pytest.param([[BUSY] * 300, ([(1, 90, 5)] * 20 + [BUSY] * 30) * 6], id="bursts now and then"),
+        pytest.param([[BUSY] * 300, [(1, 95, 0)] * 300], id="a kernel that does not count how long it runs"),
+        pytest.param([[BUSY] * 8, [(1, 70, 5)] * 8], id="too few steps"),
+    ],
+)  # fmt: skip
+def test_nobody_is_named_where_that_is_no_pace(spent: list[list[Spent]]) -> None:
+    assert not late_ranks({number: rank(each) for number, each in enumerate(spent)})
+
+
+def test_ends_of_steps_are_not_compared_where_clocks_differ() -> None:
+    ranks = {0: rank([BUSY] * 60), 1: rank([BUSY] * 60, clock_ms=40)}
+    assert late_ranks(ranks) and not late_by_durations(ranks)
+
+
+@pytest.mark.parametrize(("worse", "held"), [((70, 3, 10), False), ((1, 70, 5), True)])
+def test_a_rank_that_lastingly_does_worse_than_itself_is_told(worse: Spent, held: bool) -> None:
+    past, good, bad = Past(3), rank([BUSY] * 60), rank([worse] * 60)
+    assert not any(past.see(good) for _ in range(3))
+    assert not any(past.see(bad) for _ in range(LOOKS - 1)), "a while is no change"
+    assert not past.see(good)
+    (late,) = [found for _ in range(LOOKS) if (found := past.see(bad))]
+    assert (late.rank, late.held, round(late.seconds, 3), late.before_s) == (3, held, 0.07, pytest.approx(0.001 if not held else 0.003))
+
+
+def test_steps_that_get_heavier_are_not_held_against_a_rank() -> None:
+    past = Past(0)
+    assert not any(past.see(rank([BUSY] * 60)) for _ in range(3))
+    assert not any(past.see(rank([(4, 12, 300)] * 60, step_ms=400)) for _ in range(2 * LOOKS))
