@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.lab import hosts
+from keepstep.lab.sweeper import VARIABLE, control_groups
 
 needs_hosts = pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
 
@@ -24,7 +25,7 @@ def lab(temp: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def wait_until(condition, limit: float = 60.0) -> None:
+def wait_until(condition, limit: float = 300.0) -> None:
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -45,11 +46,20 @@ def processes_of(temp: Path) -> list[int]:
     return found
 
 
+def tokens_of(temp: Path) -> set[str]:
+    """What the processes of this lab carry, and only they: other labs may be at work on the machine."""
+    found = set()
+    for pid in processes_of(temp):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+            found |= {word.partition("=")[2] for word in words if word.startswith(f"{VARIABLE}=")}
+    return found
+
+
 def world() -> dict[str, set[str]]:
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=False).stdout
     return {
         "links": {line.split(":")[1].strip() for line in links.splitlines()},
-        "groups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/keepstep-lab-*")},
         "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
         "namespaces": {path.name for path in Path("/run/netns").glob("*")},
     }
@@ -61,11 +71,13 @@ def test_nothing_is_left_when_the_lab_is_ended_in_the_middle(tmp_path: Path, how
     before = world()
     process = lab(tmp_path, "run", "torch_sleeping_rank")
     wait_until(lambda: trains(tmp_path))
-    assert processes_of(tmp_path)
+    tokens = tokens_of(tmp_path)
+    assert tokens
     process.send_signal(how)
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=300)
     assert "Traceback" not in printed
     wait_until(lambda: not processes_of(tmp_path) and not list(tmp_path.iterdir()))
+    assert not [group for token in tokens for group in control_groups(token)]
     assert world() == before
 
 

@@ -25,7 +25,7 @@ def started(job: Job, tmp_path: Path, **env: str) -> list[Launch]:
 
 
 def test_every_rank_gets_the_variables_of_every_framework(tmp_path: Path) -> None:
-    ranks = started(plan([sys.executable, "train.py"], ranks=3), tmp_path, KEPT="yes")
+    ranks = started(plan([sys.executable, "-u", "train.py"], ranks=3), tmp_path, KEPT="yes")
     for rank, launch in enumerate(ranks):
         env = launch.env
         assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (str(rank), str(rank), "3", "3")
@@ -41,7 +41,7 @@ def test_every_rank_gets_the_variables_of_every_framework(tmp_path: Path) -> Non
     addresses = json.loads(ranks[0].env["TF_CONFIG"])["cluster"]["worker"]
     ports = {*(address.rpartition(":")[2] for address in addresses), ranks[0].env["MASTER_PORT"], ranks[0].env["KEEPSTEP_COORDINATOR"].rpartition(":")[2]}
     assert len(ports) == 5
-    again = started(plan([sys.executable, "train.py"], ranks=3), tmp_path)
+    again = started(plan([sys.executable, "-u", "train.py"], ranks=3), tmp_path)
     assert again[0].env["MASTER_PORT"] not in ports
 
 
@@ -138,3 +138,11 @@ def test_why_there_is_no_core_file() -> None:
     assert "only that program knows" in (CorePlace("|/opt/take %p").why_none(42) or "")
     assert "empty" in (CorePlace("").why_none(42) or "")
     assert core_files.find(CorePlace("|/opt/take"), [1], Path("/"), 0.0) == []
+
+
+def test_a_script_that_is_not_there_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"there is no script train\.py"):
+        plan([sys.executable, "train.py"], ranks=2)
+    (tmp_path / "train.py").touch()
+    assert plan([sys.executable, "train.py"], ranks=2).world == 2

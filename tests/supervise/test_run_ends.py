@@ -135,6 +135,25 @@ while True: time.sleep(1)
     assert took < 2.0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_killed_supervisor_leaves_nothing_in_shared_memory(tmp_path: Path) -> None:
+    script = """
+import time, keepstep
+for step in keepstep.guard().steps(range(100_000)): time.sleep(0.01)
+"""
+    run = Running(tmp_path, "-n", "2", script=script)
+    boxes = wait_for(lambda: found if len(found := list(run.run.glob("attempt-0/guard/*.box"))) == 2 else None)
+    in_memory = [Path(os.readlink(box)) for box in boxes]
+    warm = list(Path("/dev/shm").glob(f"keepstep-warm-{run.process.pid}-*"))
+    assert warm and all(box.exists() for box in in_memory)
+    os.kill(run.process.pid, signal.SIGKILL)
+    wait_for(lambda: not any(box.is_symlink() for box in boxes) and not warm[0].exists())
+    run.kill()
+    assert all(box.is_file() for box in boxes)
+    assert not any(box.exists() for box in in_memory)
+    assert "2 black boxes" in why(run.run)
+
+
 def test_workers_of_a_dead_rank_do_not_outlive_the_run(tmp_path: Path) -> None:
     script = """
 import os, time

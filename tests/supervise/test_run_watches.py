@@ -103,3 +103,44 @@ time.sleep(60)
         assert "resource.host_oom_killed" in run.out and "rank 1" in run.out
     finally:
         group.rmdir()
+
+
+LEAKS = """
+import os, time, keepstep
+held = []
+leaks = os.environ["RANK"] == "1"
+for step in keepstep.guard().steps(range({steps} if leaks else 100_000)):
+    if leaks:
+        held.append(b"x" * (2 << 20))
+    elif os.path.exists("done"):
+        break
+    time.sleep(0.02)
+open("done", "w").close()
+"""
+
+
+def test_memory_that_rises_is_told_and_nothing_is_ended_for_it(tmp_path: Path) -> None:
+    run = Running(tmp_path, "-n", "2", "--no-spares", script=LEAKS.format(steps=400))
+    assert run.finish() == 0, run.err
+    assert "memory of rank 1 kept rising while it trained" in run.out
+    assert "resource.memory_leak" in run.out and "resource.memory_leak" in why(run.run)
+    assert len(run.manifest["attempts"]) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory").is_dir(), reason="makes a control group (version 1)")
+def test_memory_that_rose_until_the_kernel_killed_began_it(tmp_path: Path) -> None:
+    group = Path("/sys/fs/cgroup/memory") / f"keepstep-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(600 << 20))
+        enters = f"""
+import os
+if os.environ["RANK"] == "1":
+    open({str(group / "cgroup.procs")!r}, "w").write(str(os.getpid()))
+"""
+        run = Running(tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=enters + LEAKS.format(steps=5000))
+        assert run.finish() == 137
+        assert run.manifest["attempts"][0]["cause"] == "resource.memory_leak", run.out
+        assert "memory of rank 1 kept rising" in run.out
+    finally:
+        group.rmdir()

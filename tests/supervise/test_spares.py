@@ -231,6 +231,27 @@ def test_a_spare_of_something_else_is_not_used(bench: Bench, fake: str, tmp_path
     assert len(waiting) == 1 and not psutil.pid_exists(waiting[0])
 
 
+def test_parts_that_are_loaded_late_are_loaded_ahead_where_the_script_changed_nothing(bench: Bench, tmp_path: Path) -> None:
+    write(tmp_path / "site" / "jax" / "__init__.py", "import jaxlib, os\nos.environ['BY_JAX'] = '1'\n__version__ = '1'")
+    for name in ("__init__", "late", "later"):
+        write(tmp_path / "site" / "jaxlib" / f"{name}.py", "")
+    text = """
+        import os, sys, time
+        ahead = [name for name in ("jaxlib.late", "jaxlib.later", "keepstep.guard.session") if name in sys.modules]
+        import jax
+        import jaxlib.late
+        os.environ["SETTING"] = "by the script"
+        import jaxlib.later
+        print("ahead", ahead, flush=True)
+        print("WAITING", flush=True)
+        time.sleep(100)
+    """
+    write(tmp_path / "train.py", text)
+    cold, warm = bench.cold_and_warm("train.py", PYTHONPATH=str(tmp_path / "site"))
+    assert "ahead []" in cold
+    assert "ahead ['jaxlib.late', 'keepstep.guard.session']" in warm
+
+
 def test_no_spares_where_it_is_not_known_what_they_would_do(bench: Bench, fake: str, tmp_path: Path) -> None:
     write(tmp_path / "train.py", "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nimport jax, time\ntime.sleep(100)")
     if len(os.sched_getaffinity(0)) > 1:

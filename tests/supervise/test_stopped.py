@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keepstep.core.blackbox import Phase
-from keepstep.supervise.stopped import IDLE_S, LEAST_S, Sign, Stop, Suspicion, Watch, held_up_by
+from keepstep.supervise.stopped import (
+    BETWEEN_S,
+    IDLE_S,
+    LEAST_S,
+    TELLS_BETWEEN_S,
+    Sign,
+    Stop,
+    Suspicion,
+    Watch,
+    held_up_by,
+)
 
 TICK = 0.25
 
@@ -29,6 +39,7 @@ class Rank:
     works: bool = True
     moves: bool = True
     frozen: bool = False
+    between: bool = False
     _done: float = 0.0
 
     def sign(self, at: float) -> Sign:
@@ -51,6 +62,7 @@ class Rank:
             cpu_s=self.cpu_s,
             printed=self.printed,
             frozen=self.frozen,
+            between=self.between,
         )
 
 
@@ -127,6 +139,20 @@ def test_an_idle_pause_is_looked_at_and_never_proven_at_once(phase: Phase) -> No
     assert [sign.rank for sign in suspicion.held_up] == [1]
     stop = world.watch.looked(suspicion, still=True, at=world.at)
     assert stop is not None and not stop.proven
+
+
+def test_after_a_save_or_an_epoch_the_next_step_may_begin_late_and_only_a_proof_is_told_early() -> None:
+    world = two()
+    since = world.halt()
+    world.ranks[1].between = True
+    suspicion = world.go(60)
+    assert suspicion is not None and suspicion.kind == "between"
+    assert BETWEEN_S <= world.at - since <= BETWEEN_S + 3 * TICK
+    proof = world.watch.looked(suspicion, still=True, at=world.at)
+    assert proof is not None and proof.proven
+    assert world.watch.looked(suspicion, still=None, at=world.at) is None
+    later = world.watch.looked(suspicion, still=None, at=since + TELLS_BETWEEN_S + TICK)
+    assert later is not None and not later.proven
 
 
 def test_the_first_steps_may_take_long() -> None:

@@ -50,22 +50,26 @@ processes find each other, compare, and rank 0 prints one report:
 """
 
 _RUN = """\
-Start the ranks of a training on this machine, watch them, say why they failed or hang,
-and bring the run back when that can help.
+Start the ranks of a training on this machine, watch them, say why they failed
+or hang, and bring the run back when that can help.
 
-  keepstep run -n 4 -- python train.py            four ranks of a TensorFlow, PyTorch or JAX script
-  keepstep run -n 2 --ps 1 -- python train.py     TensorFlow: a chief, a worker, a parameter server
+  keepstep run -n 4 -- python train.py
+      four ranks of a TensorFlow, PyTorch or JAX script, which is not changed
+  keepstep run -n 2 --ps 1 -- python train.py
+      TensorFlow: a chief, a worker and a parameter server
   keepstep run -- torchrun --nproc-per-node 4 train.py
-                                                  your own launcher (also accelerate, deepspeed, mpirun, srun)
+      your own launcher; also accelerate, deepspeed, mpirun and srun
 
-Every rank gets TF_CONFIG, RANK and MASTER_ADDR and their kin, and JAX's coordinator; the script
-is not changed. Nothing needs to be configured: what is usual is learned while the run goes on. When a rank
-fails or all stand still, the stacks of all ranks are taken, the cause is named, and what is decided is
-printed before it is done: what would only fail again ends the run at once, what is transient is restarted.
+Every rank gets TF_CONFIG, RANK, MASTER_ADDR and their kin, and JAX's
+coordinator. Nothing needs to be configured: what is usual is learned while the
+run goes on. When a rank fails, or all stand still, the stacks of all ranks are
+taken, the cause is named, and what is decided is printed before it is done:
+what would only fail again ends the run, what may have passed is restarted.
 
-All is kept in .keepstep/runs/TIME-NAME: `keepstep runs` lists them, `keepstep why RUN` explains one again.
-Exit status: that of the first rank that failed (128+N for a signal); 0 only when all ranks ended well.
-Ctrl-C ends the ranks (SIGTERM, a time of grace, SIGKILL); a second one at once.
+All is kept in .keepstep/runs/TIME-NAME: `keepstep runs` lists what there is,
+`keepstep why last` explains the last run again. The exit status is that of the
+first rank that failed (128+N for a signal), and 0 only when all ended well.
+Ctrl-C ends the ranks (SIGTERM, a time of grace, SIGKILL); again: at once.
 """
 
 _LAB = """\

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from keepstep.core.wording import count, duration, size
+from keepstep.core.wording import count, duration, shorten, size
 from keepstep.store import runs
 
 
@@ -28,16 +29,23 @@ def runs_verb(asked: argparse.Namespace) -> int:
     if not listed:
         print(f"no runs under {root}")
         return 0
+    name = max(len(run.path.name) for run in listed)
+    room = shutil.get_terminal_size((200, 24)).columns
     for run in listed:
-        print(_line(run))
+        line, why = _line(run, name)
+        if not why or len(line) + len(why) + 2 <= room:
+            print(f"{line}  {why}".rstrip())
+        else:
+            print(f"{line}\n  {shorten(why, max(20, room - 2))}")
     return 0
 
 
-def _line(run: runs.Listed) -> str:
+def _line(run: runs.Listed, name: int) -> tuple[str, str]:
+    """How it went, and why."""
     said = run.manifest
     took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
     status = f" {said.status}" if said.status else ""
     attempts = f", {count(len(said.attempts), 'attempt')}" if len(said.attempts) > 1 else ""
     title = next((each.title for each in reversed(said.attempts) if each.title), None)
-    why = f"  {title}" if title and run.state in ("failed", "killed") else ""
-    return f"{run.path.name:44} {run.state + status:12} {count(said.ranks, 'rank'):9} {took:>8}{attempts}  {size(run.size_bytes)}{why}"
+    line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8}  {size(run.size_bytes)}{attempts}"
+    return line, title if title and run.state in ("failed", "killed") else ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,13 @@ def _remember(report: Report) -> None:
         remember(nodes.pop() or "", root.cause.value, time.time())
 
 
+def _ids_in_use() -> Iterator[str]:
+    for rule in builtin_rules():
+        yield rule.id
+
+
 def _explain(asked: argparse.Namespace) -> Explained:
-    builtin = builtin_rules()
-    own = load_extensions(Path(asked.config) if asked.config else None, taken=(rule.id for rule in builtin))
+    own = load_extensions(Path(asked.config) if asked.config else None, taken=_ids_in_use())
     if asked.live:
         return explain_live(asked.pid or None, rules=own.rules)
     paths: list[Path] = []

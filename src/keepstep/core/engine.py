@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from keepstep.core.already import without_what_is_so
 from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import CoverageState, EvidenceSet
@@ -31,7 +32,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
     if not findings or (seen.broken and not any(f.severity is Severity.FATAL for f in findings)):
         for each in guesses:
             _ask(each, seen, findings, crashed)
-    ordered = order(seen, findings)
+    ordered = order(seen, [without_what_is_so(each, seen) for each in findings])
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,

@@ -125,7 +125,7 @@ class Run:
 
     def pid_of(self, rank: int) -> int:
         """The process id of the Python of ``rank``, below whatever launched it."""
-        names = {f"KEEPSTEP_LAB_TASK={rank}".encode(), f"RANK={rank}".encode()}
+        names = {f"{name}={rank}".encode() for name in ("KEEPSTEP_LAB_TASK", "RANK", "KEEPSTEP_RANK")}
         script = str(self.app / "train.py").encode()
         for pid in self._descendants():
             with contextlib.suppress(OSError):

@@ -11,26 +11,27 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keepstep.core.blackbox import Doing
 from keepstep.errors import UserError
 from keepstep.guard.box import keep
+from keepstep.supervise.below import Below
 from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
 from keepstep.supervise.launch import Job, Member, start
 from keepstep.supervise.metrics import Metrics, OomCounters
 from keepstep.supervise.output import Output
 from keepstep.supervise.pace import Pace
 from keepstep.supervise.policy import Happened
-from keepstep.supervise.preparing import prepare
+from keepstep.supervise.preparing import prepare, rehearse
 from keepstep.supervise.reaper import Entry, family
 from keepstep.supervise.records import Records
 from keepstep.supervise.spares import Launch, Pool
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
 from keepstep.supervise.terminal import Terminal
-from keepstep.supervise.vitals import Boxes, Seer, is_same, sign_of, training_process
+from keepstep.supervise.vitals import Boxes, Seer, has_started, is_same, sign_of, training_process, uses_grace
 
 if TYPE_CHECKING:
     from keepstep.supervise.looking import Looked
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 TICK_S = 0.25
 SETTLE_S = 0.3
 """After the first failure others may be about to say why."""
+OF_ITSELF = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
+"""Ends that no other rank's failure brings about: nobody else need be waited for to know who was first."""
 FAILED_GRACE_S = 0.5
 """For ranks whose peer is dead or that are stuck: there is little that they could still do."""
 IDLE_S = 0.25
@@ -103,6 +106,7 @@ class Attempt:
         self._started: list[_Started] = []
         self._output = Output()
         self._doors = Doors()
+        self._below = Below(self._doors, means.terminal.say)
         self._boxes = Boxes(folder / "guard")
         self._seer = Seer()
         self._watch = Watch(least_s=means.hang_s)
@@ -115,7 +119,7 @@ class Attempt:
         self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
         self._pace = Pace()
         self._oom = OomCounters()
-        self._prepared = False
+        self._prepared = self._rehearsed = False
 
     # --- starting
 
@@ -146,6 +150,7 @@ class Attempt:
             self._doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
             if self._means.interrupted():
                 return Outcome(Happened.INTERRUPTED)
+            self._below.look()
             outcome = self._exits()
             if outcome is not None:
                 return outcome
@@ -187,13 +192,14 @@ class Attempt:
         """The first failure: how the others stand, before anything is ended."""
         first = bad[0]
         assert first.exit is not None
-        self.records.exited(first.member, first.exit, first=True)
+        below = self._below.first_to_fail()
+        self.records.failed_first(first.member, first.exit, below)
         self._means.terminal.say(f"{_name(first.member)} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
         self._take_look_along()
         living = {self._process_of(each): each.member.rank for each in self._started if each.exit is None}
         looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
         looking.start()
-        until = time.monotonic() + SETTLE_S
+        until = time.monotonic() + (0.0 if first.exit.signal in OF_ITSELF else SETTLE_S)
         later = bad[1:]
         while True:
             for each in self._started:
@@ -209,7 +215,7 @@ class Attempt:
         for each in later:
             if each.exit is not None and not each.exit.well:
                 self.records.exited(each.member, each.exit)
-        return Outcome(Happened.EXITED, rank=first.member.rank, exit=first.exit)
+        return Outcome(Happened.EXITED, rank=below.rank if below is not None else first.member.rank, exit=first.exit)
 
     def _take_look_along(self) -> None:
         """A rank may fail because nothing moved: stacks that are just being taken tell why."""
@@ -224,11 +230,14 @@ class Attempt:
 
     def _tick(self, now: float) -> Outcome | None:
         self._boxes.refresh()
+        if self._means.job.launcher is not None:
+            self._below.see(self._boxes)
         doings = {box.pid: box.doing() for box in self._boxes.open.values()}
         listed = self._seer.processes(doings, now)
         signs = self._signs(doings, listed, now)
         self._remember(doings, signs)
         outcome = self._stop(signs, now)
+        self._metrics.tick({each.member.key: each.pid for each in self._started if each.exit is None}, signs, doings, listed)
         if now >= self._slow_due:
             self._slow_due = now + 1.0
             self._slowly(signs, listed, now)
@@ -242,11 +251,11 @@ class Attempt:
             if each.exit is not None or not each.member.trains:
                 continue
             tree = family(listed, [each.pid]) or {each.pid}
-            boxes = [box for box in self._boxes.open.values() if box.pid in tree and is_same(box, listed.get(box.pid))]
+            boxes = [box for box in self._boxes.open.values() if (box.pid in tree or each.member.rank is None) and is_same(box, listed.get(box.pid))]
             told = printed.get(each.member.name, 0)
             for box in boxes:
                 signs.append(sign_of(box.pid, box.rank if box.rank is not None else each.member.rank, doings.get(box.pid), listed, at=now, printed=told))
-            if not boxes:
+            if not boxes and (each.member.rank is not None or has_started(each.pid, listed)):
                 pid = training_process(each.pid, listed)
                 signs.append(sign_of(pid, each.member.rank, None, listed, at=now, printed=told))
         return signs
@@ -280,8 +289,7 @@ class Attempt:
             self._means.terminal.say("the run goes on")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0
-            happened = Happened.STOPPED if stop.proven else Happened.SUSPECTED
-            return Outcome(happened, rank=stop.suspicion.held_up[0].rank, stop=self._prolonged(stop, now))
+            return Outcome(_happened(stop), rank=stop.suspicion.held_up[0].rank, stop=replace(stop, at=now))
         return None
 
     def _looked(self, signs: list[Sign], now: float) -> Outcome | None:
@@ -303,26 +311,22 @@ class Attempt:
         news = before is None or (stop.proven and not before.proven)
         if not news and (not self._held_until or now < self._held_until):
             return None  # told already, and left alone for a while
-        happened = Happened.STOPPED if stop.proven else Happened.SUSPECTED
-        return Outcome(happened, rank=stop.suspicion.held_up[0].rank, stop=stop)
+        return Outcome(_happened(stop), rank=stop.suspicion.held_up[0].rank, stop=stop)
 
     def _let_spares(self, number: int) -> None:
         for pid in self._means.pool.pids() if self._means.pool is not None else ():
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    @staticmethod
-    def _prolonged(stop: Stop, now: float) -> Stop:
-        return Stop(suspicion=stop.suspicion, proven=stop.proven, at=now)
-
     def _slowly(self, signs: list[Sign], listed: dict[int, Entry], now: float) -> None:
         """Once a second: what is not urgent."""
         means = self._means
         means.reaper.see_to_it()
-        roots = {str(each.member.rank if each.member.rank is not None else "launcher"): each.pid for each in self._started if each.exit is None}
-        for pid in roots.values():
-            self._oom.remember(pid)
-        self._metrics.tick(roots, listed)
+        for each in self._started:
+            if each.exit is None:
+                self._oom.remember(each.pid)
+        for words in self._metrics.rising.news(now):
+            means.terminal.say(words)
         late = self._pace.see(signs, self._boxes, now)
         if late:
             self.records.late(late)
@@ -336,6 +340,9 @@ class Attempt:
         if not self._prepared and time.time() - self.began > PREPARE_AFTER_S:
             self._prepared = True
             threading.Thread(target=prepare, args=(len(self._started),), daemon=True).start()
+        if trains and not self._rehearsed and self.number == 0:
+            self._rehearsed = True
+            threading.Thread(target=rehearse, args=(self.folder,), daemon=True).start()
 
     # --- ending
 
@@ -344,12 +351,15 @@ class Attempt:
         means = self._means
         self._let_spares(signal.SIGCONT)
         living = [each for each in self._started if each.exit is None]
-        asked = outcome.happened is Happened.INTERRUPTED
         if living and outcome.happened is not Happened.ENDED_WELL:
             self.records.ending([each.member for each in living], outcome)
-        grace = means.grace_s if asked or outcome.happened is Happened.ENDED_WELL else min(means.grace_s, FAILED_GRACE_S)
         spare = means.pool.pids() if means.pool is not None else ()
-        idle = None if asked or outcome.happened is Happened.ENDED_WELL else IDLE_S
+        grace, idle = means.grace_s, None
+        if outcome.happened not in (Happened.INTERRUPTED, Happened.ENDED_WELL):
+            grace, idle = min(means.grace_s, FAILED_GRACE_S), IDLE_S
+            self._boxes.refresh(now=True)
+            if not any(uses_grace(each.pid, self._boxes.open.values()) for each in living):
+                grace = 0.0
         if not end([each.process for each in self._started], means.reaper, grace_s=grace, idle_s=idle, spare=spare, hurry=means.hurry):
             means.terminal.say("some processes of the run would not end (in the kernel, waiting for a device or file system?)")
         for each in self._started:
@@ -376,20 +386,15 @@ class Attempt:
         found: dict[int, int | None] = {each.pid: each.member.rank for each in self._started}
         return found | {box.pid: box.rank for box in self._boxes.open.values()}
 
-    @property
-    def saved(self) -> bool | None:
-        return self._checkpointed(after_first_step=True)
-
-    @property
-    def resumed(self) -> bool | None:
-        return self._checkpointed(after_first_step=False)
-
-    def _checkpointed(self, *, after_first_step: bool) -> bool | None:
-        """Whether a rank was in the phase of checkpoints, before or after its first step; None without boxes."""
-        if not self._boxes.open:
-            return None
-        return any(box.checkpointed()[after_first_step] for box in self._boxes.open.values())
+    def checkpointed(self) -> tuple[bool | None, bool | None]:
+        """Whether a rank was in the phase of checkpoints, before its first step and after it; None without boxes."""
+        found = [box.checkpointed() for box in self._boxes.open.values()]
+        return (any(before for before, _ in found), any(after for _, after in found)) if found else (None, None)
 
 
 def _name(member: Member) -> str:
     return f"rank {member.rank}" if member.rank is not None else "the launcher"
+
+
+def _happened(stop: Stop) -> Happened:
+    return Happened.STOPPED if stop.proven else Happened.SUSPECTED

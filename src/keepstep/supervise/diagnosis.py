@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
 from keepstep.core.report import Report
 from keepstep.supervise.progress import Progress, progress_of
 
+_one = threading.Lock()
+"""What searches for words is not made for several threads."""
 
-def explain(folder: Path) -> tuple[Report, Progress]:
+
+def explain(folder: Path, *more: Path) -> tuple[Report, Progress]:
     """The report, and how far the attempt came."""
-    explained = explain_paths([folder], kernel_log=True)
+    with _one:
+        explained = explain_paths([folder, *more], kernel_log=True)
     return explained.report, progress_of(explained.seen)

@@ -17,6 +17,7 @@ from pathlib import Path
 from keepstep.supervise import reaper
 
 POLL_S = 0.05
+LAST_S = 1.0
 LITTLE_S = 0.015
 """Processor time that the guard's own thread uses now and then."""
 
@@ -109,6 +110,7 @@ class Reaper:
     def __init__(self, token: str) -> None:
         self.token = token
         self.sessions: dict[int, int] = {}
+        self._folders: list[str] = []
         self._process = self._begin()
 
     def _begin(self) -> subprocess.Popen[bytes]:
@@ -123,11 +125,24 @@ class Reaper:
             self.sessions[pid] = entry.started
             self._tell(f"+{pid}\n")
 
+    def keep(self, folder: Path) -> None:
+        """Black boxes that this folder leads to shall be brought into it."""
+        self._afterwards(f"keep {folder}")
+
+    def remove(self, folder: str) -> None:
+        """Shall not be left behind."""
+        self._afterwards(f"remove {folder}")
+
+    def _afterwards(self, word: str) -> None:
+        if "\n" not in word:
+            self._folders.append(word)
+            self._tell(f"{word}\n")
+
     def see_to_it(self) -> None:
         """If somebody ended the reaper, there is a new one."""
         if self._process.poll() is not None:
             self._process = self._begin()
-            self._tell("".join(f"+{pid}\n" for pid in self.sessions))
+            self._tell("".join(f"{word}\n" for word in (*(f"+{pid}" for pid in self.sessions), *self._folders)))
 
     def bye(self) -> None:
         self._tell("bye\n")
@@ -174,9 +189,19 @@ def end(
         pause = min(pause * 2, 0.02)
     gone = reaper.kill_all(reaping.token, reaping.sessions, spare=spare, patience_s=10.0)
     for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1.0)
+        _wait_for(process)
     return gone
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Until all its threads are gone, which takes a while where it had much memory. (Popen's own wait looks 20 times a second.)"""
+    if process.poll() is None:
+        doors = Doors()
+        doors.add(process.pid)
+        doors.wait(LAST_S)
+        doors.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=LAST_S)
 
 
 def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:

@@ -43,6 +43,11 @@ class Member:
         return f"rank{self.rank}" if self.rank is not None else "launcher"
 
     @property
+    def key(self) -> str:
+        """What it is called in measurements."""
+        return str(self.rank) if self.rank is not None else "launcher"
+
+    @property
     def trains(self) -> bool:
         return self.role in ("chief", "worker", "launcher")
 
@@ -102,6 +107,9 @@ def _runnable(command: list[str]) -> tuple[str, ...]:
     first = command[0]
     if first.endswith(".py") and (Path(first).is_file() and not os.access(first, os.X_OK)):
         return (sys.executable, *command)
+    script = command[1] if len(command) > 1 and Path(first).name.startswith("python") and command[1].endswith(".py") else None
+    if script is not None and not Path(script).exists():
+        raise UserError(f"there is no script {script}", hint=f"it is looked for in {Path.cwd()}")
     if shutil.which(first) is None:
         hint = f"keepstep run -- python {first}" if first.endswith(".py") else "give the command as it is typed in the shell"
         raise UserError(f"there is no program {first}", hint=hint)

@@ -59,7 +59,7 @@ class Looked:
 def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S) -> Looked:
     """Several looks at the same processes; they are stopped for a moment only when none of them moves."""
     urgently()
-    seen = look_at_live([sign.pid for sign in signs], pauses=pauses)
+    seen = look_at_live([sign.pid for sign in signs], pauses=pauses, stopped_s=stacks.STOPPED_S)
     seen = _with_ranks(seen, {sign.pid: sign.rank for sign in signs})
     report = diagnose(seen, builtin_rules())
     return Looked(seen, _still(seen, report), report, _sure(seen, report))

@@ -8,20 +8,23 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from keepstep.core.blackbox import Doing
 from keepstep.sources import capacity
+from keepstep.sources.memory_series import SCHEMA
 from keepstep.supervise.reaper import Entry, family
+from keepstep.supervise.rising import Rising
+from keepstep.supervise.stopped import Sign
 
-SCHEMA = "keepstep.metrics/1"
-EVERY_S = 5.0
-LATER_S = 30.0
-"""After the first ten minutes less often: the file stays small."""
+OF_ITS_AGE = 200
+MOST_S = 30.0
+"""Measured whenever the attempt is older by this part, and every half minute: what rises over steps shows soon, and the file stays small."""
 GPUS_EVERY_S = 15.0
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -34,32 +37,56 @@ class Metrics:
     watched: tuple[Path, ...]
     """Whose disks are looked at."""
     newest: dict[str, Any] = field(default_factory=dict)
+    rising: Rising = field(default_factory=Rising)
+    _epochs: dict[int, dict[int, int]] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _due: float = 0.0
     _gpus_due: float = 0.0
     _gpus: list[dict[str, Any]] = field(default_factory=list)
     _asking: threading.Thread | None = None
 
-    def tick(self, roots: Mapping[str, int], listed: Mapping[int, Entry]) -> None:
-        """Measure if it is time; ``roots``: the process of each rank."""
+    def tick(
+        self, roots: Mapping[str, int], signs: Sequence[Sign], doings: Mapping[int, Doing | None], listed: Mapping[int, Entry]
+    ) -> None:
+        """Measure if it is time; ``roots``: the process of each member."""
+        for pid, doing in doings.items():
+            if doing is not None and doing.epoch is not None and doing.epoch[0] > 0:
+                self._epochs.setdefault(pid, {})[doing.epoch[1]] = doing.epoch[0]
         now = time.monotonic()
         if now < self._due:
             return
-        self._due = now + (EVERY_S if now - self._began < 600 else LATER_S)
+        self._due = now + min((now - self._began) / OF_ITS_AGE, MOST_S)
         self._ask_gpus(now)
-        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        (total, available), swap = capacity.room(), psutil.swap_memory()
         self.newest = {
             "schema": SCHEMA,
             "at": round(time.time(), 3),
-            "memory": {"total": memory.total, "available": memory.available},
+            "memory": {"total": total, "available": available},
             "swap": {"total": swap.total, "used": swap.used},
             "disks": {str(path): free for path in self.watched if (free := _free(path)) is not None},
-            "ranks": {name: _of_tree(pid, listed) for name, pid in roots.items()},
+            "ranks": self._ranks(roots, signs, listed),
         }
         if self._gpus:
             self.newest["gpus"] = self._gpus
         with contextlib.suppress(OSError), self.path.open("a") as stream:
             stream.write(json.dumps(self.newest) + "\n")
+        self.rising.add(self.newest)
+
+    def _ranks(self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]) -> dict[str, dict[str, Any]]:
+        """By rank; members that show none, a launcher without ranks among them, by their names."""
+        found = {}
+        for sign in signs:
+            if sign.rank is not None:
+                found[str(sign.rank)] = _of_tree(sign.pid, listed)
+                if sign.phase is not None:
+                    found[str(sign.rank)] |= {"steps": sign.steps, "epoch": self._epoch(sign.pid)}
+        others = {name: pid for name, pid in roots.items() if name not in found and (name.isdigit() or not found)}
+        return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
+
+    def _epoch(self, pid: int) -> int | None:
+        """Of the data that has most batches: an evaluation has fewer."""
+        known = self._epochs.get(pid)
+        return known[max(known)] if known else None
 
     def _ask_gpus(self, now: float) -> None:
         """nvidia-smi may take seconds: it is asked from a thread of its own."""
@@ -136,10 +163,12 @@ def _free(path: Path) -> int | None:
 
 
 def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
-    """Memory and processor time of a process and all that it started."""
+    """Memory and processor time of a process and all that it started; ``own``: without pages of files and shared memory."""
     tree = family(listed, [root])
-    resident = 0
+    resident = own = 0
     for pid in tree:
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as stream:
-            resident += int(stream.read().split()[1]) * _PAGE
-    return {"rss": resident, "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2), "processes": len(tree)}
+            _, here, shared = stream.read().split()[:3]
+            resident += int(here) * _PAGE
+            own += (int(here) - int(shared)) * _PAGE
+    return {"rss": resident, "own": own, "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2), "processes": len(tree)}

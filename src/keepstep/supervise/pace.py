@@ -11,7 +11,7 @@ from typing import Any
 from keepstep.core.pace import late_ranks
 from keepstep.core.wording import duration, size
 from keepstep.supervise.stopped import Sign
-from keepstep.supervise.vitals import Boxes
+from keepstep.supervise.vitals import Boxes, recent_of
 
 WINDOW_S = 60.0
 SAGS = 1.5
@@ -19,6 +19,7 @@ SAGS = 1.5
 WINDOWS = 3
 """... for so many minutes in a row."""
 LATE_EVERY_S = 10.0
+MOST_RANKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,5 @@ class Pace:
 
     @staticmethod
     def _find_slowest(boxes: Boxes) -> str:
-        records = {box.rank: box.recent() for box in boxes.open.values() if box.rank is not None}
-        if len(records) < 2 or len(records) > 64:
-            return ""
-        late = late_ranks({rank: each for rank, each in records.items() if rank is not None})
+        late = late_ranks(recent_of(boxes.open.values())) if len(boxes.open) <= MOST_RANKS else ()
         return f"slowest rank {late[0].rank} (+{late[0].seconds:.2g} s {late[0].phase.name.lower()})" if late else ""

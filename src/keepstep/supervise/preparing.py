@@ -5,6 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
+import time
+from pathlib import Path
+
+from keepstep.supervise.ending import Exit
+from keepstep.supervise.launch import Member
 
 MOST_READY = 8
 
@@ -24,3 +30,18 @@ def prepare(ranks: int) -> None:
 
         builtin_rules()
         known()
+
+
+def rehearse(folder: Path) -> None:
+    """Explain a death that did not happen in this attempt, and tell nobody: the first time takes longer than the next. Never raises."""
+    with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="keepstep-") as place:
+        from keepstep.core.redact import redacted
+        from keepstep.render.json import render_json
+        from keepstep.supervise.diagnosis import explain
+        from keepstep.supervise.records import Records
+
+        records = Records(Path(place))
+        records.exited(Member(rank=0), Exit(pid=os.getpid(), at=time.time(), signal="SIGKILL"), first=True)
+        records.standing({os.getpid(): 1})
+        report, _ = explain(folder, Path(place))
+        render_json(redacted(report))

@@ -4,7 +4,8 @@
 Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input, on which the
 supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes without a
 ``bye``, every process of those sessions, every process that carries the token in its environment, and all their descendants
-are killed. The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
+are killed; then black boxes are brought from shared memory into the run folder (``keep FOLDER``) and what was made there for spares
+is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
 that rewrites its title its environment. Standard library only.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -21,7 +23,8 @@ from typing import NamedTuple
 
 VARIABLE = "KEEPSTEP_RUN"
 PATIENCE_S = 20.0
-PAUSE_S = 0.02
+PAUSES_S = (0.005, 0.01, 0.02)
+"""Between looks at what is left: a small process is gone at once, one with much memory takes a while."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -105,14 +108,28 @@ def kill_all(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = 
     """SIGKILL until none is left; False where some would not go."""
     spare = tuple(spare)
     end = time.monotonic() + patience_s
+    pauses = iter(PAUSES_S)
     while found := members(token, sessions, spare=spare):
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > end:
             return False
-        time.sleep(PAUSE_S)
+        time.sleep(next(pauses, PAUSES_S[-1]))
     return True
+
+
+def tidy(kept: Iterable[str], removed: Iterable[str]) -> None:
+    """What the supervisor itself would have done at its end."""
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    from keepstep.guard.box import keep
+
+    for folder in kept:
+        for link in Path(folder).glob("*.box"):
+            with contextlib.suppress(OSError):
+                keep(link)
+    for folder in removed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
@@ -120,15 +137,20 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     sessions: dict[int, int] = {}
+    folders: dict[str, list[str]] = {"keep": [], "remove": []}
     for line in sys.stdin:
-        word = line.strip()
+        word, _, rest = line.strip().partition(" ")
         if word == "bye":
             return 0
-        if word.startswith("+") and word[1:].isdigit():
+        if word in folders:
+            folders[word].append(rest)
+        elif word.startswith("+") and word[1:].isdigit():
             entry = read(int(word[1:]))
             if entry is not None:
                 sessions[int(word[1:])] = entry.started
-    return 0 if kill_all(token, sessions) else 1
+    gone = kill_all(token, sessions)
+    tidy(folders["keep"], folders["remove"])
+    return 0 if gone else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart, RankLate
-from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.identity import Rank
 from keepstep.store.evidence import append
@@ -26,14 +27,18 @@ from keepstep.supervise.launch import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.pace import Sagging
 from keepstep.supervise.policy import Happened
+from keepstep.supervise.spares import Launch
 from keepstep.supervise.stopped import Stop
 
 if TYPE_CHECKING:
     from keepstep.supervise.attempt import Outcome
+    from keepstep.supervise.below import Ended
     from keepstep.supervise.looking import Looked
 
 REPORTER = "keepstep run"
-EXITS, STACKS, PACE = "exits.jsonl", "stacks.jsonl", "pace.jsonl"
+START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl"
+TELLING = re.compile(r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP")
+OF_ONE_RANK = re.compile(r"TF_CONFIG|JAX_(?:COORDINATOR_ADDRESS|PROCESS_ID|NUM_PROCESSES)|PYTHONPATH")
 
 
 class Records:
@@ -42,6 +47,13 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def started(self, launch: Launch) -> None:
+        """What ranks are started with: advice to set what is set already is none."""
+        variables = tuple(f"{name}={value}" for name, value in sorted(launch.env.items()) if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name))
+        fact = StartedWith(variables=variables, limits=tuple((name.removeprefix("RLIMIT_"), value) for name, value in launch.limits))
+        with contextlib.suppress(OSError):
+            append(self.folder / START, [Evidence(fact=fact, origin=Origin(source=START), quote=" ".join(variables))])
+
     def exited(self, member: Member, exit_: Exit, *, first: bool = False) -> None:
         """A rank ended by itself."""
         fact = ProcessExited(
@@ -49,6 +61,12 @@ class Records:
         )
         quote = f"{member.name} (pid {exit_.pid}) ended with {exit_.words}" + (", the first to fail" if first else "")
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
+
+    def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
+        """The first failure; ``below``: of the ranks of a launcher, the one that made it fail."""
+        if below is not None:
+            self.exited(Member(rank=below.rank), below.exit, first=True)
+        self.exited(member, exit_, first=below is None)
 
     def ending(self, members: Iterable[Member], outcome: Outcome) -> None:
         """The ranks that are about to be ended, and for whose sake."""

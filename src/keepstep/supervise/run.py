@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep import __version__
@@ -127,6 +127,8 @@ class Supervisor:
         token = secrets.token_hex(12)
         reaper = Reaper(token)
         pool = Pool(start=self._start_spare(reaper), say=self._terminal.say, on=asked.spares and job.launcher is None)
+        for folder in pool.variables.values():
+            reaper.remove(folder)
         means = Means(
             job=job,
             reaper=reaper,
@@ -181,6 +183,8 @@ class Supervisor:
             limits=tuple(self._standing.limits.items()),
         )
         attempt = Attempt(number, folder.absolute(), started, means)
+        attempt.records.started(started[0])
+        means.reaper.keep(folder.absolute() / "guard")
         try:
             attempt.begin()
             return self._see_through(attempt, said, started[0].env)
@@ -239,6 +243,7 @@ class Supervisor:
 
     def _as_policy(self, attempt: Attempt, outcome: Outcome, report: Report, progress: Progress) -> policy.Attempt:
         exit_, stop = outcome.exit, outcome.stop
+        resumed, saved = attempt.checkpointed()
         return policy.Attempt(
             number=attempt.number,
             happened=outcome.happened,
@@ -249,8 +254,8 @@ class Supervisor:
             steps=max(attempt.steps, progress.steps) if progress.steps is not None else attempt.steps or None,
             shown_step=progress.shown_step,
             shown_every=progress.shown_every,
-            saved=progress.saved or attempt.saved,
-            resumed=progress.resumed or attempt.resumed,
+            saved=progress.saved or saved,
+            resumed=progress.resumed or resumed,
             restored_from=progress.restored_from,
             lived_s=time.time() - attempt.began,
             stopped_s=stop.quiet_s if stop is not None else None,
@@ -284,9 +289,13 @@ class Supervisor:
 
     def _explain(self, attempt: Attempt) -> tuple[Report, Progress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
-        from keepstep.supervise.diagnosis import explain
+        try:
+            from keepstep.supervise.diagnosis import explain
 
-        return explain(attempt.folder)
+            return explain(attempt.folder)
+        except Exception as error:  # the run and its status are worth more than the report
+            self._terminal.say(f"no report could be made ({type(error).__name__}: {error}); try `keepstep why` later")
+            return Report(verdict=Verdict.UNKNOWN), Progress()
 
     def _save(self, attempt: Attempt, report: Report) -> None:
         from keepstep.core.redact import redacted
@@ -307,7 +316,9 @@ class Supervisor:
         root = redacted(report).root
         if outcome.stop is not None:
             self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
-        if root is not None:
+        if root is not None and decision.action is Action.END:  # the whole report follows
+            decision = replace(decision, advice=tuple(each for each in decision.advice if each not in root.fixes))
+        elif root is not None:
             self._terminal.say(f"{root.title} [{root.cause.value}]")
             self._terminal.say(f"  because {root.because}")
         self._terminal.say(decision.words)

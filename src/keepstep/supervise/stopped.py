@@ -6,7 +6,8 @@
     if suspicion is not None:                 # nothing has moved for too long: look at the stacks, then say what they showed
         stop = watch.looked(suspicion, still=..., at=...)
 
-Nothing is configured. While ranks step, silence is too long after a few of their usual steps. Before the first steps, while
+Nothing is configured. While ranks step, silence is too long after a few of their usual steps, and a little later where they compiled,
+saved or evaluated since the last one. Before the first steps, while
 one compiles, evaluates or saves, only idleness counts: no processor time, no bytes moved, nothing printed. A pause that looked
 like a stop and then ended by itself is remembered, and the next one of its kind may take as long.
 """
@@ -24,6 +25,8 @@ LEAST_LIVELY_S, OFTEN = 2.0, 3
 """The same in a run whose ranks were found at work that often: they make pauses."""
 TELLS_S = 3.0
 """A silence that nothing proves is not worth a word before this."""
+BETWEEN_S, TELLS_BETWEEN_S = 3.0, 15.0
+"""Silence between two steps where there was something else too (an epoch begins, a state was saved), until one looks, and until a word that nothing proves."""
 USUAL_STEPS = 3.0
 FIRST_STEPS = 2
 """So many steps are warm-up: they trace, compile and fill pipelines."""
@@ -72,6 +75,8 @@ class Sign:
     frozen: bool = False
     """The kernel says that it is stopped (SIGSTOP, a debugger)."""
     collective: int | None = None
+    between: bool = False
+    """Since its last step it has compiled, saved or evaluated: what it does now is no usual step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,7 @@ class Suspicion:
     quiet_s: float
     limit_s: float
     kind: str
-    """``step``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy``, ``unguarded`` or ``alone``."""
+    """``step``, ``between``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy``, ``unguarded`` or ``alone``."""
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
@@ -164,10 +169,10 @@ class Watch:
         if still is False:
             self._lively += suspicion.kind == "step"
             return None
-        if not (sure and still is True) and quiet < TELLS_S:
+        if not (sure and still is True) and quiet < (TELLS_BETWEEN_S if suspicion.kind == "between" else TELLS_S):
             return None
         again = self._stop is not None and self._stuck == suspicion.kind and quiet >= SURE_S
-        proven = still is True and sure and (suspicion.kind in ("step", "alone") or (suspicion.kind == "unguarded" and again))
+        proven = still is True and sure and (suspicion.kind in ("step", "between", "alone") or (suspicion.kind == "unguarded" and again))
         self._stop = Stop(suspicion=suspicion, proven=proven, at=at)
         self._stuck = suspicion.kind
         return self._stop
@@ -214,10 +219,12 @@ class Watch:
         pausing = [sign for sign in signs if sign.phase not in _STEPPING or sign.steps < FIRST_STEPS]
         quiet = at - progress
         if not pausing and usual is not None:
-            least = LEAST_S if self._lively < OFTEN else LEAST_LIVELY_S
-            limit = self._limit("step", max(least, USUAL_STEPS * usual))
+            least, kind = LEAST_S if self._lively < OFTEN else LEAST_LIVELY_S, "step"
+            if any(sign.between for sign in signs):
+                least, kind = BETWEEN_S, "between"
+            limit = self._limit(kind, max(least, USUAL_STEPS * usual))
             if quiet >= limit:
-                return _suspicion("step", at, quiet, limit, usual, signs, signs)
+                return _suspicion(kind, at, quiet, limit, usual, signs, signs)
             return self._one_alone(signs, at, usual)
         kind = _name(pausing or signs)
         idle = at - max(progress, *(self._ranks[sign.pid].worked for sign in pausing or signs))
@@ -253,7 +260,7 @@ class Watch:
         return _suspicion("busy", at, silent, limit, None, signs, signs) if silent >= limit else None
 
     def _limit(self, kind: str, learned: float) -> float:
-        if self.least_s is not None and kind in ("step", "unguarded"):
+        if self.least_s is not None and kind in ("step", "between", "unguarded"):
             learned = self.least_s
         return max(learned, FORGIVEN * self._forgiven.get(kind, 0.0))
 

@@ -8,9 +8,10 @@ import itertools
 import mmap
 import os
 import re
+import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from keepstep.supervise.stopped import Sign
 
 LOOK_FOR_BOXES_S = 0.5
 TABLE_S = 2.0
+RECENT, MOST_RECENT = 400, 20_000
+"""Records that are read of each box to see who is late: so many at least, and no more of all together."""
+_PHASE, _CHECKPOINT = int(Kind.PHASE), int(Phase.CHECKPOINT)
 HELPERS = re.compile(rb"resource_tracker|semaphore_tracker|forkserver")
 
 
@@ -57,18 +61,13 @@ class OpenBox:
 
     def checkpointed(self) -> tuple[bool, bool]:
         """Whether it was in the phase of checkpoints before its first step, and after it; by what is left in the ring."""
-        steps = {
-            extra
-            for _, _, value, extra, kind, _, _ in RECORD.iter_unpack(self._data[HEADER_SIZE : HEADER_SIZE + self._whole()])
-            if kind == Kind.PHASE and value == Phase.CHECKPOINT
-        }
+        ring = blackbox.columns(self._data, (len(self._data) - HEADER_SIZE) // RECORD.size)
+        fields = zip(ring.kinds, ring.values, ring.extras, strict=True)
+        steps = {extra for kind, value, extra in fields if kind == _PHASE and value == _CHECKPOINT}
         return 0 in steps, any(extra > 0 for extra in steps)
 
-    def _whole(self) -> int:
-        return (len(self._data) - HEADER_SIZE) // RECORD.size * RECORD.size
-
-    def recent(self, most: int = 400) -> tuple[Record, ...]:
-        """The last records, oldest first: cheap."""
+    def recent(self, most: int) -> tuple[Record, ...]:
+        """The last records, oldest first."""
         return tuple(itertools.islice(blackbox.newest_first(self._data), most))[::-1]
 
     def close(self) -> None:
@@ -117,10 +116,19 @@ class Boxes:
         self.open.clear()
 
 
+def recent_of(boxes: Iterable[OpenBox]) -> dict[int, tuple[Record, ...]]:
+    """The last records of every rank: enough to tell who is late, and few enough to be cheap."""
+    ranked = {box.rank: box for box in boxes if box.rank is not None}
+    most = max(RECENT, MOST_RECENT // max(1, len(ranked)))
+    return {rank: box.recent(most) for rank, box in ranked.items()}
+
+
 def is_same(box: OpenBox, entry: Entry | None) -> bool:
     """Whether the living process of this number is the one that wrote the box."""
     if entry is None or entry.state in "ZX":
         return False
+    if isinstance(started := box.who.get("started"), int):
+        return started == entry.started
     with contextlib.suppress(OSError, ValueError, TypeError):
         up = float(Path("/proc/uptime").read_text().split()[0])
         began = time.time() - up + entry.started / os.sysconf("SC_CLK_TCK")
@@ -147,7 +155,34 @@ def sign_of(
         printed=printed,
         frozen=entry is not None and entry.state in "Tt",
         collective=doing.collective if doing is not None else None,
+        between=doing is not None and doing.between,
     )
+
+
+def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
+    """Whether a rank may make something of a moment between SIGTERM and its end: its script listens for the signal, or it is saving.
+
+    So does one of which that is not known: it has no box, or a shell stands before it.
+    """
+    box = next((box for box in boxes if box.pid == pid), None)
+    if box is None or box.who.get("hears_term", True) or _blocks_term(pid):
+        return True
+    doing = box.doing()
+    return doing is None or doing.phase is Phase.CHECKPOINT
+
+
+def _blocks_term(pid: int) -> bool:
+    """Whether a thread of its own takes SIGTERM in, for which the others block it."""
+    with contextlib.suppress(OSError, ValueError, StopIteration), open(f"/proc/{pid}/status") as stream:
+        blocked = next(line for line in stream if line.startswith("SigBlk:"))
+        return bool(int(blocked.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+    return True
+
+
+def has_started(root: int, listed: Mapping[int, Entry]) -> bool:
+    """Whether a launcher has started anything below itself. Slurm's may wait for hours, and its ranks are children of others."""
+    own = _command(root)
+    return any(_command(pid) not in (own, b"") for pid in family(listed, [root]) - {root})
 
 
 def training_process(root: int, listed: Mapping[int, Entry]) -> int:

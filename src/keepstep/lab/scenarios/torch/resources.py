@@ -90,6 +90,7 @@ SCENARIOS = (
         cause="resource.memory_leak",
         later="run",
         fault="memory_leak",
+        args=("--epochs", "24"),
         note="The same, and nothing prints how much memory is used.",
         **on_rank_1,
     ),

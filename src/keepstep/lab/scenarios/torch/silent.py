@@ -73,7 +73,7 @@ SCENARIOS = (
         later="run",
         fault="starved_cpu",
         needs=("cgroup",),
-        args=("--epochs", "2", "--timeout", "60"),
+        args=("--epochs", "4", "--timeout", "60"),
         mark="step 20",
         note="Rank 2 of four gets a twentieth of a core: every step waits for it, and the logs do not show for whom.",
         **four_clocks,

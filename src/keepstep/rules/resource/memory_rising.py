@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RES010: the memory of a rank rose step after step, as seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import HostAllocationFailed, LoaderWorkerDied, MemoryRose, OomKilled
+from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
+from keepstep.core.rule import rule
+from keepstep.core.wording import count, duration, ranks, size
+from keepstep.rules.resource.lookup import ended_by
+
+EPOCHS = 2
+"""After the first one, in which caches fill."""
+ALONE = 0.1
+"""What another rank rose, at most, of what this one did."""
+WATCHED_S = 600.0
+SOON_S, SOON_TIMES = 7200.0, 4.0
+"""Memory would be full within this time, or so many times as long as it was seen to rise."""
+
+
+@rule(
+    id="RES010",
+    cause=Cause.RESOURCE_MEMORY_LEAK,
+    needs=(MemoryRose,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.DATA_LOADER_WORKER_KILLED, Cause.SLOW_STRAGGLER),
+)
+def memory_rising(seen: EvidenceSet) -> Iterator[Found]:
+    """The memory of a rank's processes rises with every step.
+
+    ## What it looks like
+    Nothing, until host memory is full: then the kernel kills a process, or an allocation fails.
+
+    ## Why it happens
+    Losses kept with their graphs, lists and caches without a bound, datasets of Python objects,
+    functions that are traced or compiled again and again.
+
+    ## How we know
+    `keepstep run` measures the memory of every rank. It is told where it rose by about as much in every part of a
+    long stretch of steps, pages of files apart, and where it rose on after the first epoch, or the other ranks' did
+    not, or memory will be full before long.
+
+    ## What to do
+    Find what is kept: compare object counts between two steps, and detach what is logged.
+
+    ## When this is wrong
+    A cache or replay buffer that is filled on one rank only, or is larger than what is left of memory, rises like this too.
+    """
+    rose = told_of(seen)
+    if not rose:
+        return
+    ended = [each for each in rose if _ran_out(seen, each)]
+    told = tuple(ended or rose)
+    fact = max((each.fact for each in told), key=lambda each: each.now_bytes - each.began_bytes)
+    yield Found(
+        title=f"memory of {ranks(ranks_of(told))} kept rising while it trained",
+        because=_words(fact),
+        evidence=told,
+        severity=None if ended else Severity.WARNING,
+        fixes=(
+            Fix(do="keep numbers, not tensors with graphs", command="total += loss.item()   # or loss.detach()"),
+            Fix(do="hold samples in arrays instead of Python objects, so that workers do not copy them"),
+            Fix(do="compare live objects between steps", command="python -X tracemalloc ..."),
+        ),
+    )
+
+
+def told_of(seen: EvidenceSet) -> list[Evidence[MemoryRose]]:
+    """The ranks whose memory rose, as far as that matters."""
+    return [each for each in seen.all(MemoryRose) if _ran_out(seen, each) or _matters(each.fact)]
+
+
+def _matters(fact: MemoryRose) -> bool:
+    """Whether it is more than a cache that fills."""
+    if _is_alone(fact) or (fact.epochs_before >= 1 and fact.epochs >= EPOCHS):
+        return True
+    left = _left_s(fact)
+    return left is not None and fact.seconds >= WATCHED_S and left < max(SOON_S, SOON_TIMES * fact.seconds)
+
+
+def _is_alone(fact: MemoryRose) -> bool:
+    return fact.others_bytes is not None and fact.others_bytes < ALONE * (fact.now_bytes - fact.began_bytes)
+
+
+def _left_s(fact: MemoryRose) -> float | None:
+    """How long the memory that is left will last."""
+    if fact.left_bytes is None or fact.seconds <= 0:
+        return None
+    return fact.left_bytes * fact.seconds / max(1, fact.now_bytes - fact.began_bytes)
+
+
+def _ran_out(seen: EvidenceSet, rose: Evidence[MemoryRose]) -> bool:
+    """Whether the run ended for want of memory: by the kernel's or its own word, or by SIGKILL when little was left."""
+    fact = rose.fact
+    if any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed)):
+        return True
+    if fact.left_bytes is None or fact.left_bytes > fact.now_bytes - fact.began_bytes:
+        return False
+    return bool(seen.all(LoaderWorkerDied)) or any(ended_by(each.fact, "SIGKILL") for each in seen.all(ProcessExited))
+
+
+def _words(fact: MemoryRose) -> str:
+    grew = fact.now_bytes - fact.began_bytes
+    words = f"it rose evenly from {size(fact.began_bytes)} to {size(fact.now_bytes)} in {count(fact.steps, 'step')}, {size(grew / max(1, fact.steps))} a step"
+    if _is_alone(fact):
+        return f"{words}, and that of no other rank did"
+    if fact.epochs_before >= 1 and fact.epochs >= EPOCHS:
+        return f"{words}, and went on over {count(fact.epochs, 'epoch')} after the first"
+    left = _left_s(fact)
+    return f"{words}; what is left lasts {duration(left)} at this pace" if left is not None else words

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `keepstep run` measured of the memory of each rank while it trained (``metrics.jsonl``), as evidence."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.resource import MemoryRose
+from keepstep.core.growth import Reading, rises
+from keepstep.core.identity import Rank
+from keepstep.core.wording import count, size
+from keepstep.sources.files import Left
+
+SCHEMA = "keepstep.metrics/1"
+MOST_BYTES = 64 << 20
+
+
+def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+    """Whose memory rose, in each file."""
+    found: list[Evidence[Fact]] = []
+    coverage: list[Coverage] = []
+    for left in files:
+        if left.path is None:
+            continue
+        try:
+            with left.path.open("rb") as stream:
+                lines = stream.read(MOST_BYTES).decode(errors="replace").split("\n")
+        except OSError as error:
+            coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read"))
+            continue
+        series: defaultdict[int, list[Reading]] = defaultdict(list)
+        free: int | None = None
+        for line in lines:
+            try:
+                measured = json.loads(line)
+                for rank, reading in readings_of(measured).items():
+                    series[rank].append(reading)
+                free = int(measured["memory"]["available"])
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                continue  # the last line may have been being written
+        found += rose(series, left.name, free)
+    return found, coverage
+
+
+def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
+    """The readings of the ranks of which steps are known, out of one line."""
+    at = float(measured["at"])
+    return {
+        int(name): Reading(at, each["steps"], each["own"], each.get("epoch"))
+        for name, each in measured["ranks"].items()
+        if name.isdigit() and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
+    }
+
+
+def rose(series: Mapping[int, Sequence[Reading]], source: str, free: int | None) -> list[Evidence[Fact]]:
+    """Every rank whose memory rises, as evidence."""
+    found: list[Evidence[Fact]] = []
+    for rank, rise in rises(series).items():
+        fact = MemoryRose(
+            began_bytes=rise.first.bytes,
+            now_bytes=rise.last.bytes,
+            steps=rise.steps,
+            seconds=round(rise.seconds, 1),
+            epochs_before=rise.epochs_before,
+            epochs=rise.epochs,
+            others_bytes=rise.others,
+            left_bytes=free,
+        )
+        quote = f"memory of rank {rank} rose from {size(rise.first.bytes)} to {size(rise.last.bytes)} in {count(rise.steps, 'step')}"
+        found.append(Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank), at=rise.last.at, quote=quote))
+    return found

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that the user's launcher started: no children of ours, but the kernel tells when one ends, and for a moment how."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keepstep.core.blackbox import Phase
+from keepstep.supervise import reaper
+from keepstep.supervise.ending import Doors, Exit
+from keepstep.supervise.vitals import Boxes, OpenBox, is_same
+
+EXIT_CODE = 49
+"""Its place in /proc/PID/stat after the name."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A rank that ended; ``exit`` has neither code nor signal where its parent was faster."""
+
+    rank: int
+    exit: Exit
+    in_order: bool
+    """By its black box."""
+
+    @property
+    def failed(self) -> bool:
+        return not self.exit.well and not (self.exit.code is None and self.exit.signal is None)
+
+
+@dataclass
+class Below:
+    doors: Doors
+    say: Callable[[str], None]
+    _living: dict[int, tuple[OpenBox, int]] = field(default_factory=dict)
+    _ended: list[Ended] = field(default_factory=list)
+    _newest: float = 0.0
+
+    def see(self, boxes: Boxes) -> None:
+        """Ranks that have announced themselves since."""
+        known = {each.exit.pid for each in self._ended} | self._living.keys()
+        for box in boxes.open.values():
+            entry = reaper.read(box.pid) if box.pid not in known and box.rank is not None else None
+            if entry is not None and is_same(box, entry):
+                self._living[box.pid] = box, entry.started
+                self._newest = max(self._newest, time.time())
+                self.doors.add(box.pid)
+
+    def look(self) -> None:
+        """Who has ended since."""
+        for pid, (box, started) in list(self._living.items()):
+            entry = reaper.read(pid)
+            if entry is not None and entry.started == started and entry.state not in "ZX":
+                continue
+            self.doors.drop(pid)
+            del self._living[pid]
+            doing = box.doing()
+            ended = Ended(box.rank or 0, _how(pid, started), doing is not None and doing.phase is Phase.END)
+            self._ended.append(ended)
+            if ended.failed:
+                self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
+
+    def first_to_fail(self) -> Ended | None:
+        """Of the ranks that the launcher started last."""
+        self.look()
+        last = [each for each in self._ended if each.exit.at >= self._newest]
+        failed = [each for each in last if each.failed]
+        unknown = [each for each in last if not each.exit.well and not each.in_order]
+        return next(iter(failed or unknown), None)
+
+
+def _how(pid: int, started: int) -> Exit:
+    """How it ended, as long as its parent has not asked for it."""
+    at = time.time()
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if int(fields[19]) == started:
+            status = int(fields[EXIT_CODE])
+            if status & 0x7F:
+                return Exit(pid=pid, at=at, signal=signal.Signals(status & 0x7F).name, dumped=bool(status & 0x80))
+            return Exit(pid=pid, at=at, code=status >> 8)
+    return Exit(pid=pid, at=at)
