@@ -15,6 +15,7 @@ import time
 import timeit
 from pathlib import Path
 
+from benchmarks.in_turns import HEADING
 from keepstep.core.blackbox import Kind
 from keepstep.guard.box import Box
 from keepstep.guard.exchange import Folder
@@ -27,13 +28,13 @@ PLANS = 50
 
 def main() -> None:
     print("# The guard\n")
-    print("Made by `make bench`; with and without the guard in turns, in one run. `spread` is the middle half of the repeats.\n")
+    print("Made by `make bench`; with and without the guard in turns, in one run. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own.\n")
     print(f"A record: {record_ns():.0f} ns. A step with its phases (3 records): {step_ns() / 1000:.2f} µs.")
     for ranks in (2, 8):
         print(f"A contract of {ranks} ranks (200 entries), through a folder: {contract_ms(ranks):.1f} ms.")
     off, on = start_ms("off"), start_ms("on")
     print(f"Start of a Python that imports no framework: {off:.0f} ms without, {on:.0f} ms with KEEPSTEP=on.\n")
-    print("| framework | step ms without | with | difference | spread | bar |\n|---|---|---|---|---|---|")
+    print(HEADING)
     for name in FRAMEWORKS:
         if importlib.util.find_spec(name) is None:
             print(f"| {name} | not installed | | | | |")
