@@ -47,6 +47,22 @@ def test_a_rank_that_is_kept_from_the_processor_is_named_whatever_its_clock(cloc
     assert "waits for a processor for 0.070 s of each step of 0.100 s (others 0.003 s, itself before 0.003 s)" in late.words
 
 
+def test_a_rank_that_takes_some_steps_at_once_and_is_then_held_back_is_named_too() -> None:
+    """As a quota has it: nine steps of 10 ms, then one of 110."""
+
+    def bursts(kept: int) -> list[Record]:
+        found: list[Record] = []
+        for number in range(1, 601):
+            at = number * 20 + (90 if number % 10 == 0 else 0)
+            found.append(Record(len(found) + 1, at * MS, Kind.STEP, number, (110 if number % 10 == 0 else 10) * MS))
+            if number % 30 == 0:
+                found.append(Record(len(found) + 1, at * MS, Kind.HELD, number // 10 * kept * MS, number * MS))
+        return found
+
+    (late,) = late_by_durations({0: bursts(2), 1: bursts(90)})
+    assert (late.rank, late.held) == (1, True)
+
+
 @pytest.mark.parametrize("clock_ms", [0, 40_000])
 def test_a_rank_that_waits_for_its_batches_is_named_whatever_its_clock(clock_ms: int) -> None:
     ranks = {0: rank([BUSY] * 90), 1: rank([BUSY] * 40 + [(70, 3, 10)] * 50, clock_ms=clock_ms)}

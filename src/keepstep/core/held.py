@@ -23,8 +23,9 @@ MUCH = 0.3
 """Of the time."""
 MOSTLY, SOME = 0.6, 0.15
 """In most of the moments looked at it is held back for a part of them: a burst now and then is no pace."""
-PAUSE = 10.0
-"""A step of so many times the usual one has a pause in it, whatever the phase: what happens there is not looked at."""
+PAUSE, PAUSE_NS = 10.0, 500_000_000
+"""A step of so many times the usual one has a pause in it, whatever the phase: what happens there is not looked at. Not less than this: a quota
+lets a rank take some steps at once and then holds it back for a tenth of a second."""
 TIMES = 2.0
 """So many times as long as any other rank."""
 STRETCH = 3.0
@@ -114,7 +115,7 @@ def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None
 
 def _between_looks(records: Sequence[Record], since: int, until: int) -> Iterator[tuple[Record, Record]]:
     """The kernel's counters from one look to the next, where the rank did nothing but steps of usual length in between."""
-    longest = PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0])
+    longest = max(PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0]), PAUSE_NS)
     before: Record | None = None
     steps = True
     for record in records:
