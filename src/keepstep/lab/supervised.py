@@ -21,9 +21,9 @@ OF_A_RANK = (
 """What the supervisor gives each rank itself."""
 FAMILIES = ("user", "framework", "sync", "resource", "data", "preemption", "checkpoint", "slow", "network", "worker", "env", "numeric")
 NOT_UNDER_RUN = {
-    "torch_port_taken", "tf_port_taken", "jax_port_taken", "jax_port_taken_exception", "tf_restarted_worker",
+    "torch_port_taken", "tf_port_taken", "jax_port_taken", "jax_port_taken_exception", "tf_restarted_worker", "jax_healthy_sigterm",
 }  # fmt: skip
-"""Faults that cannot happen there: the supervisor takes free ports, and never starts one rank alone again."""
+"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM to it."""
 LONG_PAUSE_S = 20.0
 """How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own limits."""
 LIMITS = {"RLIMIT_AS": "as", "RLIMIT_NOFILE": "nofile", "RLIMIT_NPROC": "nproc", "RLIMIT_FSIZE": "fsize", "RLIMIT_STACK": "stack"}
