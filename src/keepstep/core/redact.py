@@ -129,8 +129,8 @@ def _keep_name(match: re.Match[str]) -> str:
     tail = match[0][match.end("value") - match.start(0) :]
     opening = re.match(r"""(?:[bBrRuUfF]{0,2}\\*["'])?""", value)
     quotes = opening[0] if opening else ""
-    closing = quotes.lstrip("bBrRuUfF")
-    return f"{head}{quotes}{MARK}{closing if closing and value.endswith(closing) else ''}{tail}"
+    closing = re.search(r"""\\*["']\Z""", value[len(quotes) :]) if quotes else None
+    return f"{head}{quotes}{MARK}{closing[0] if closing else ''}{tail}"
 
 
 # A "token" is a secret or a piece of text, depending on what kind of token the name says.
