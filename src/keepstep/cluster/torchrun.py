@@ -50,11 +50,3 @@ def write_torchrun(cluster: Cluster, rank: int, port: int = 29500) -> dict[str, 
         "MASTER_ADDR": first.host or "127.0.0.1",
         "MASTER_PORT": str(first.port or port),
     }
-
-
-def held_by_launcher(env: Mapping[str, str]) -> bool:
-    """Whether the launcher that started this process listens on MASTER_PORT itself, as torchrun's agent does."""
-    return env.get("TORCHELASTIC_USE_AGENT_STORE", "").lower() == "true" or "TORCHELASTIC_RUN_ID" in env
-
-
-

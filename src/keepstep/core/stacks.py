@@ -121,10 +121,6 @@ def innermost_user(frames: Iterable[Frame]) -> Frame | None:
     return next((f for f in frames if not f.is_native and whose(f) is Whose.USER), None)
 
 
-def innermost_python(frames: Iterable[Frame]) -> Frame | None:
-    return next((f for f in frames if not f.is_native), None)
-
-
 def place(frame: Frame) -> str:
     """``train.py:88 in step``; for a native frame ``fn (libfoo.so)``."""
     if frame.is_native:

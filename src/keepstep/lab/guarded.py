@@ -9,7 +9,6 @@ from pathlib import Path
 
 from keepstep.lab.run import Run
 from keepstep.lab.scenario import Scenario
-from keepstep.lab.scenarios import SCENARIOS
 
 MISMATCH = ("sync.collective_mismatch", "data.shape_mismatch", "data.dtype_mismatch")
 UNEVEN = ("data.sharding_uneven_or_empty",)
@@ -95,10 +94,6 @@ def guarded(scenario: Scenario) -> Scenario | None:
     if accepted is None:
         return None
     return replace(scenario, cause=accepted[0], also_accept=accepted[1:], later=None)
-
-
-def guarded_scenarios() -> list[Scenario]:
-    return [found for scenario in SCENARIOS.values() if (found := guarded(scenario)) is not None]
 
 
 def guard_folder(run: Run) -> Path:

@@ -109,11 +109,6 @@ def _joined(match: re.Match[str]) -> Fact:
     return CollectiveMismatch(what=match["what"])
 
 
-def _task_list(match: re.Match[str]) -> Fact:
-    tasks = tuple(int(n) for n in re.findall(r"/task:(\d+)", match["tasks"]))
-    return RanksMissing(missing=tasks, what="collective group")
-
-
 SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
     signature(r"Started server with target: grpc://(?P<address>[^\s/]{3,300})", ServerStarted),
