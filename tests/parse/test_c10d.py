@@ -16,11 +16,10 @@ from keepstep.core.facts.sync import (
     RanksMissing,
     TimeoutHeardOf,
 )
-from keepstep.parse.c10d import SIGNATURES
+from keepstep.parse import c10d
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(c10d)
 
 
 SAID = [

@@ -8,11 +8,10 @@ import pytest
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse.cuda_libraries import SIGNATURES
+from keepstep.parse import cuda_libraries
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(cuda_libraries)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, UnusedParameters
-from keepstep.parse.ddp import SIGNATURES
+from keepstep.parse import ddp
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(ddp)
 
 
 SAID = [

@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
-from keepstep.parse.fr_trace import SIGNATURES
+from keepstep.parse import fr_trace
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(fr_trace)
 
 
 def test_a_culprit_is_named_with_what_it_ran():

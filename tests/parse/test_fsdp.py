@@ -10,11 +10,9 @@ from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.parse import fsdp
-from keepstep.parse.fsdp import SIGNATURES
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(fsdp)
 
 
 SAID = [

@@ -9,11 +9,10 @@ from keepstep.core.facts.config import AddressIsLocal
 from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerLost, Why
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.parse.gloo import SIGNATURES
+from keepstep.parse import gloo
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(gloo)
 
 
 SAID = [

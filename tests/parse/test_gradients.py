@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.parse.gradients import SIGNATURES
+from keepstep.parse import gradients
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(gradients)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch
-from keepstep.parse.launch_refusals import SIGNATURES
+from keepstep.parse import launch_refusals
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(launch_refusals)
 
 
 @pytest.mark.parametrize(

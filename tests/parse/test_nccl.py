@@ -19,11 +19,11 @@ from keepstep.core.facts.network import (
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse.nccl import BLOCKS, PROGRESS, SIGNATURES
+from keepstep.parse import nccl
+from keepstep.parse.nccl import BLOCKS, PROGRESS
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(nccl)
 
 
 SAID = [

@@ -7,11 +7,10 @@ import pytest
 
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.training import Slowness
-from keepstep.parse.nvidia_smi import SIGNATURES
+from keepstep.parse import nvidia_smi
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(nvidia_smi)
 
 
 @pytest.mark.parametrize(

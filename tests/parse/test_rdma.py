@@ -7,11 +7,10 @@ import pytest
 
 from keepstep.core.facts.network import RdmaTrouble
 from keepstep.core.facts.platform import NicFault
-from keepstep.parse.rdma import SIGNATURES
+from keepstep.parse import rdma
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(rdma)
 
 
 EXCEEDED = "completion with transport retries exceeded (the peer does not answer)"

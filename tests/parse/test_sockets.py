@@ -6,11 +6,10 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.network import BindFailed, ConnectFailed, NameUnresolved, PeerLost, PortTaken, Why
-from keepstep.parse.sockets import SIGNATURES
+from keepstep.parse import sockets
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(sockets)
 
 
 SAID = [

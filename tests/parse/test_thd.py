@@ -8,13 +8,13 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, RendezvousTimeout
-from keepstep.parse.thd import SIGNATURES
+from keepstep.parse import thd
+from tests.parse.reading import reader
 
 _AT = " at /pytorch/torch/lib/THD/process_group/General.cpp:17"
 
 
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(thd)
 
 
 @pytest.mark.parametrize(

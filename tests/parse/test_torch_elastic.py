@@ -8,11 +8,11 @@ import pytest
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PeerLost, RendezvousClosed, RendezvousTimeout
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.parse.torch_elastic import BLOCKS, SIGNATURES
+from keepstep.parse import torch_elastic
+from keepstep.parse.torch_elastic import BLOCKS
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(torch_elastic)
 
 
 SAID = [

@@ -7,11 +7,10 @@ import pytest
 
 from keepstep.core.facts.network import ConnectFailed, RendezvousTimeout, Why
 from keepstep.core.facts.resource import LimitReached
-from keepstep.parse.torch_rpc import SIGNATURES
+from keepstep.parse import torch_rpc
+from tests.parse.reading import reader
 
-
-def read(text):
-    return [fact for each in SIGNATURES if (fact := each.read(text)) is not None]
+read = reader(torch_rpc)
 
 
 SAID = [

@@ -22,7 +22,7 @@ def _errors(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors, anchors=("| 0000",)),
+    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors, anchors=("| 0000", "|   0000")),
     signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset", anchors=(" : Yes",)),
     signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped", anchors=("Remapping Failure Occurred",)),
     signature(r"^\s*Pending Page Blacklist\s+: Yes", DeviceFault, what="memory pages wait to be retired: the GPU must be reset", anchors=("Pending Page Blacklist",)),

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a text with one table, as the scanner does: a signature counts only where its anchor is there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+
+from keepstep.core.facts.base import Fact
+from keepstep.parse.signature import Signature
+
+
+def reader(table: ModuleType) -> Callable[[str], list[Fact]]:
+    """``read`` for the tests of one table."""
+    return functools.partial(read, table)
+
+
+def read(table: ModuleType, text: str) -> list[Fact]:
+    """The facts that the table's signatures and blocks find in a text of one writer."""
+    found: list[Fact] = []
+    for each in getattr(table, "SIGNATURES", ()):
+        fact = each.read(text)
+        if fact is not None:
+            assert _anchored(each, text), f"no anchor of {each.pattern.pattern!r} in {text!r}"
+            found.append(fact)
+    first, *rest = text.split("\n")
+    for one in getattr(table, "BLOCKS", ()):
+        match = one.begin.pattern.search(first)
+        if match:
+            assert _anchored(one.begin, first)
+            found.extend(one.read(match, iter(rest)))
+    return found
+
+
+def _anchored(signature: Signature, text: str) -> bool:
+    if signature.folds_case:
+        return any(anchor.lower() in text.lower() for anchor in signature.anchors)
+    return any(anchor in text for anchor in signature.anchors)
