@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,12 @@ import pytest
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "RAY_", "TORCHELASTIC_", "KUBERNETES_", "KEEPSTEP")
 RANK_VARIABLES = ("TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+
+
+def pytest_configure() -> None:
+    """A shell starts what it puts into the background with SIGINT ignored, and every process that a test starts would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,7 +77,10 @@ def folder_of(run: Run) -> Path:
 def explain(run: Run) -> tuple[Explained, float | None]:
     """What `keepstep why RUN` says, and when the supervisor had said it."""
     attempt = runs.attempt_to_explain(folder_of(run))
-    return explain_paths([attempt], kernel_log=True), told_at(run)
+    explained = explain_paths([attempt], kernel_log=True)
+    told, root = told_at(run), explained.report.root
+    named = named_at(attempt, root.ranks) if root is not None else None
+    return explained, min((at for at in (told, named) if at is not None), default=None)
 
 
 def told_at(run: Run) -> float | None:
@@ -84,6 +88,15 @@ def told_at(run: Run) -> float | None:
     with contextlib.suppress(Unproven, OSError, ValueError, KeyError, IndexError):
         told = json.loads((folder_of(run) / runs.MANIFEST).read_text())["attempts"][0]["told"]
         return float(told) if told is not None else None
+    return None
+
+
+def named_at(attempt: Path, ranks: Sequence[int]) -> float | None:
+    """When the supervisor named these ranks, and no other, as those that the rest wait for; None: it first named others, or none."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
+        first = next((each for each in events if each["what"] == "named"), None)
+        return float(first["at"]) if first is not None and sorted(first["ranks"]) == sorted(ranks) else None
     return None
 
 

@@ -10,16 +10,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from keepstep.core.blackbox import Doing
 from keepstep.errors import UserError
 from keepstep.guard.box import keep
 from keepstep.supervise.below import Below
 from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
+from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.launch import Job, Member, start
 from keepstep.supervise.metrics import Metrics, OomCounters
 from keepstep.supervise.output import Output
@@ -29,12 +29,9 @@ from keepstep.supervise.preparing import prepare, rehearse
 from keepstep.supervise.reaper import Entry, family
 from keepstep.supervise.records import Records
 from keepstep.supervise.spares import Launch, Pool
-from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.stopped import Sign, Stop
 from keepstep.supervise.terminal import Terminal
 from keepstep.supervise.vitals import Boxes, Seer, has_started, is_same, sign_of, training_process, uses_grace
-
-if TYPE_CHECKING:
-    from keepstep.supervise.looking import Looked
 
 TICK_S = 0.25
 SETTLE_S = 0.3
@@ -45,8 +42,6 @@ FAILED_GRACE_S = 0.5
 """For ranks whose peer is dead or that are stuck: there is little that they could still do."""
 IDLE_S = 0.25
 """Of it, while they do nothing."""
-LOOK_ALONG_S = 3.0
-"""For stacks that are being taken when a rank fails."""
 SERVERS_S = 30.0
 """For an evaluator, after the training has ended."""
 PREPARE_AFTER_S = 1.0
@@ -109,10 +104,7 @@ class Attempt:
         self._below = Below(self._doors, means.terminal.say)
         self._boxes = Boxes(folder / "guard")
         self._seer = Seer()
-        self._watch = Watch(least_s=means.hang_s)
-        self._look: tuple[Suspicion, Future[Looked]] | None = None
-        self._held_until = 0.0
-        self._told: Stop | None = None
+        self._hangs = Hangs(self.records, means.looks, means.terminal.say, least_s=means.hang_s)
         self._tick_due = 0.0
         self._slow_due = time.monotonic() + 1.0
         self._trained_at: float | None = None
@@ -163,7 +155,7 @@ class Attempt:
 
     def hold(self, wait_s: float) -> None:
         """A stop that is only suspected shall be left alone for so long."""
-        self._held_until = time.monotonic() + wait_s
+        self._hangs.hold(time.monotonic() + wait_s)
 
     def _exits(self) -> Outcome | None:
         new = []
@@ -195,7 +187,7 @@ class Attempt:
         below = self._below.first_to_fail()
         self.records.failed_first(first.member, first.exit, below)
         self._means.terminal.say(f"{_name(first.member)} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
-        self._take_look_along()
+        self._hangs.take_along(time.monotonic)
         living = {self._process_of(each): each.member.rank for each in self._started if each.exit is None}
         looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
         looking.start()
@@ -216,17 +208,6 @@ class Attempt:
             if each.exit is not None and not each.exit.well:
                 self.records.exited(each.member, each.exit)
         return Outcome(Happened.EXITED, rank=below.rank if below is not None else first.member.rank, exit=first.exit)
-
-    def _take_look_along(self) -> None:
-        """A rank may fail because nothing moved: stacks that are just being taken tell why."""
-        if self._look is None:
-            return
-        (suspicion, future), self._look = self._look, None
-        with contextlib.suppress(Exception):
-            looked = future.result(timeout=LOOK_ALONG_S)
-            stop = self._watch.looked(suspicion, still=looked.still, at=time.monotonic(), sure=looked.sure)
-            if stop is not None:
-                self.records.stopped(stop, looked)
 
     def _tick(self, now: float) -> Outcome | None:
         self._boxes.refresh()
@@ -272,46 +253,13 @@ class Attempt:
         self.usual_s = max(usual) if usual else self.usual_s
 
     def _stop(self, signs: list[Sign], now: float) -> Outcome | None:
-        if self._look is not None:
-            return self._looked(signs, now) if self._look[1].done() else None
-        suspicion = self._watch.see(signs, now)
-        if suspicion is not None:
-            from keepstep.supervise.looking import look
-
-            self.records.event("suspicion", kind=suspicion.kind, quiet_s=round(suspicion.quiet_s, 2), limit_s=round(suspicion.limit_s, 2))
-            self._let_spares(signal.SIGSTOP)  # what they import now would cost the looks their time
-            self._look = (suspicion, self._means.looks.submit(look, suspicion.signs))
-            return None
-        stop = self._watch.stopped
-        if self._told is not None and stop is None:
-            self._told = None
-            self.records.forget_stop()
-            self._means.terminal.say("the run goes on")
-        if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
-            self._held_until = 0.0
-            return Outcome(_happened(stop), rank=stop.suspicion.held_up[0].rank, stop=replace(stop, at=now))
-        return None
-
-    def _looked(self, signs: list[Sign], now: float) -> Outcome | None:
-        assert self._look is not None
-        (suspicion, future), self._look = self._look, None
-        self._let_spares(signal.SIGCONT)
-        try:
-            looked = future.result()
-        except Exception as error:
-            self._means.terminal.say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
-            self._watch.looked(suspicion, still=False, at=now)
-            return None
-        stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
-        self.records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
+        looked = self._hangs.is_looking
+        stop = self._hangs.tick(signs, now)
+        if self._hangs.is_looking is not looked:  # what spares import meanwhile would cost the looks their time
+            self._let_spares(signal.SIGCONT if looked else signal.SIGSTOP)
         if stop is None:
             return None
-        before, self._told = self._told, stop
-        self.records.stopped(stop, looked)
-        news = before is None or (stop.proven and not before.proven)
-        if not news and (not self._held_until or now < self._held_until):
-            return None  # told already, and left alone for a while
-        return Outcome(_happened(stop), rank=stop.suspicion.held_up[0].rank, stop=stop)
+        return Outcome(Happened.STOPPED if stop.proven else Happened.SUSPECTED, rank=stop.suspicion.held_up[0].rank, stop=stop)
 
     def _let_spares(self, number: int) -> None:
         for pid in self._means.pool.pids() if self._means.pool is not None else ():
@@ -332,7 +280,7 @@ class Attempt:
             self.records.late(late)
             means.terminal.say(late.words)
         means.terminal.status(self._pace.status(signs, self._metrics.newest, time.time() - self.began))
-        quiet = self._look is None and self._told is None and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
+        quiet = self._hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and means.job.launcher is None:
             pids = {each.member.rank: each.pid for each in self._started if each.exit is None and each.member.rank is not None}
@@ -394,7 +342,3 @@ class Attempt:
 
 def _name(member: Member) -> str:
     return f"rank {member.rank}" if member.rank is not None else "the launcher"
-
-
-def _happened(stop: Stop) -> Happened:
-    return Happened.STOPPED if stop.proven else Happened.SUSPECTED

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keepstep.analyze.live import look_at_live
@@ -56,11 +56,23 @@ class Looked:
         return [f"{each.who}: {each.quote}" + ("" if each.fact.still else ", it moves") for each in self.seen.all(ProcessSeen)][:8]
 
 
-def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S) -> Looked:
-    """Several looks at the same processes; they are stopped for a moment only when none of them moves."""
+def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None) -> Looked:
+    """Several looks at the same processes; they are stopped for a moment only when none of them moves.
+
+    ``early`` gets what Python stacks alone show, before a process is stopped.
+    """
     urgently()
-    seen = look_at_live([sign.pid for sign in signs], pauses=pauses, stopped_s=stacks.STOPPED_S)
-    seen = _with_ranks(seen, {sign.pid: sign.rank for sign in signs})
+    ranks = {sign.pid: sign.rank for sign in signs}
+
+    def tell(seen: EvidenceSet) -> None:
+        if early is not None:
+            early(_looked(seen, ranks))
+
+    return _looked(look_at_live(list(ranks), pauses=pauses, stopped_s=stacks.STOPPED_S, early=tell), ranks)
+
+
+def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> Looked:
+    seen = _with_ranks(seen, ranks)
     report = diagnose(seen, builtin_rules())
     return Looked(seen, _still(seen, report), report, _sure(seen, report))
 

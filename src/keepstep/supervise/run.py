@@ -244,11 +244,12 @@ class Supervisor:
     def _as_policy(self, attempt: Attempt, outcome: Outcome, report: Report, progress: Progress) -> policy.Attempt:
         exit_, stop = outcome.exit, outcome.stop
         resumed, saved = attempt.checkpointed()
+        named = report.root.ranks if stop is not None and report.root is not None else ()
         return policy.Attempt(
             number=attempt.number,
             happened=outcome.happened,
             report=report,
-            first_rank=outcome.rank,
+            first_rank=named[0] if named else outcome.rank,
             code=exit_.code if exit_ is not None else None,
             signal=exit_.signal if exit_ is not None else None,
             steps=max(attempt.steps, progress.steps) if progress.steps is not None else attempt.steps or None,

@@ -162,20 +162,27 @@ class Watch:
         ``sure``: what they wait for does not come by itself. A file, a sleep or a child may: that is never proof.
         ``signs``: what the ranks show now. One that has moved since the suspicion, or ended, refutes it.
         """
+        stop = self.judge(suspicion, still=still, at=at, signs=signs, sure=sure)
         quiet = suspicion.quiet_s + at - suspicion.at
         self._next[suspicion.kind] = max(quiet * AGAIN, quiet + 2.0)
-        if signs and self._has_moved(suspicion, signs):
-            return None
-        if still is False:
+        if stop is not None:
+            self._stop, self._stuck = stop, suspicion.kind
+        elif still is False and not (signs and self._has_moved(suspicion, signs)):
             self._lively += suspicion.kind == "step"
+        return stop
+
+    def judge(
+        self, suspicion: Suspicion, *, still: bool | None, at: float, signs: Sequence[Sign] = (), sure: bool = True
+    ) -> Stop | None:
+        """What :meth:`looked` would say, without taking note of it."""
+        if (signs and self._has_moved(suspicion, signs)) or still is False:
             return None
+        quiet = suspicion.quiet_s + at - suspicion.at
         if not (sure and still is True) and quiet < (TELLS_BETWEEN_S if suspicion.kind == "between" else TELLS_S):
             return None
         again = self._stop is not None and self._stuck == suspicion.kind and quiet >= SURE_S
         proven = still is True and sure and (suspicion.kind in ("step", "between", "alone") or (suspicion.kind == "unguarded" and again))
-        self._stop = Stop(suspicion=suspicion, proven=proven, at=at)
-        self._stuck = suspicion.kind
-        return self._stop
+        return Stop(suspicion=suspicion, proven=proven, at=at)
 
     def _has_moved(self, suspicion: Suspicion, signs: Sequence[Sign]) -> bool:
         then = {sign.pid: sign for sign in suspicion.signs}

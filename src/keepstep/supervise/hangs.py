@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hangs of one attempt: the watch is asked in time, a look runs beside the ranks, and what it shows is told.
+
+A look tells twice. Python stacks take milliseconds and are nearly always enough to name the rank: that is said at once. Native
+ones take seconds in frameworks of a gigabyte; they follow, and only then is anything decided, recorded or ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from keepstep.core.report import Verdict
+from keepstep.supervise.records import Records
+from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from keepstep.supervise.looking import Looked
+
+LOOK_ALONG_S = 3.0
+"""For stacks that are being taken when a rank fails."""
+
+
+class Hangs:
+    """``tick`` with every sign of life; it answers with a stop when something must be decided."""
+
+    def __init__(self, records: Records, looks: ThreadPoolExecutor, say: Callable[[str], None], *, least_s: float | None) -> None:
+        self._records = records
+        self._looks = looks
+        self._say = say
+        self._watch = Watch(least_s=least_s)
+        self._look: tuple[Suspicion, Future[Looked]] | None = None
+        self._early: SimpleQueue[Looked] = SimpleQueue()
+        self._glanced: Looked | None = None
+        """What the Python stacks showed, until it is told or the native ones are there."""
+        self._named = False
+        self._told: Stop | None = None
+        self._held_until = 0.0
+
+    @property
+    def is_looking(self) -> bool:
+        return self._look is not None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to wonder about."""
+        return self._look is None and self._told is None
+
+    def hold(self, until: float) -> None:
+        """A stop that is only suspected shall be left alone until then."""
+        self._held_until = until
+
+    def tick(self, signs: list[Sign], now: float) -> Stop | None:
+        """Something must be decided on: a new stop, or one whose time is over."""
+        if self._look is not None:
+            if self._look[1].done():
+                return self._looked(signs, now)
+            self._name_early(signs, now)
+            return None
+        suspicion = self._watch.see(signs, now)
+        if suspicion is not None:
+            from keepstep.supervise.looking import look
+
+            self._records.event("suspicion", kind=suspicion.kind, quiet_s=round(suspicion.quiet_s, 2), limit_s=round(suspicion.limit_s, 2))
+            self._early, self._glanced, self._named = SimpleQueue(), None, False
+            self._look = (suspicion, self._looks.submit(look, suspicion.signs, early=self._early.put))
+            return None
+        stop = self._watch.stopped
+        if self._told is not None and stop is None:
+            self._told = None
+            self._records.forget_stop()
+            self._say("the run goes on")
+        if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
+            self._held_until = 0.0
+            return replace(stop, at=now)
+        return None
+
+    def take_along(self, now: Callable[[], float]) -> None:
+        """A rank has failed, perhaps because nothing moved: stacks that are just being taken tell why."""
+        if self._look is None:
+            return
+        (suspicion, future), self._look = self._look, None
+        with contextlib.suppress(Exception):
+            looked = future.result(timeout=LOOK_ALONG_S)
+            stop = self._watch.looked(suspicion, still=looked.still, at=now(), sure=looked.sure)
+            if stop is not None:
+                self._records.stopped(stop, looked)
+
+    def _name_early(self, signs: Sequence[Sign], now: float) -> None:
+        """Say for whom the others wait as soon as Python stacks tell, while native ones are being taken."""
+        assert self._look is not None
+        with contextlib.suppress(Empty):
+            self._glanced = self._early.get_nowait()
+        if self._glanced is None or self._told is not None:
+            return
+        looked, root = self._glanced, self._glanced.report.root
+        stop = self._watch.judge(self._look[0], still=looked.still, at=now, signs=signs, sure=looked.sure)
+        if stop is None or root is None or looked.report.verdict is not Verdict.HUNG or not 0 < len(root.ranks) < len(signs):
+            return
+        self._glanced, self._named = None, True
+        self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=root.title)
+        self._say(f"{stop.words}; looking closer before anything is done")
+        self._say(f"  {root.title}")
+
+    def _looked(self, signs: list[Sign], now: float) -> Stop | None:
+        assert self._look is not None
+        (suspicion, future), self._look = self._look, None
+        try:
+            looked = future.result()
+        except Exception as error:
+            self._say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
+            self._watch.looked(suspicion, still=False, at=now)
+            return None
+        stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
+        self._records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
+        if stop is None:
+            if self._named:
+                self._say("the run goes on")
+            return None
+        before, self._told = self._told, stop
+        self._records.stopped(stop, looked)
+        news = before is None or (stop.proven and not before.proven)
+        if not news and (not self._held_until or now < self._held_until):
+            return None  # told already, and left alone for a while
+        return stop

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rank is named by Python stacks, and nothing is decided before the native ones are there."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from keepstep.core.blackbox import Phase
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.finding import Confidence, Finding, Severity, Standing
+from keepstep.core.report import Report, Verdict
+from keepstep.supervise import looking
+from keepstep.supervise.hangs import Hangs
+from keepstep.supervise.looking import Looked
+from keepstep.supervise.records import Records
+from keepstep.supervise.stopped import Sign, Stop
+
+
+def found(*ranks: int, still: bool | None = True) -> Looked:
+    root = Finding(
+        rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock", ranks=ranks,
+        because="it waits", evidence=(), severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
+    )  # fmt: skip
+    return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)))
+
+
+class Scene:
+    """A hang whose looks answer when they are told to."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, early: Looked, late: Looked) -> None:
+        self.glanced, self.may_end = threading.Event(), threading.Event()
+
+        def look(signs, *, early=None, _early=early):
+            early(_early)
+            self.glanced.set()
+            assert self.may_end.wait(60)
+            return late
+
+        monkeypatch.setattr(looking, "look", look)
+        self.folder = folder
+        self.said: list[str] = []
+        self.hangs = Hangs(Records(folder), ThreadPoolExecutor(max_workers=1), self.said.append, least_s=None)
+
+    def at(self, now: float, steps: int = 10) -> Stop | None:
+        progress = 0.1 * steps
+        signs = [
+            Sign(pid=100 + rank, rank=rank, at=now, phase=Phase.COMPUTE, steps=steps, progress=progress, usual_s=0.1)
+            for rank in range(2)
+        ]
+        return self.hangs.tick(signs, now)
+
+    def end_look(self) -> None:
+        look = self.hangs._look
+        assert look is not None
+        self.may_end.set()
+        look[1].result(timeout=60)
+
+    def events(self) -> list[str]:
+        return [json.loads(line)["what"] for line in (self.folder / "events.jsonl").read_text().splitlines()]
+
+
+def test_the_rank_is_named_before_the_native_stacks_are_there(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, monkeypatch, found(1), found(1))
+    assert scene.at(1.5) is None and scene.at(3.2) is None
+    assert scene.glanced.wait(60)
+    assert scene.at(3.5) is None
+    assert scene.said == ["nothing has moved for 2.5 s, 25 times the usual step; looking closer before anything is done", "  rank 1 was stuck in a lock"]
+    assert scene.at(3.7) is None and len(scene.said) == 2
+    scene.end_look()
+    stop = scene.at(5.0)
+    assert stop is not None and stop.proven
+    assert scene.events() == ["suspicion", "named", "looked"]
+
+
+def test_a_run_that_moves_meanwhile_is_not_named(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, monkeypatch, found(1), found(1))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    assert scene.at(3.5, steps=20) is None and not scene.said
+    scene.end_look()
+    assert scene.at(5.0, steps=30) is None and not scene.said
+
+
+def test_a_run_that_was_named_and_moves_after_all_is_said_to_go_on(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, monkeypatch, found(1), found(1, still=False))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    scene.at(3.5)
+    scene.end_look()
+    assert scene.at(5.0) is None
+    assert scene.said[-1] == "the run goes on"
+
+
+@pytest.mark.parametrize("early", [found(0, 1), found(1, still=None)])
+def test_nobody_is_named_where_python_stacks_do_not_tell(tmp_path, monkeypatch, early):
+    scene = Scene(tmp_path, monkeypatch, early, found(1))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    scene.at(3.5)
+    assert not scene.said
