@@ -7,6 +7,7 @@ DDP, FSDP and compiled code issue theirs below Python; those show only in torch'
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections import deque
 from types import ModuleType
@@ -16,8 +17,10 @@ from keepstep.core.blackbox import Kind
 from keepstep.guard.adapters import torch_watch
 from keepstep.guard.adapters.torch_state import Torch, replace
 
-_COLLECTIVE = int(Kind.COLLECTIVE)
+_COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
 REMEMBERED = 48
+NAMED, KNOWN = 100, 1000
+"""So many shapes get a plan of their own, and so many are kept."""
 
 
 class Form(NamedTuple):
@@ -73,55 +76,50 @@ def unpacked(extra: int) -> str:
     return f"{name} {DTYPES[kind - 1]}, {elements} elements" if 0 < kind <= len(DTYPES) else name
 
 
-class Issued:
-    """One collective. Holds no tensor."""
+class Shaped:
+    """What collectives of one operation, shape, type and group have in common: told once, and looked up at every one."""
 
-    __slots__ = ("dtype", "failed", "form", "group", "itemsize", "number", "operation", "plan", "reduction", "running", "sequence", "shape")
-
-    def __init__(self, operation: str, form: Form) -> None:
-        self.operation, self.form = operation, form
-        self.shape: tuple[int, ...] | None = None
-        self.dtype: Any = None
-        self.itemsize = 1
-        self.reduction: Any = None
-        self.group = ""
-        self.number = 0
-        """The how-manieth of the script's collectives on its group."""
-        self.sequence = 0
-        """The group's own number of it."""
+    def __init__(self, operation: str, form: Form, tensor: Any, reduction: Any, group: str) -> None:
+        self.operation, self.form, self.group = operation, form, group
+        self.shape: tuple[int, ...] | None = tuple(tensor.shape) if tensor is not None else None
+        self.dtype = str(tensor.dtype).rpartition(".")[2] if tensor is not None else ""
+        self.itemsize = int(tensor.element_size()) if tensor is not None else 1
+        self.reduction = str(reduction or "").rpartition(".")[2]
         self.plan = 0
-        self.running = True
-        self.failed = False
+        self.packed = packed(operation, self.dtype, self.elements if self.dtype else 0)
 
     @property
     def elements(self) -> int:
-        found = 1
-        for size in self.shape or ():
-            found *= size
-        return found
-
-    @property
-    def packed(self) -> int:
-        dtype = str(self.dtype).rpartition(".")[2] if self.shape is not None else ""
-        return packed(self.operation, dtype, self.elements if dtype else 0)
+        return math.prod(self.shape or ())
 
     @property
     def words(self) -> str:
-        text = self.operation
-        if self.shape is not None:
-            text += f" {str(self.dtype).rpartition('.')[2]}{list(self.shape)}"
-        reduction = str(self.reduction or "").rpartition(".")[2]
-        return text + (f" {reduction}" if reduction.isupper() and reduction != "SUM" else "")
+        text = self.operation if self.shape is None else f"{self.operation} {self.dtype}{list(self.shape)}"
+        return text + (f" {self.reduction}" if self.reduction.isupper() and self.reduction != "SUM" else "")
 
     @property
     def key(self) -> str:
         """What must be the same on every rank."""
-        elements, dtype = self.elements, str(self.dtype).rpartition(".")[2]
         if self.form.same == "bytes":
-            return f"{self.operation} {elements * self.itemsize} bytes"
+            return f"{self.operation} {self.elements * self.itemsize} bytes"
         if self.form.same == "type" or self.shape is None:
-            return f"{self.operation} {dtype}"
-        return f"{self.operation} {dtype}x{elements} {str(self.reduction or '').rpartition('.')[2]}"
+            return f"{self.operation} {self.dtype or None}"
+        return f"{self.operation} {self.dtype}x{self.elements} {self.reduction}"
+
+
+class Issued:
+    """One collective. Holds no tensor."""
+
+    __slots__ = ("failed", "number", "running", "sequence", "shaped")
+
+    def __init__(self, shaped: Shaped, number: int, sequence: int) -> None:
+        self.shaped = shaped
+        self.number = number
+        """The how-manieth of the script's collectives on its group."""
+        self.sequence = sequence
+        """The group's own number of it."""
+        self.running = True
+        self.failed = False
 
 
 class Collectives:
@@ -131,50 +129,58 @@ class Collectives:
         self._state = state
         self.recent: dict[str, deque[Issued]] = {}
         self._counts: dict[str, int] = {}
-        self._plans: dict[tuple[Any, ...], tuple[int, int]] = {}
-        self.inside = threading.local()
+        self._shaped: dict[tuple[Any, ...], Shaped] = {}
+        self.inside: set[int] = set()
+        """Threads that are in one: what it calls itself is no collective of the script."""
 
     def begin(self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Issued | None:
         state = self._state
-        group = kwargs.get("group") if len(args) <= form.group else args[form.group]
+        given = len(args)
+        group = kwargs.get("group") if given <= form.group else args[form.group]
         if group is None:
             group = state.default_group()
         if state.closed or not hasattr(group, "group_name"):
             return None  # no world, or not in the group
-        issued = Issued(operation, form)
+        tensor = reduction = None
         if form.tensor is not None:
             place, name = form.tensor
-            tensor = args[place] if len(args) > place else kwargs.get(name)
-            if tensor is not None:
-                issued.shape, issued.dtype, issued.itemsize = tuple(tensor.shape), tensor.dtype, tensor.element_size()
+            tensor = args[place] if given > place else kwargs.get(name)
         if form.reduction is not None:
-            issued.reduction = args[form.reduction] if len(args) > form.reduction else kwargs.get("op")
-        name = issued.group = group.group_name
-        issued.sequence = state.sequence(group) + 1
-        issued.number = self._counts[name] = self._counts.get(name, 0) + 1
-        recent = self.recent.get(name)
-        if recent is None:
-            recent = self.recent[name] = deque(maxlen=REMEMBERED)
-        recent.append(issued)
-        key = (operation, issued.shape, issued.dtype)
-        known = self._plans.get(key)
-        if known is None:
-            known = state.session.plan(issued.words) if len(self._plans) < 100 else 0, issued.packed
-            if len(self._plans) < 1000:
-                self._plans[key] = known
-        issued.plan, extra = known
-        session = state.session
-        session.write(_COLLECTIVE, issued.sequence, extra)
-        if issued.plan:
-            session.plan_entered(issued.plan)
-        if state.thread != threading.get_ident() and not state.steps:
+            reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
+        name = group.group_name
+        key = (operation, tensor.shape, tensor.dtype, reduction, name) if tensor is not None else (operation, None, None, reduction, name)
+        try:
+            shaped = self._shaped.get(key)
+        except TypeError:  # a reduction of the script's own that cannot be looked up
+            key = (operation, key[1], key[2], str(reduction), name)
+            shaped = self._shaped.get(key)
+        if shaped is None:
+            shaped = self._new(key, form, tensor)
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        issued = Issued(shaped, number, state.sequence(group) + 1)
+        self.recent[name].append(issued)
+        write = state.session.write
+        write(_COLLECTIVE, issued.sequence, shaped.packed)
+        if shaped.plan:
+            write(_PLAN, shaped.plan, 1)
+        if not state.steps and state.thread != threading.get_ident():
             state.thread, state.native_thread = threading.get_ident(), threading.get_native_id()
         return issued
 
+    def _new(self, key: tuple[Any, ...], form: Form, tensor: Any) -> Shaped:
+        operation, _, _, reduction, name = key
+        shaped = Shaped(operation, form, tensor, reduction, name)
+        self.recent.setdefault(name, deque(maxlen=REMEMBERED))
+        if len(self._shaped) < NAMED:
+            shaped.plan = self._state.session.plan(shaped.words)
+        if len(self._shaped) < KNOWN:
+            self._shaped[key] = shaped
+        return shaped
+
     def end(self, issued: Issued) -> None:
         issued.running = False
-        if issued.plan:
-            self._state.session.plan_left(issued.plan)
+        if issued.shaped.plan:
+            self._state.session.write(_PLAN, issued.shaped.plan, 0)
 
     def failed(self, issued: Issued) -> None:
         issued.failed = True
@@ -200,9 +206,10 @@ def _watched(state: Torch, collectives: Collectives, name: str, form: Form, orig
     def call(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(*args, **kwargs)
-        if getattr(inside, "one", False):
+        thread = threading.get_ident()
+        if thread in inside:
             return original(*args, **kwargs)
-        inside.one = True
+        inside.add(thread)
         try:
             issued = begin(name, form, args, kwargs)
             try:
@@ -216,6 +223,6 @@ def _watched(state: Torch, collectives: Collectives, name: str, form: Form, orig
                 end(issued)
             return result
         finally:
-            inside.one = False
+            inside.discard(thread)
 
     return call

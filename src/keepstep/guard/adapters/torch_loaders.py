@@ -19,7 +19,7 @@ SAMPLERS = ("SequentialSampler", "RandomSampler", "DistributedSampler", "SubsetR
 """torch's own: to ask them for their length has no effect."""
 SIGNED = 8
 """So many first batches are looked at for the comparison between ranks."""
-LOOK_S = 0.05
+LOOK_S = 0.25
 """Batches like the one before are looked into so often, unless labels are declared or the mode is strict."""
 WITHOUT_STEPS = 16
 """Batches without any optimizer step, after which a batch counts as a step."""
@@ -45,7 +45,10 @@ class Loaders:
         self._looked = 0
         self._without = 0
         self._counts = False
-        self._quick: list[Any] = []
+        self._steady = 0
+        """The dataset whose batches have settled, and what they are like."""
+        self._kind: Any = None
+        self._quick: list[tuple[Any, Any]] = []
         self._look_again = 0.0
 
     def begun(self, loader: Any) -> None:
@@ -53,7 +56,7 @@ class Loaders:
         key = id(loader.dataset)
         self._lengths[key] = _length(loader)
         self._epochs[key] = self._epochs.get(key, 0) + 1
-        self._here, self._handed = key, 0
+        self._here, self._handed, self._steady = key, 0, 0
         known = self._lengths[key]
         self._session.write(_EPOCH, self._epochs[key], -1 if known is None else known)
         if len(self._lengths) > 1000:
@@ -62,9 +65,12 @@ class Loaders:
 
     def got(self, dataset: Any, batch: Any) -> None:
         """A batch is handed to the training, with gradients on."""
-        key, session = id(dataset), self._session
         self.turns += 1
         self._handed += 1
+        key, session = id(dataset), self._session
+        if key == self._steady and session.steps and self._is_as_before(batch):
+            return
+        self._steady = 0
         self.length = self._lengths.get(key)
         if key not in self._training:
             self._pending.add(key)
@@ -77,6 +83,23 @@ class Loaders:
             self._check(key, batch)
         if not session.steps or self._counts:
             self._count()
+        elif self._looked >= SIGNED and not session.strict and not session.batches.labels:
+            self._settle(key, batch)
+
+    def _settle(self, key: int, batch: Any) -> None:
+        """From now on, for a while, batches of these shapes and types need not be looked into."""
+        if type(batch) in (list, tuple) and all(hasattr(each, "shape") and hasattr(each, "dtype") for each in batch):
+            self._steady, self._kind, self._look_again = key, type(batch), time.monotonic() + LOOK_S
+            self._quick = [(each.shape, each.dtype) for each in batch]
+
+    def _is_as_before(self, batch: Any) -> bool:
+        """Whether the batch is like the one that was looked at a moment ago."""
+        if type(batch) is not self._kind or len(batch) != len(self._quick) or time.monotonic() >= self._look_again:
+            return False
+        for each, (shape, dtype) in zip(batch, self._quick, strict=True):
+            if getattr(each, "shape", None) != shape or each.dtype is not dtype:
+                return False
+        return True
 
     def ended(self, dataset: Any) -> None:
         """An epoch is over."""
@@ -136,11 +159,6 @@ class Loaders:
             known.labels, known.dtypes, known.finite = session.batches.labels, session.batches.dtypes, session.batches.finite
             if len(self._batches) < 16:
                 self._batches[key] = known
-        if not session.strict and not known.labels and type(batch) in (list, tuple):
-            now, quick = time.monotonic(), [(getattr(each, "shape", None), getattr(each, "dtype", None)) for each in batch]
-            if quick == self._quick and now < self._look_again and (None, None) not in quick:
-                return  # as the one before, which was looked at a moment ago
-            self._quick, self._look_again = quick, now + LOOK_S
         try:
             known.see(batch, session.values)
         except OutOfStep:

@@ -197,7 +197,7 @@ class Watch:
         ops: dict[str, tuple[Op, ...]] = {}
         for name in list(known)[:MOST_GROUPS]:
             ops[name] = tuple(
-                Op(each.number, each.sequence, each.key, each.words, each.running, each.failed) for each in list(known[name])[-MOST_OPS:]
+                Op(each.number, each.sequence, each.shaped.key, each.shaped.words, each.running, each.failed) for each in list(known[name])[-MOST_OPS:]
             )
         return Word(
             still_s=round(still, 2),
@@ -304,7 +304,7 @@ def after_failure(state: Torch, issued: Issued) -> None:
             watch.publish(sequences, STILL_S)
             if watch.compare(sequences, 0.0, last=time.monotonic() >= end):
                 return
-        found = in_boxes(state.session, issued.sequence, issued.packed)
+        found = in_boxes(state.session, issued.sequence, issued.shaped.packed)
         if found is not None:
             watch.tell(found, {state.rank(): watch.word(sequences, 0.0)})
             return
