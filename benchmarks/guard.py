@@ -15,7 +15,7 @@ import time
 import timeit
 from pathlib import Path
 
-from benchmarks.in_turns import HEADING
+from benchmarks.hooks import HEADING
 from keepstep.core.blackbox import Kind
 from keepstep.guard.box import Box
 from keepstep.guard.exchange import Folder
@@ -28,7 +28,7 @@ PLANS = 50
 
 def main() -> None:
     print("# The guard\n")
-    print("Made by `make bench`; with and without the guard in turns, in one run. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own.\n")
+    print("Made by `make bench`; the same processes with the guard's hooks in place and taken out, a few steps each in turns. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, which it shares with the guard's thread.\n")
     print(f"A record: {record_ns():.0f} ns. A step with its phases (3 records): {step_ns() / 1000:.2f} µs.")
     for ranks in (2, 8):
         print(f"A contract of {ranks} ranks (200 entries), through a folder: {contract_ms(ranks):.1f} ms.")
@@ -37,15 +37,9 @@ def main() -> None:
     print(HEADING)
     for name in FRAMEWORKS:
         if importlib.util.find_spec(name) is None:
-            print(f"| {name} | not installed | | | | |")
+            print(f"| {name} | not installed | | | | | |")
             continue
         print(importlib.import_module(f"benchmarks.guard_{name}").main(), flush=True)
-    print()
-    for name in FRAMEWORKS:
-        measure = getattr(importlib.import_module(f"benchmarks.guard_{name}"), "hooks_us", None)
-        if measure is not None and importlib.util.find_spec(name) is not None:
-            off, on = measure()
-            print(f"Processor time of the training's own thread, {name}: {on - off:+.0f} µs a step.", flush=True)
 
 
 def record_ns() -> float:

@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JAX step of about 10 ms on two processes, with and without the guard, in turns within one run."""
+"""A JAX step of about 10 ms on two processes, with and without the guard's hooks, in turns within one run."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
-from benchmarks.in_turns import BLOCKS, Ranks, row
+from benchmarks.hooks import HEADING, PAIRS, row, serve
+from benchmarks.in_turns import Ranks
 from keepstep.sources.ports import free_ports
 
 BAR = 0.005
 
 
-def main(blocks: int = BLOCKS) -> str:
-    return row("jax", start, bar=BAR, blocks=blocks)
+def main(pairs: int = PAIRS) -> str:
+    return row("jax, two ranks on CPU", start, bar=BAR, pairs=pairs)
 
 
-def start(mode: str, folder: Path) -> Ranks:
+def start(folder: Path) -> Ranks:
     port = free_ports(1)[0]
-    env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "JAX_PLATFORMS": "cpu"}
+    env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(folder), "JAX_PLATFORMS": "cpu"}
     env["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     itself = [sys.executable, "-m", "benchmarks.guard_jax"]
     return Ranks([([*itself, "--rank", str(rank), "--port", str(port)], env) for rank in range(2)])
 
 
 def train(rank: int, port: int) -> None:
-    """A rank: as many steps as each line of the input says."""
+    """A rank."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -54,22 +54,25 @@ def train(rank: int, port: int) -> None:
         return jax.tree.map(lambda weight, gradient: weight - rate * gradient, weights, gradients), loss
 
     batch = source.normal(size=(384, 256)).astype("float32")
-    for line in sys.stdin:
-        began = time.perf_counter()
-        for _ in range(int(line)):
+
+    def take(steps: int) -> None:
+        nonlocal weights
+        for _ in range(steps):
             x = jax.make_array_from_process_local_data(by_row, batch)
             weights, loss = update(weights, x, 0.01)
             float(loss)
-        print(f"TOOK {time.perf_counter() - began}", flush=True)
+
+    serve("jax", take)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--rank", type=int)
     parser.add_argument("--port", type=int)
-    parser.add_argument("--blocks", type=int, default=BLOCKS)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
     options = parser.parse_args()
     if options.rank is None:
-        print(main(options.blocks))
+        print(HEADING)
+        print(main(options.pairs))
     else:
         train(options.rank, options.port)

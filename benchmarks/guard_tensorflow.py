@@ -2,7 +2,7 @@
 """A TensorFlow step of about 10 ms under MultiWorkerMirroredStrategy on two processes, with and without the guard, in turns.
 
     python -m benchmarks.guard_tensorflow             the row of the table
-    python -m benchmarks.guard_tensorflow --more      also the hooks alone, and the creation of a model of 200 variables
+    python -m benchmarks.guard_tensorflow --more      also the creation of a model of 200 variables
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.in_turns import BLOCKS, Ranks, row
+from benchmarks.hooks import HEADING, PAIRS, row, serve
+from benchmarks.in_turns import Ranks
 from keepstep.sources.ports import free_ports
 
 ITSELF = [sys.executable, "-m", "benchmarks.guard_tensorflow"]
@@ -25,23 +25,8 @@ VARIABLES = 200
 WIDTH, ROWS, LAYERS = 256, 160, 4
 
 
-def main(blocks: int = BLOCKS) -> str:
-    return row("tensorflow", start, bar=BAR, blocks=blocks)
-
-
-def hooks_us() -> tuple[float, float]:
-    """Microseconds of a step that does next to nothing, without and with the hooks, in turns in one process, by its thread's clock."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [*ITSELF, "--hooks"],
-            env=_environment("on", Path(folder)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            check=True,
-        )
-    off, on = done.stdout.split()[-2:]
-    return float(off), float(on)
+def main(pairs: int = PAIRS) -> str:
+    return row("tensorflow, two ranks on CPU", lambda folder: start("on", folder), bar=BAR, pairs=pairs)
 
 
 def variables_ms() -> tuple[float, float]:
@@ -50,7 +35,7 @@ def variables_ms() -> tuple[float, float]:
     for mode in ("off", "on"):
         with tempfile.TemporaryDirectory() as folder:
             job = start(mode, Path(folder), "--variables")
-            found.append(job.took() / VARIABLES * 1000)
+            found.append(max(answer[0] for answer in job.answers()) / VARIABLES * 1000)
             job.end()
     return found[0], found[1]
 
@@ -67,7 +52,7 @@ def start(mode: str, folder: Path, what: str = "--train") -> Ranks:
 
 
 def train() -> None:
-    """A rank: as many steps as each line of the input says, each with a batch, a backward pass, an update and a metric."""
+    """A rank. Each step has a batch, a backward pass, an update and a metric."""
     import numpy as np
     import tensorflow as tf
 
@@ -97,11 +82,11 @@ def train() -> None:
     def train_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return strategy.reduce("mean", strategy.run(replica, args=(x, y)), axis=None)
 
-    for line in sys.stdin:
-        began = time.perf_counter()
-        for _ in range(int(line)):
+    def take(steps: int) -> None:
+        for _ in range(steps):
             train_step(*next(batches))
-        print(f"TOOK {time.perf_counter() - began}", flush=True)
+
+    serve("tensorflow", take)
 
 
 def make_variables() -> None:
@@ -117,48 +102,18 @@ def make_variables() -> None:
     sys.stdin.read()
 
 
-def hooks(blocks: int = 60, steps: int = 100) -> None:
-    import tensorflow as tf
-    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
-    from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    weight = tf.Variable([1.0, 2.0])
-
-    @tf.function
-    def step(x: tf.Tensor, y: tf.Tensor) -> None:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(weight * x) + tf.cast(y, tf.float32)
-        weight.assign_sub(0.0 * tape.gradient(loss, weight))
-
-    batches = iter(tf.data.Dataset.from_tensors((tf.ones([2]), tf.constant(1))).repeat())
-    places = ((ConcreteFunction, "_call_flat"), (OwnedIterator, "__next__"))
-    hooked = [getattr(owner, name) for owner, name in places]
-    took: dict[bool, list[float]] = {False: [], True: []}
-    for block in range(2 * blocks):
-        on = bool(block % 2)
-        for (owner, name), hook in zip(places, hooked, strict=True):
-            setattr(owner, name, hook if on else hook.__wrapped__)
-        began = time.thread_time()
-        for _ in range(steps):
-            step(*next(batches))
-        took[on].append((time.thread_time() - began) / steps * 1e6)
-    print(min(took[False]), min(took[True]))
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("more", "train", "hooks", "variables"):
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    for name in ("more", "train", "variables"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
     if options.train:
         train()
-    elif options.hooks:
-        hooks()
     elif options.variables:
         make_variables()
     else:
-        print(main())
+        print(HEADING)
+        print(main(options.pairs))
         if options.more:
-            print("a step that does next to nothing: {:.1f} us without, {:.1f} us with the guard".format(*hooks_us()))
             print("a variable of {}: {:.2f} ms without, {:.2f} ms with the guard".format(VARIABLES, *variables_ms()))

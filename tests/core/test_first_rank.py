@@ -107,3 +107,9 @@ def test_the_device_that_ran_full_stands_for_the_rank_in_a_world_of_several():
 def test_of_many_ranks_one_that_was_struck_clearly_before_all_others_is_the_first(lead, expected):
     others = [at(n, DeviceMemoryExhausted(), n, 100.0) for n in (0, 1)]
     assert named(root(*others, at(5, DeviceMemoryExhausted(), 3, 100.0 - lead))) == expected
+
+
+@pytest.mark.parametrize(("ended", "expected"), [((6, 7), (6, 7)), ((1, 6, 7), ())])
+def test_one_or_two_whom_a_launcher_names_as_ended_are_named_where_nothing_else_tells(ended, expected):
+    exits = [at(9, ProcessExited(reporter="srun", rank=rank, code=1)) for rank in ended]
+    assert named(root(full(5)), *exits) == expected

@@ -20,6 +20,15 @@ def read(line: str) -> list[Fact]:
     ("line", "expected"),
     [
         (
+            "RuntimeError: a and b must have same reduction dim, but got [16, 32] X [64, 8].",
+            ShapeMismatch(left="16, 32", right="64, 8", op="matmul"),
+        ),
+        (
+            "RuntimeError: Attempting to broadcast a dimension of length 3 at -1! Mismatching argument at index 1 had torch.Size([3]);"
+            " but expected shape should be broadcastable to [2, 4]",
+            ShapeMismatch(left="3", right="2, 4", op="broadcast"),
+        ),
+        (
             "RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x10 and 20x5)",
             ShapeMismatch(left="32x10", right="20x5", op="matmul"),
         ),

@@ -142,3 +142,20 @@ def test_the_frame_of_a_report_of_the_jvm_is_read_without_its_head() -> None:
     found = [fact for fact in facts(report) if isinstance(fact, NativeAbort)]
 
     assert [fact.where for fact in found] == ["_pywrap_tensorflow_internal.so"]
+
+
+def test_the_report_of_tensorflow_is_read() -> None:
+    report = (
+        "*** Received signal 7 ***\n*** BEGIN MANGLED STACK TRACE ***\n"
+        "/opt/venv/lib/python3.10/site-packages/tensorflow/libtensorflow_framework.so.2(+0x1793d31)[0x7fbf52976d31]\n"
+        "*** END MANGLED STACK TRACE ***\n"
+    )
+
+    (struck,) = (fact for fact in facts(report) if isinstance(fact, FatalSignal))
+
+    assert struck.signal == "SIGBUS"
+    assert [frame.library for frame in struck.frames] == ["libtensorflow_framework.so.2"]
+
+
+def test_a_request_to_stop_is_no_crash_of_tensorflow() -> None:
+    assert facts("*** Received signal 15 ***\n") == []

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.training import NonFinite
@@ -23,7 +23,12 @@ WORDINGS = [
     ("CUDA Error (init_hook:src/hooks.c,173): no CUDA-capable device is detected", CudaMismatch, {"fatal": True}),
     ("RuntimeError: No HIP GPUs are available", CudaMismatch, {"fatal": True}),
     ("NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'", CudaMismatch, {"fatal": True}),
-    ("RuntimeError: Distributed package doesn't have MPI built in", CudaMismatch, {"what": "this PyTorch was built without MPI"}),
+    ("pod:86:143 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'", UnsupportedCombination, {}),
+    (
+        "RuntimeError: Distributed package doesn't have MPI built in",
+        UnsupportedCombination,
+        {"what": "the MPI backend, which this build of PyTorch does not have"},
+    ),
     ("RuntimeError: CUDA error: invalid resource handle", DeviceFault, {"hardware": False}),
     ("RuntimeError: HIP error: an illegal memory access was encountered", DeviceFault, {"hardware": False}),
     (

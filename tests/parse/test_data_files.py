@@ -73,6 +73,7 @@ FURTHER = [
         SharedStateRace,
         {"path": "/d/00040.h5"},
     ),
+    ("OSError: Unable to open object (bad heap free list)", CorruptData, {}),
     (
         "cv2.error: OpenCV(4.5.1) color.cpp:182: error: (-215:Assertion failed) !_src.empty() in function 'cvtColor'",
         CorruptData,

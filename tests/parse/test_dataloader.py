@@ -26,6 +26,11 @@ WORDINGS = [
         {"pid": 1288, "signal": None},
     ),
     (
+        "0/75 [00:00<?, ?ep/sERROR: Unexpected segmentation fault encountered in worker.",
+        LoaderWorkerDied,
+        {"signal": "segmentation fault"},
+    ),
+    (
         "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
         LoaderWorkerDied,
         {},
@@ -50,6 +55,7 @@ def test_a_near_miss_says_nothing(text, read):
 
 FURTHER = [
     ('  File "/usr/lib/python3.6/multiprocessing/resource_sharer.py", line 87, in get_connection', LoaderWorkerDied, {}),
+    ('  File "/usr/lib/python3.6/multiprocessing/resource_sharer.py", line 57, in detach', LoaderWorkerDied, {}),
     (
         "RuntimeError: One or more background workers are no longer alive. Exiting.",
         LoaderWorkerDied,

@@ -43,6 +43,13 @@ SAID = [
         ModelsDiffer(rank=5, detail="128 params, while rank 0 has inconsistent 3 params"),
     ),
     (
+        "RuntimeError: [2]: params[4] in this process with sizes [243, 256] appears not to match strides of the same param in process 0.",
+        ModelsDiffer(
+            rank=2,
+            detail="params[4] in this process with sizes [243, 256] appears not to match strides of the same param in process 0",
+        ),
+    ),
+    (
         "RuntimeError: params[0] in this process with sizes [10, 3] appears not to match sizes of the same param in process 0.",
         ModelsDiffer(
             detail="params[0] in this process with sizes [10, 3] appears not to match sizes of the same param in process 0"

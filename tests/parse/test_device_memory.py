@@ -71,6 +71,11 @@ WORDINGS = [
         DeviceMemoryExhausted,
         {},
     ),
+    (
+        "conv_ops.cc:671] Check failed: stream->parent()->GetConvolveAlgorithms(&algorithms) ",
+        DeviceMemoryExhausted,
+        {"fatal": False},
+    ),
     ("HorovodInternalError: GPU Error:out of memory", DeviceMemoryExhausted, {}),
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -41,6 +42,10 @@ SAID = [
     (
         "RuntimeError: Rank 2 has different values for step: 10. Other ranks: 12",
         ReplicasDiffer(rank=2, detail="step"),
+    ),
+    (
+        "ValueError: Inconsistent compute device and `device_id` on rank 3: cuda:0 vs cuda:3",
+        ClusterSpecInvalid(rank=3, detail="the model lies on cuda:0, and the rank was given cuda:3"),
     ),
 ]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
+from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import DeviceFault, NicFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveTimeout
+from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.parse import hccl
 
 
@@ -36,6 +36,26 @@ from keepstep.parse import hccl
         ),
         ("2026-08-12 Communication_Error_Get_Socket(EI0006): Getting socket times out.", ConnectFailed, {"why": Why.TIMED_OUT}),
         ("EJ0002: The network port is down.", NicFault, {}),
+        (
+            "[2717288][HcclSocket][Listen] socket type[1], listen on ip[192.168.20.160] and specific port[16666] fail. Please check the port",
+            PortTaken,
+            {"port": 16666},
+        ),
+        (
+            "Communication_Error_Bind_IP_Port(EI0019): Failed to enable listening for the host network adapter socket."
+            "Reason: The IP address 192.168.1.100 and port 50001 have already been bound.",
+            PortTaken,
+            {"port": 50001},
+        ),
+        ("host nic listen start failed, port[60000], return[11][FUNC:StartListenSocket]", PortTaken, {"port": 60000}),
+        (
+            'TopoDetect ERROR occur !!! fault_type[1], fault_info["Failed to connect agent[1,3,5,7,]"]',
+            RanksMissing,
+            {"missing": (1, 3, 5, 7)},
+        ),
+        ("[RanktableDetect]topo exchange server get socket timeout! timeout[120 s]", RendezvousTimeout, {}),
+        ("TopoExchangeAgent: connect server[127.10.0.1 : 60000] failed", ConnectFailed, {"peer": "127.10.0.1"}),
+        ("[Wait][LinkEstablish]wait socket establish timeout, role[1] rank[12] timeout[120]", ConnectFailed, {}),
         ("npuSynchronizeDevice:build/NPUStream.cpp:370 NPU error, error code is 507015.", DeviceFault, {"hardware": False}),
     ],
 )

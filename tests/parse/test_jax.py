@@ -61,6 +61,11 @@ def test_a_missing_identity_is_named(text, name):
             "IndivisibleError: Sharding implies that array axis 0 is partitioned 4 times, but the dimension size is 30 (full shape)",
             BatchNotDivisible,
         ),
+        (
+            "specs entry. Consider checking that in_specs are correct, and if so consider changing the mesh axis sizes or else "
+            "padding the input and adapting 'f' appropriately.",
+            BatchNotDivisible,
+        ),
     ],
 )
 def test_a_wrong_set_up_is_read(text, kind):

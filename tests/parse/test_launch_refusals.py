@@ -7,6 +7,7 @@ import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.network import ConnectFailed
 from keepstep.parse import launch_refusals
 from tests.parse.reading import reader
 
@@ -30,6 +31,14 @@ read = reader(launch_refusals)
         ("RuntimeError: Invalid device string: 'cuda:None'", DeviceShared),
         ("ValueError: Cuda is not available.", CudaMismatch),
         ("AssertionError: requested 8 GPUs but found 4", WorldSizeConflict),
+        ("train.py: error: argument --rank: invalid int value: ''", RankVariableMissing),
+        ("train.py: error: argument --local_rank/--local-rank: expected one argument", RankVariableMissing),
+        ("train.py: error: argument -w/--world_size: invalid int value: '$WORLD_SIZE'", RankVariableMissing),
+        (
+            "Error: failed to run torchrun --nnodes=2 --node_rank=1 train.py on gpu-1648, is localhost: False, exception: No "
+            "authentication methods available",
+            ConnectFailed,
+        ),
     ],
 )
 def test_a_refusal_gives_its_fact(text, kind):
@@ -41,7 +50,10 @@ def test_a_refusal_gives_its_fact(text, kind):
     [
         "ValueError: invalid literal for int() with base 10: '12a'",
         "using 8 GPUs, and 4 workers each",
+        "train.py: error: argument --rank: invalid int value: 'a'",
+        "train.py: error: argument --lora_rank: invalid int value: ''",
         "CUDA is not available, training on CPU",
+        "Error: failed to run torchrun train.py on 10.0.0.2, is localhost: False, exception: I/O operation on closed file",
     ],
 )
 def test_other_words_give_nothing(text):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import UnevenShards
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread
@@ -39,6 +40,26 @@ def test_members_are_counted():
 
 def test_a_loss_that_is_not_finite_is_read():
     assert one("ValueError: The loss returned in `training_step` is nan.", NonFinite).fatal
+
+
+def test_a_variable_that_an_old_strategy_needs_is_read():
+    text = "ddp2 only works in SLURM or via torchelastic with the WORLD_SIZE, LOCAL_RANK, GROUP_RANK flags"
+    assert one(text, RankVariableMissing).name == "LOCAL_RANK"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`Trainer.fit` stopped: No training batches.",
+        "MisconfigurationException: Total length of `Dataloader` across ranks is zero. Please make sure that it returns at least 1 batch.",
+    ],
+)
+def test_that_nothing_is_there_to_train_on_is_read(text):
+    assert one(text, UnevenShards).detail
+
+
+def test_an_empty_loader_that_may_be_meant_is_not():
+    assert facts("data.py:106: Total length of `DataLoader` across ranks is zero. Please make sure this was your intention.") == []
 
 
 def test_the_end_of_training_is_a_phase():

@@ -164,3 +164,15 @@ def test_the_end_of_a_log_is_read_alike_wherever_its_last_piece_begins(monkeypat
         ends.append([(s.fact, s.line, s.writer) for s in LogScan(build((), (), progress)).scan([data])])
     assert len(ends[0]) > 100
     assert all(each == ends[0] for each in ends)
+
+
+def test_an_error_of_another_writer_above_a_traceback_is_not_its_logger():
+    lines = b"LLVM ERROR: pthread_join failed\n[rank4]: Traceback (most recent call last):\n[rank4]: ValueError: no\n"
+    (raised,) = [s.fact for s in found(lines, knowledge=known()) if isinstance(s.fact, ExceptionRaised)]
+    assert not raised.logged
+    (raised,) = [
+        s.fact
+        for s in found(lines.replace(b"LLVM ERROR", b"[rank4]: ERROR"), knowledge=known())
+        if isinstance(s.fact, ExceptionRaised)
+    ]
+    assert raised.logged

@@ -14,6 +14,9 @@ from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse import mpi as table
 
 WORDINGS = [
+    ("ssh_exchange_identification: Connection closed by remote host", ConnectFailed, {"why": Why.FAILED}),
+    ("kex_exchange_identification: read: Connection reset by peer", ConnectFailed, {"why": Why.FAILED}),
+    ("prterun was unable to reliably start one or more daemons.", ConnectFailed, {"final": True}),
     ("[host] OPAL ERROR: Unreachable in file pmix2x_client.c at line 112", ConnectFailed, {"final": True}),
     (
         "mpirun noticed that process rank 2 with PID 0 on node box exited on signal 11 (Segmentation fault).",

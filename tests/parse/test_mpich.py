@@ -14,6 +14,11 @@ from keepstep.parse import mpich as table
 
 WORDINGS = [
     (
+        "[proxy:0:0@n1] HYDU_create_process (utils/launch/launch.c:74): execvp error on file ./train.py (Permission denied)",
+        LibraryMissing,
+        {"name": "./train.py"},
+    ),
+    (
         "Abort(1090959) on node 2 (rank 2 in comm 0): Fatal error in PMPI_Init_thread: Other MPI error, error stack:",
         ProcessExited,
         {"rank": 2},

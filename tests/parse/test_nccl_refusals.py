@@ -27,7 +27,9 @@ def facts(text: str) -> list[object]:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("Invalid config blocking attribute value -2147483648", CudaMismatch),
         ("invalid device count (16) requested", WorldSizeConflict),
+        ("Could not find real path of /sys/class/pci_bus/0000:21/../../0000:21:00.0", UnsupportedCombination),
         ("Invalid device count requested : 9", WorldSizeConflict),
         ("Invalid device 9 (totalnDev=8)", WorldSizeConflict),
         ("rank 4 exceeds ndev=4", WorldSizeConflict),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import InternalFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.training import ProgramTooLarge
 from keepstep.parse import neuron as table
 
@@ -26,6 +26,8 @@ def test_every_pattern_compiles() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1       Could not open the nd3", Contention),
+        ("Neuron runtime cannot be initialized; cannot determine the number of available NeuronCores", Contention),
         ("[TEN404] Internal tensorizer error: TensorInitialization:Incorrect IR by <class 'x'>", InternalFault),
         (
             "RuntimeError: Bad StatusOr access: INTERNAL: RunNeuronCCImpl: error condition error != 0: <class",

@@ -99,3 +99,8 @@ def test_the_device_of_a_process_of_its_own_is_its_rank():
     text = "loss_dict = {'loss_cls': tensor(nan, device='cuda:1', grad_fn=<NllLossBackward>)}"
     assert one(text, NonFinite).rank == 1
     assert not facts("loss_dict = {'loss_cls': tensor(0.3, device='cuda:1')}")
+
+
+def test_a_step_skipped_for_its_gradients_names_the_rank() -> None:
+    fact = one("WARN: rank 3 grad_norm is not finite: nan", NonFinite)
+    assert (fact.what, fact.rank, fact.fatal) == ("grad_norm", 3, False)

@@ -51,6 +51,9 @@ def test_ordinary_lines_say_nothing(text):
     [
         "E0214 01:33:19.597505411   19893 proto_buffer_writer.h:83]   assertion failed: byte_count_ < total_size_",
         "XlaRuntimeError: UNKNOWN: Failed to serialize the HloModuleProto.",
+        "  what():  CHECK failed: (output->ByteCount()) == (expected_endpoint): : Protocol message serialized to a size different"
+        " from what was originally expected.  Perhaps it was modified by another thread during serialization?",
+        "F0000 message_lite.cc:120] Byte size calculation and serialization were inconsistent.  This may indicate a bug in protocol",
         "The serialized model is larger than the 2GiB limit imposed by the protobuf library.",
     ],
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import RankVariableMissing
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PortTaken, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerAwaited, PortTaken, RdmaTrouble, Why
 from keepstep.core.facts.process import NativeAbort
 from keepstep.parse import ps_lite as table
 
@@ -35,6 +35,16 @@ WORDINGS = [
         ConnectFailed,
         {"why": Why.UNREACHABLE},
     ),
+    ("[13:30:33] src/van.cc:63: Check failed: !ip.empty() failed to get ip", InterfaceMissing, {}),
+    ("[13:30:33] src/van.cc:292: Check failed: !interface.empty() failed to get the interface", InterfaceMissing, {}),
+    ("include/ps/internal/van.h:56: Check failed: ready_ call Start() first", RankVariableMissing, {"name": "DMLC_ROLE"}),
+    ("[13:30:33] src/van.cc:39: Unsupported van type: rdma", ClusterSpecInvalid, {}),
+    (
+        "src/./zmq_van.h:126: connect to tcp://10.0.0.3:9000 failed: Connection refused",
+        ConnectFailed,
+        {"why": Why.REFUSED, "peer": "10.0.0.3:9000"},
+    ),
+    ("src/./ibverbs_van.h:774: Check failed: pd_ Failed to allocate protection domain", RdmaTrouble, {}),
 ]
 
 

@@ -8,8 +8,8 @@ import pytest
 from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost
-from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.resource import OomKilled
+from keepstep.core.facts.process import NativeAbort, ProcessExited
+from keepstep.core.facts.resource import DiskFull, OomKilled
 from keepstep.parse import ray as table
 
 
@@ -28,6 +28,10 @@ def test_every_pattern_compiles() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        (
+            "(raylet) file_system_monitor.cc:105: /dev/shm/ray/spill is over 95% full, available space: 0; capacity: 270374129664.",
+            DiskFull,
+        ),
         ("RuntimeError: Version mismatch: The cluster was started with:", VersionConflict),
         ("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", OomKilled),
         (
@@ -41,6 +45,7 @@ def test_every_pattern_compiles() -> None:
         ),
         ("Failed to connect to GCS at address 10.0.0.1:6379", ConnectFailed),
         ("Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits", ProcessExited),
+        ("/ray/build/arrow/cpp/src/plasma/client.cc:620 Check failed: object_entry != objects_in_use_.end() ", NativeAbort),
         ("Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed", OomKilled),
     ],
 )

@@ -17,6 +17,10 @@ EXCEEDED = "completion with transport retries exceeded (the peer does not answer
 
 SAID = [
     (
+        "libfabric:652244:1713524816::efa:mr:efa_mr_regattr():1014<warn> Unable to register MR: Invalid argument",
+        RdmaTrouble(what="Unable to register MR: Invalid argument"),
+    ),
+    (
         "F tensorflow/contrib/verbs/rdma.cc:95] Check failed: cq_ Failed to create completion queue",
         RdmaTrouble(what="Failed to create completion queue"),
     ),

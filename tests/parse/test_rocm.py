@@ -24,6 +24,8 @@ SAID = [
         {"hardware": False},
     ),
     ("aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: lack of required resources.", DeviceMemoryExhausted, {"fatal": False}),
+    ("  what():  No device code available for function: _ZN10tensorflow7functor28Fill", CudaMismatch, {}),
+    ("  what():  Missing metadata for __global__ function: _ZN5Eigen8internal15EigenMetaKernel", CudaMismatch, {}),
     ('"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"', CudaMismatch, {}),
     ("RuntimeError: HIP failure: hipErrorInvalidDevice", DeviceShared, {}),
     ("rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek", CudaMismatch, {}),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
@@ -14,6 +14,23 @@ from keepstep.core.facts.resource import OomKilled
 from keepstep.parse import slurm as table
 
 WORDINGS = [
+    ("slurmstepd: error: execve(): ./train.sh: Permission denied", LibraryMissing, {"name": "./train.sh"}),
+    (
+        "srun: error: Unable to confirm allocation for job 1234: Invalid job id specified",
+        ClusterSpecInvalid,
+        {"detail": "Unable to confirm allocation for job 1234: Invalid job id specified"},
+    ),
+    (
+        "srun: error: slurm_receive_msgs: [[n1.cluster]:6818] failed: Socket timed out on send/recv operation",
+        ConnectFailed,
+        {"peer": "n1.cluster"},
+    ),
+    ("srun: error: Task launch for StepId=96.0 failed on node n1: Zero Bytes were transmitted or received", ConnectFailed, {}),
+    (
+        "srun: error: Task launch for StepId=96.0 failed on node n1: Incompatible versions of client and server code",
+        VersionConflict,
+        {"component": "Slurm"},
+    ),
     (
         "srun: First task exited 30s ago\nsrun: StepId=5.0 tasks 0-2: running\nsrun: StepId=5.0 task 3: exited abnormally\nsrun: Terminating StepId=5.0",
         ProcessExited,
@@ -137,6 +154,7 @@ def test_a_further_wording_is_read(text, kind, fields, read, holds):
 
 
 FURTHER_NEAR = [
+    "srun: error: Task launch for StepId=96.0 failed on node n2: No such process",
     "slurmstepd: error: Exceeded step memory limit at some point.",
 ]
 

@@ -71,6 +71,14 @@ def read(line: str) -> list[Fact]:
             MemberRestarted(member="/job:worker/replica:0/task:1", rank=1),
         ),
         (
+            "InvalidArgumentError: Op type not registered 'NcclAllReduce' in binary running on DESKTOP. Make sure the Op",
+            UnsupportedCombination(what="this build of TensorFlow has no NCCL, and operation NcclAllReduce needs it"),
+        ),
+        (
+            "Lower bound check fail for input 1 from node Mkl2Tf/_33 to node scoped_allocator_concat_1_1 input bounds = [0x7f, 0x8f]",
+            UnsupportedCombination(what="the scoped allocator and another pass over the graph"),
+        ),
+        (
             "No OpKernel was registered to support Op 'NcclAllReduce' used by {{node x}}",
             UnsupportedCombination(what="operation NcclAllReduce has no kernel for these devices in this build"),
         ),
@@ -86,6 +94,10 @@ def read(line: str) -> list[Fact]:
         (
             "Op type not registered 'Foo' in binary running on n1. Make sure the Op and Kernel are registered",
             VersionConflict(component="operation Foo", there="n1"),
+        ),
+        (
+            "Op type not registered 'TFRA>Foo' in binary running on n1. Make sure the Op and Kernel are registered",
+            VersionConflict(component="operation TFRA>Foo", there="n1"),
         ),
         (
             "InvalidArgumentError:  var and grad do not have the same shape[2,1536] [512,1536]",

@@ -27,6 +27,14 @@ def read(line: str) -> list[Fact]:
     [
         ("DataLossError: truncated record at 28473", CorruptData(what="truncated record")),
         (
+            "InvalidArgumentError: Got 5 frames, but animated gifs can only be decoded by tf.image.decode_gif or tf.image.decode_image",
+            CorruptData(what="Got 5 frames, but animated gifs can only be decoded"),
+        ),
+        (
+            "InvalidArgumentError: Incomplete bmp content, requires at least 32 bytes to find the header size",
+            CorruptData(what="Incomplete bmp content, requires at least"),
+        ),
+        (
             "Feature: label (data type: int64) is required but could not be found.",
             CorruptData(what="Feature: label (data type: int64) is required but could not be found"),
         ),

@@ -34,6 +34,14 @@ def read(line: str) -> list[Fact]:
             ClusterSpecInvalid(detail="The `task_id` 2 exceeds the maximum id of worker"),
         ),
         (
+            "Check failed: DeviceNameUtils::ParseFullName(name(), &parsed_name_) Invalid device name: /job:/replica:0/task:0/cpu:0",
+            ClusterSpecInvalid(detail="Invalid device name: /job:/replica:0/task:0/cpu:0"),
+        ),
+        (
+            "InvalidArgumentError: Failed to convert worker name to MPI index: /job:worker/replica:0/task:2",
+            ClusterSpecInvalid(detail="Failed to convert worker name to MPI index: /job:worker/replica:0/task:2"),
+        ),
+        (
             "Could not apply FILE based sharding: the dataset only has 1 file(s), which is not enough",
             UnevenShards(detail="the dataset only has 1 file"),
         ),

@@ -46,6 +46,10 @@ SAID = [
         "The node 'b_2911_0' has failed to shutdown the rendezvous 'test' due to an error of type RendezvousConnectionError.",
         PeerLost(how="rendezvous store gone (RendezvousConnectionError)", final=False),
     ),
+    (
+        "ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 309.246 seconds",
+        PeerLost(how="another agent did not come to the exit barrier", final=False),
+    ),
 ]
 
 
@@ -136,3 +140,19 @@ def test_the_table_of_older_versions_is_read_too():
 )
 def test_an_agent_that_starts_one_worker_tells_whose_log_it_is(text, expected):
     assert [fact for fact in read(text) if isinstance(fact, WorldSeen)] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store",
+        "etcd.EtcdException: Bad response : 404 page not found",
+    ],
+)
+def test_an_etcd_that_cannot_serve_the_rendezvous_is_told(text):
+    assert [type(fact).__name__ for fact in read(text)] == ["UnsupportedCombination"]
+
+
+def test_an_etcd_that_is_out_of_reach_is_told():
+    said = "RendezvousConnectionError: The connection to etcd has failed. See inner exception for details."
+    assert "ConnectFailed" in [type(fact).__name__ for fact in read(said)]

@@ -58,6 +58,11 @@ def test_only_the_last_line_is_left():
     assert "ncclInvalidUsage" in fact.message
 
 
+def test_the_name_under_which_jax_raises_again_is_left_out():
+    (fact,) = raised("jax._src.traceback_util.UnfilteredStackTrace: TypeError: true_fun and false_fun differ\n")
+    assert (fact.type, fact.message) == ("TypeError", "true_fun and false_fun differ")
+
+
 def test_one_drawn_by_rich():
     text = (
         "╭───── Traceback (most recent call last) ─────╮\n"
@@ -148,3 +153,12 @@ def test_the_source_lines_of_the_innermost_frames_are_kept():
     assert fact.code == ("main()", 'return batch["label"]')
     (headless,) = raised(PLAIN.partition("\n")[2])
     assert headless.code == fact.code
+
+
+def test_a_traceback_set_into_a_table_is_indented_as_a_whole():
+    text = "  traceback : Traceback (most recent call last):\n" + "".join(f"  {line}\n" for line in PLAIN.splitlines()[1:]) + "  \n"
+
+    (fact,) = raised(text)
+
+    assert (fact.type, fact.message) == ("KeyError", "'label'")
+    assert [f.line for f in fact.frames] == [10, 5]

@@ -31,6 +31,12 @@ def read(line: str) -> list[Fact]:
             UnsupportedCombination(what="`ParameterServerStrategy` currently only works with the tf.Estimator API"),
         ),
         (
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during the original",
+            UnsupportedCombination(
+                what="activation checkpointing, and a forward pass that differs when it is run again (as when parameters are sharded)"
+            ),
+        ),
+        (
             "torch._dynamo.exc.InternalTorchDynamoError: AttributeError: x",
             InternalFault(what="torch._dynamo.exc.InternalTorchDynamoError: AttributeError: x"),
         ),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse import vllm as table
 
@@ -24,6 +25,22 @@ WORDINGS = [
         "AssertionError: please set tensor_parallel_size (8) to less than max local gpu count (4)",
         WorldSizeConflict,
         {"expected": "8", "seen": "4"},
+    ),
+    (
+        "ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Failed to load NCCL library from /opt/nccl/libnccl.so.2.21.5. It is "
+        "expected if you are not running on NVIDIA/AMD GPUs.",
+        LibraryMissing,
+        {"name": "/opt/nccl/libnccl.so.2.21.5"},
+    ),
+    (
+        "RuntimeError: [TensorRT-LLM][ERROR] Assertion failed: mpiSize == tp * pp (/src/tensorrt_llm/runtime/worldConfig.cpp:89)",
+        WorldSizeConflict,
+        {"what": "processes that the engine was built for"},
+    ),
+    (
+        "AssertionError: Engine world size (2) != Runtime world size (1)",
+        WorldSizeConflict,
+        {"expected": "2", "seen": "1"},
     ),
 ]
 

@@ -111,3 +111,54 @@ def test_a_name_that_a_loader_does_not_find_is_a_checkpoint_of_another_model(tmp
 def test_a_name_that_anybody_else_does_not_find_is_the_programs_affair(tmp_path):
     text = LACKING.replace("torch/distributed/_shard/checkpoint/default_planner.py", "mine/plan.py")
     assert causes(tmp_path, all=text)[0] == "user.code_exception"
+
+
+UNPICKLED = """\
+Traceback (most recent call last):
+  File "/srv/train.py", line 60, in main
+    for batch in loader:
+  File "/opt/venv/lib/python3.11/site-packages/torch/_utils.py", line 706, in reraise
+    raise exception
+_pickle.UnpicklingError: Caught UnpicklingError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/srv/data.py", line 9, in __getitem__
+    return pickle.load(open(self.files[n], "rb"))
+_pickle.UnpicklingError: pickle data was truncated
+"""
+FROM_A_RANK = """\
+Traceback (most recent call last):
+  File "/srv/util/misc.py", line 125, in all_gather
+    data_list.append(pickle.loads(buffer))
+_pickle.UnpicklingError: invalid load key, '\\x00'.
+"""
+
+
+def test_what_a_loader_of_the_input_cannot_unpickle_is_input(tmp_path):
+    assert causes(tmp_path, rank0=UNPICKLED)[0] == "data.corrupt_or_truncated"
+
+
+def test_what_came_from_another_rank_and_cannot_be_unpickled_shows_ranks_out_of_step(tmp_path):
+    found = causes(tmp_path, rank0=FROM_A_RANK)
+    assert found[0] == "sync.collective_mismatch"
+    assert "checkpoint.corrupt_or_missing" not in found[:1]
+
+
+WEIGHTS = """\
+Traceback (most recent call last):
+  File "/srv/train.py", line 186, in main
+    model.load_weights(options.resume)
+  File "/opt/venv/lib/python3.7/site-packages/keras/engine/training.py", line 2354, in load_weights
+    with h5py.File(filepath, 'r') as f:
+  File "/opt/venv/lib/python3.7/site-packages/h5py/_hl/files.py", line 190, in make_fid
+    fid = h5f.open(name, flags, fapl=fapl)
+OSError: Unable to open file (file signature not found)
+"""
+
+
+def test_a_file_that_keras_loads_weights_from_is_a_checkpoint(tmp_path):
+    assert causes(tmp_path, all=WEIGHTS)[0] == "checkpoint.corrupt_or_missing"
+
+
+def test_the_same_file_read_by_another_is_data(tmp_path):
+    text = WEIGHTS.replace("keras/engine/training.py", "mine/data.py").replace("in load_weights", "in samples")
+    assert causes(tmp_path, all=text)[0] == "data.corrupt_or_truncated"

@@ -11,6 +11,7 @@ from keepstep.core.facts.data import (
     LabelOutOfRange,
     ShapeMismatch,
 )
+from keepstep.core.facts.process import ExceptionRaised, Frame
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Found
@@ -104,3 +105,13 @@ def test_a_data_file_that_one_rank_misses_is_named() -> None:
 def test_a_data_file_that_all_ranks_miss_is_the_programs_own_matter() -> None:
     missing = DataMissing(path="/data/points.tfrecord")
     assert not asked(missing_on_some, (0, missing), (1, missing))
+
+
+def test_a_function_that_shares_out_data_and_finds_none_had_too_little() -> None:
+    raised = ExceptionRaised(
+        type="IndexError",
+        message="index 2 is out of bounds for axis 0 with size 2",
+        frames=(Frame(file="megatron/energon/flavors/webdataset/sharder.py", line=65, function="_split_shards"),),
+    )
+    (found,) = asked(sharding_uneven_or_empty, (3, raised))
+    assert found.confidence is Confidence.SUPPORTED

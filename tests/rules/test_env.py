@@ -132,3 +132,22 @@ def test_a_first_kernel_of_cublas_that_fails_does_not_fit_the_gpu(tmp_path):
 def test_a_kernel_of_cublas_that_ran_before_fits_the_gpu(tmp_path):
     steps = "".join(f"INFO:tensorflow:global step {n}: loss = 1.5 (1.2 sec/step)\n" for n in range(100, 108))
     assert root(tmp_path, log=steps + _CUBLAS + _GEMM) != "env.framework_cuda_mismatch"
+
+
+MISFIT = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/e/site-packages/torch/_inductor/runtime/triton_heuristics.py", line 375, in _precompile_config\n'
+    "[rank0]:     ASTSource(\n"
+    '[rank0]:   File "/e/site-packages/triton/compiler/compiler.py", line 63, in __init__\n'
+    "[rank0]:     assert isinstance(k, tuple)\n"
+    "[rank0]: AssertionError\n"
+)
+
+
+def test_a_call_of_the_compiler_that_triton_refuses_is_of_another_version(tmp_path):
+    (first, *_) = findings(tmp_path, log=MISFIT)
+    assert (first.rule, first.cause.value, first.ranks) == ("ENV006", "env.framework_cuda_mismatch", (0,))
+
+
+def test_an_own_kernel_that_triton_refuses_is_the_program(tmp_path):
+    assert root(tmp_path, log=MISFIT.replace("torch/_inductor/runtime/triton_heuristics.py", "mine/kernels.py")) == "user.code_exception"

@@ -259,3 +259,25 @@ def test_a_rank_that_a_launcher_saw_end_first_is_not_a_riddle_of_the_network(tmp
     )
     found = root(tmp_path, text)
     assert (found.cause.value, found.ranks) == ("unknown.not_established", (1,))
+
+
+EXIT_BARRIER = """\
+ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 300.1 seconds
+Traceback (most recent call last):
+  File "/opt/torch/distributed/elastic/agent/server/api.py", line 906, in _exit_barrier
+    store_util.barrier(
+  File "/opt/torch/distributed/elastic/utils/store.py", line 31, in get_all
+    data = store.get(f"{prefix}{idx}")
+RuntimeError: Socket Timeout
+"""
+
+
+def test_an_agent_that_waited_for_slower_ones_to_end_is_no_finding(tmp_path):
+    assert findings(tmp_path, STEPS + EXIT_BARRIER) == ()
+
+
+def test_an_agent_that_does_not_come_when_a_worker_failed_is_gone(tmp_path):
+    failed = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) local_rank: 0 (pid: 269) of binary: python3\n"
+    found = root(tmp_path, STEPS + failed + EXIT_BARRIER)
+    assert found.cause.value == "network.connection_reset_peer_died"
+    assert "agent" in found.because

@@ -117,3 +117,10 @@ def test_a_loss_equal_to_many_digits_stands_still(tmp_path):
 def test_losses_that_are_nan_again_and_again_are_told(tmp_path):
     odd = "{'loss': nan, 'lr': 0.0002, 'epoch': 0.09}\n{'loss': 5.46, 'lr': 0.0002, 'epoch': 0.09}\n"
     assert causes(tmp_path, train=odd * 5) == ["numeric.nan_or_divergence"]
+
+
+def test_nan_to_the_end_is_told_where_the_traceback_below_does_not_name_its_exception(tmp_path):
+    nan = "".join(f"step {n} loss nan lr 1e-6\n" for n in range(5))
+    cut = 'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in main\n    engine.step()\n'
+    root = findings(tmp_path, rank0=nan + cut)[0]
+    assert (root.cause.value, root.confidence.value) == ("numeric.nan_or_divergence", "hypothesis")

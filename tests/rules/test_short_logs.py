@@ -193,3 +193,28 @@ def test_a_log_in_which_one_member_alone_speaks_is_that_members(tmp_path):
 def test_words_that_only_look_alike_do_not_name_a_cause(tmp_path, text, wrong):
     found = first(tmp_path, text)
     assert found is None or found.cause.value != wrong
+
+
+def test_a_check_that_failed_beside_a_traceback_that_was_cut_is_still_the_crash(tmp_path):
+    text = (
+        "/ray/build/arrow/cpp/src/plasma/client.cc:620 Check failed: object_entry != objects_in_use_.end()\n"
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 12, in <module>\n'
+        "    main()\n"
+    )
+    found = first(tmp_path, text)
+    assert found is not None and found.cause.value == "framework.bug_segfault"
+
+
+NCCL_INIT = "host-{host}:4{rank}:98{rank} [0] NCCL INFO ncclCommInitRank comm 0x39{rank} rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 100000 commId 0xaa9b - Init START\n"
+REFUSED = "RuntimeError: NCCL error in communicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'\n"
+
+
+def test_ranks_that_state_one_device_of_one_host_are_told_where_nccl_refused(tmp_path):
+    log = NCCL_INIT.format(host=0, rank=0) + NCCL_INIT.format(host=0, rank=1)
+    found = first(tmp_path, log + REFUSED)
+    assert found is not None and found.rule == "CFG011" and found.ranks == (0, 1)
+    alone = first(tmp_path, log)
+    assert alone is None or alone.rule != "CFG011"
+    apart = first(tmp_path, NCCL_INIT.format(host=0, rank=0) + NCCL_INIT.format(host=1, rank=1) + REFUSED)
+    assert apart is None or apart.rule != "CFG011"

@@ -19,6 +19,10 @@ from keepstep.core.identity import Rank
 
 TO_THE_END = 10**9
 """More lines than any log has."""
+CAUGHT = ("_exit_barrier",)
+"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end."""
+LINES_OF_BARS = 20
+"""Within so many lines each progress bar was drawn, if there are any."""
 
 F = TypeVar("F", bound=Fact)
 G = TypeVar("G", bound=Fact)
@@ -148,7 +152,8 @@ class EvidenceSet:
     def survived(self, place: Evidence[Fact]) -> bool:
         """Whether the same stream trained on after this: it finished, or printed two further, different steps.
 
-        One step more is not enough: progress bars are drawn once again when a program dies.
+        One step more is not enough: progress bars are drawn once again when a program dies, and nested bars all are;
+        nor is a bar at zero.
         """
         line = place.origin.line
         if line is None:
@@ -156,14 +161,17 @@ class EvidenceSet:
         phases = self.near(place, PhaseSeen, after=TO_THE_END)
         if any(e.fact.phase is Phase.FINISHED and (e.origin.line or 0) > line for e in phases):
             return True
-        later = [e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line]
-        different = {(e.fact.step, e.fact.of) for e in later}
+        later = [e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line and e.fact.step != 0]
+        drawn = {e.fact.of: e.fact.step for e in self.near(place, StepSeen, before=LINES_OF_BARS) if e.fact.of}
+        different = {(e.fact.step, e.fact.of) for e in later if not e.fact.of or drawn.get(e.fact.of, -1) != e.fact.step}
         return len(different) >= 2 or sum(e.fact.step is None for e in later) >= 2
 
     def merely_logged(self, raised: Evidence[ExceptionRaised]) -> bool:
         """Whether a logger printed an exception and its stream went on to say more: it need not have ended anything."""
         if not raised.fact.logged or raised.origin.line is None:
             return False
+        if any(frame.function.rpartition(".")[2] in CAUGHT for frame in raised.fact.frames):
+            return True
         last = raised.origin.line + raised.fact.lines + 3
         return self._ends.get((raised.origin.source, raised.origin.stream), -1) > last
 

@@ -136,7 +136,7 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return (named,)
     if first is not None:
         return (first,)
-    return _missed(seen) or _by_device(seen, root) or _only_member(seen, root) or _named_as_lost(seen, root)
+    return _missed(seen) or _by_device(seen, root) or _only_member(seen, root) or _named_as_lost(seen, root) or _few(exited)
 
 
 def _exited(seen: EvidenceSet) -> list[int]:
@@ -147,6 +147,12 @@ def _exited(seen: EvidenceSet) -> list[int]:
         if who is not None and (exited.fact.code or exited.fact.signal):
             found.append(who)
     return found
+
+
+def _few(exited: list[int]) -> tuple[int, ...]:
+    """Those whom a launcher names as ended, where they are hardly more than one."""
+    ranks = tuple(sorted(set(exited)))
+    return ranks if len(ranks) <= FEW else ()
 
 
 def _named_near(seen: EvidenceSet, root: Finding) -> int | None:

@@ -43,6 +43,18 @@ SIGNATURES = (
     ),
     signature(r"mat1 dim 1 must match mat2 dim 0", ShapeMismatch, op="matmul"),
     signature(
+        r"a and b must have same reduction dim, but got \[(?P<left>[^\]\n]{1,60})\] X \[(?P<right>[^\]\n]{1,60})\]",
+        ShapeMismatch,
+        op="matmul",
+    ),
+    signature(
+        r"Attempting to broadcast a dimension of length \S{1,20} at -?\d+! Mismatching argument at index \d+ had"
+        r" (?:torch\.Size\()?\[?(?P<left>[^\]\n]{0,60})\]?\)?; but expected shape should be broadcastable to \[?(?P<right>[^\]\n]{0,60})",
+        ShapeMismatch,
+        op="broadcast",
+        anchors=("Attempting to broadcast a dimension of length",),
+    ),
+    signature(
         r"size mismatch, m1: \[(?P<left>[\d x]+)\], m2: \[(?P<right>[\d x]+)\]", ShapeMismatch, op="matmul"
     ),
     signature(

@@ -504,7 +504,7 @@ _WORLD = (
 
 _UNSUPPORTED = (
     signature(
-        r"Error: (?P<what>use_libuv was requested but PyTorch was built without libuv support"
+        r"Error: (?P<what>use_libuv was requested but PyTorch was buil[td] without libuv support"
         r"|makeDeviceFor(?:Hostname|Interface)\(\): unsupported gloo device|Unconvertible NCCL type[^\n]{0,60}"
         r"|Unknown c10d backend type [^\n]{0,40}|Cannot use ReduceOp\.\w+ with [^\n]{0,40}"
         r"|ProcessGroup\w+::\w+: unsupported (?:layout|device type)[^\n]{0,40})",

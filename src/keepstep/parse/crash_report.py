@@ -149,6 +149,8 @@ BLOCKS = (
         _struck,
         anchors=(" received by PID ",),
     ),
+    # TensorFlow: *** Received signal 7 ***, then *** BEGIN MANGLED STACK TRACE ***
+    block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _struck, anchors=("*** Received signal ",)),
     # folly: *** Signal 11 (SIGSEGV) (0x8) received by PID 123
     block(
         rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)",

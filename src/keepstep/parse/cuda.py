@@ -8,7 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.environment import CudaMismatch, VersionSeen
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination, VersionSeen
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.training import NonFinite
@@ -235,7 +235,7 @@ _MISMATCH = (
         what="the NVIDIA driver is not loaded",
     ),
     signature(
-        r"Failed to initialize NVML: (?:Unknown Error|Driver Not Loaded|Insufficient Permissions)",
+        r"Failed to initialize NVML: (?:Unknown Error|ERROR_\w{4,30}|Driver Not Loaded|Insufficient Permissions|GPU access blocked by the operating system|Not Found)",
         CudaMismatch,
         what="the driver is not loaded, or this container has lost its GPUs",
         fatal=False,
@@ -273,7 +273,7 @@ _MISMATCH = (
     ),
     signature(
         r"Distributed package doesn't have (?P<what>\w+) built in",
-        lambda m: CudaMismatch(what=f"this PyTorch was built without {m['what']}"),
+        lambda m: UnsupportedCombination(what=f"the {m['what']} backend, which this build of PyTorch does not have"),
     ),
     signature(
         r"CUDA driver initialization failed, you might not have a CUDA gpu",
@@ -308,11 +308,14 @@ _MISMATCH = (
         anchors=("invalid device function", "named symbol not found", "unrecognized error code"),
     ),
     signature(
-        r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')(?:API call is not supported in the installed CUDA driver|operation not"
-        r" supported\b(?! on global))",
+        r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')API call is not supported in the installed CUDA driver",
         CudaMismatch,
         what="the installed driver does not support what the CUDA library asked for",
-        anchors=("API call is not supported in the installed", "operation not supported"),
+    ),
+    signature(
+        r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')operation not supported\b(?! on global)",
+        UnsupportedCombination,
+        what="an operation that this GPU, or what is visible of it here, does not support",
     ),
     signature(
         r"[Cc]uda failure (?:\d+ )?'initialization error'",

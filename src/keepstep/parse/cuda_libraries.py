@@ -6,6 +6,9 @@ What the runtime says under ``CUDA error: ...`` is in ``cuda``; cuBLAS and cuDNN
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
@@ -13,7 +16,20 @@ from keepstep.parse.signature import signature
 
 _FAILED_ON_IT = "cuBLAS has no program for this GPU, or it failed on it"
 
+
+def _with_free_memory(match: re.Match[str]) -> Fact | None:
+    """cuDNN's handle could not be made: for want of memory only where there was little."""
+    if int(match["free"]) * 2 < int(match["total"]):
+        return None
+    return CudaMismatch(what="cuDNN did not start, though most of the device's memory was free")
+
+
 _THC = (
+    signature(
+        r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total",
+        _with_free_memory,
+        anchors=(" bytes free, ",),
+    ),
     signature(
         r"cublas runtime error ?: (?:the GPU program failed to execute|an absent device architectural feature is required)",
         CudaMismatch,

@@ -164,6 +164,18 @@ _TABLE = (
         _corrupt,
         anchors=("truncated file", "file signature not found", "bad object header"),
     ),
+    # the rest of what HDF5 says of a file that is damaged inside
+    signature(
+        r"(?P<what>(?:Unable to|Can't) (?:synchronously )?(?:open|read|load) (?:file|object|group|dataset|attribute|data)s? "
+        r"\((?:bad (?:heap|local heap|global heap|symbol table|B-tree|btree|superblock|SOHM|object directory)|wrong (?:B-tree|fixed|extensible"
+        r"|fractal|object header|PRK)|addr(?:ess)? overflow|unable to (?:load|decode|protect)|incorrect metadata checksum"
+        r"|ran off end of input buffer|message class)[^\n)]{0,120})",
+        _corrupt,
+        anchors=tuple(
+            f"{what} ("
+            for what in ("open file", "open object", "open group", "open dataset", "open attribute", "read dataset", "read data", "read attribute", "load data")
+        ),
+    ),
     signature(r"(?P<what>Unable to (?:synchronously )?open file \(truncated)", _corrupt),
     # Tables
     signature(r"(?P<what>Parquet (?:file size is|magic bytes not found)[^\n]{0,100})", CorruptData),

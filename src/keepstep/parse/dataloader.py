@@ -21,7 +21,7 @@ SIGNATURES = (
     ),
     # a tensor's file descriptor is asked of the process that made it, which is gone
     signature(
-        r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in get_connection",
+        r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in (?:get_connection|detach)\b",
         LoaderWorkerDied,
         anchors=("resource_sharer.py\", line ",),
     ),
@@ -44,6 +44,12 @@ SIGNATURES = (
         r"(?:One or more|Some) background workers are no longer alive",
         LoaderWorkerDied,
         anchors=("background workers are no longer alive",),
+    ),
+    # its signal handlers, before the parent says so; a bus error is told with shared memory
+    signature(
+        r"ERROR: Unexpected (?P<signal>segmentation fault|floating-point exception) encountered in worker\.",
+        LoaderWorkerDied,
+        anchors=("ERROR: Unexpected segmentation fault", "ERROR: Unexpected floating-point"),
     ),
     signature(r"Pin memory thread exited unexpectedly", LoaderWorkerDied),
     signature(r"RuntimeError: DataLoader timed out after (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),

@@ -59,16 +59,10 @@ SIGNATURES = (
         anchors=("DDP expects same model across all ranks",),
     ),
     signature(
-        r"(?P<detail>(?:params\[\d+\]|replicas\[\d+\]\[\d+\]) in this process with (?:sizes|strides) [^\n]{0,80} appears "
+        r"(?:\[(?P<rank>\d+)\]: )?(?P<detail>(?:params\[\d+\]|replicas\[\d+\]\[\d+\]) in this process with (?:sizes|strides) [^\n]{0,80} appears "
         r"not to match (?:sizes?|strides) of the same param in process \d+)",
         ModelsDiffer,
         anchors=(" appears not to match size", " appears not to match strides"),
-    ),
-    signature(
-        r"(?P<detail>\[\d+\]: params\[\d+\] in this process with sizes [^\n]{0,80} appears not to match "
-        r"strides of the same param in process \d+)",
-        ModelsDiffer,
-        anchors=(" appears not to match strides of",),
     ),
     # what programs say that compare the ranks themselves
     signature(

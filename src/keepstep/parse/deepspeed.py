@@ -78,6 +78,13 @@ SIGNATURES = (
         why=Why.UNREACHABLE,
         anchors=("was not reachable via ssh",),
     ),
+    # the same, as the launcher's own call of ssh says it
+    signature(
+        r"Command '?\[?'?ssh(?:'?,? '?-\w'?,? '?[\w=]{1,60}){0,4}'?,? '?(?P<peer>[\w.\-@]{1,80})'?,? '?hostname'?\]?'? returned non-zero",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("PasswordAuthentication=no",),
+    ),
     signature(
         r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
         ClusterSpecInvalid,

@@ -138,7 +138,8 @@ SIGNATURES = (
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
     signature(
-        r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)",
+        r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)"
+        r"|Check failed: stream->parent\(\)->GetConvolve(?:Backward(?:Data|Filter))?Algorithms\(",
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
     signature(

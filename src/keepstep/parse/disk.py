@@ -26,7 +26,7 @@ def _no_space(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(r"No space left on device", _no_space),
-    signature(r"\[Errno 28\](?! No space)|\bENOSPC\b", _no_space, anchors=("[Errno 28]", "ENOSPC")),
+    signature(r"\[Errno 28\](?! No space| inotify)|\bENOSPC\b", _no_space, anchors=("[Errno 28]", "ENOSPC")),
     signature(
         r"Disk quota exceeded|\[Errno 122\]|\bEDQUOT\b",
         DiskFull,

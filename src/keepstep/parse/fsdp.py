@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import DeviceShared
+from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -59,6 +59,10 @@ SIGNATURES = (
     ),
     signature(r"Rank (?P<rank>\d+) has different values for (?P<detail>\w+)", ReplicasDiffer),
     signature(
-        r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+): (?P<device>\S+)", DeviceShared
+        r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+): (?P<on>\S+) vs (?P<own>[\w:]+)",
+        lambda m: ClusterSpecInvalid(
+            rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
+        ),
+        anchors=("Inconsistent compute device and",),
     ),
 )

@@ -10,11 +10,11 @@ from __future__ import annotations
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
 from keepstep.core.facts.environment import LibraryMissing, VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PortTaken, Why
+from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import DeviceFault, NicFault
 from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.parse.signature import Signature, signature
 
 
@@ -32,6 +32,33 @@ SIGNATURES = (
     _code("EI0006", ConnectFailed, why=Why.TIMED_OUT),
     _code("EI0007", DeviceMemoryExhausted),
     _code("EI0008", VersionConflict, component="HCCL"),
+    _code("EI0011", DeviceMemoryExhausted),
+    _code("EI0015", RendezvousTimeout, where="HCCL's root"),
+    signature(
+        r"\bEI00(?:19|20)\)?: [^\n]{0,160}?(?:port (?P<port>\d+) have already been bound|$)",
+        PortTaken,
+        anchors=("EI0019: ", "EI0019): ", "EI0020: ", "EI0020): "),
+    ),
+    # what its own log says below the codes
+    signature(
+        r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken, anchors=("] and specific port[",)
+    ),
+    signature(r"host nic listen start failed, port\[(?P<port>\d+)\]", PortTaken, anchors=("host nic listen start failed",)),
+    signature(r"Failed to connect agent\[(?P<missing>[\d, ]{1,400})\]", RanksMissing, anchors=("Failed to connect agent[",)),
+    signature(r"topo exchange (?:server|agent) get socket timeout!", RendezvousTimeout, where="HCCL's root"),
+    signature(
+        r"TopoExchangeAgent: connect server\[(?P<peer>[\w.:%]{3,60}) : \d+\] failed",
+        ConnectFailed,
+        why=Why.TIMED_OUT,
+        anchors=("TopoExchangeAgent: connect server[",),
+    ),
+    signature(r"wait socket establish timeout, role\[\d", ConnectFailed, why=Why.TIMED_OUT),
+    signature(
+        r"CMD information \S{1,60} check fail",
+        CollectiveMismatch,
+        what="parameters of a collective",
+        anchors=("CMD information ",),
+    ),
     _code("EJ0002", NicFault, what="the NPU's network port is down"),
     _code("EJ0004", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
     _code("EL0003", DeviceShared),

@@ -365,6 +365,8 @@ BLOCKS = (
         r"One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
         _stalled,
     ),
+    # the list where a log shows it without the warning above it
+    block(r"^Stalled ops: ?(?=\S+ \[(?:ready|missing) ranks: )", _stalled, anchors=("Stalled ops:",)),
     block(r"One or more rank \(marked by \"X\"\) is stalled", _stalled),
     block(r"Horovod detected that one or more processes exited with non-zero status", _first_exit),
 )

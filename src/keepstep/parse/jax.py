@@ -235,7 +235,8 @@ SIGNATURES = (
         what="devices",
     ),
     signature(
-        r"axis sizes that are not evenly divisible by the corresponding mesh axis sizes",
+        r"axis sizes that are not evenly divisible by the corresponding mesh axis sizes"
+        r"|consider changing the mesh axis sizes or else padding the input and adapting",
         BatchNotDivisible,
     ),
     signature(

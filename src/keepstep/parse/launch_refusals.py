@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launchers that refuse what they were given: torchrun, torch.distributed, accelerate, the schedulers' variables."""
+"""Launchers that refuse what they were given: torchrun, torch.distributed, accelerate, Colossal-AI, the schedulers' variables."""
 
 from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
@@ -38,6 +39,23 @@ SIGNATURES = (
         r"(?P<detail>(?:argument|error:)[^\n]{0,20}--(?:nproc[-_]per[-_]node|nnodes|node[-_]rank|master[-_](?:addr|port))[^\n]{0,30}: (?:invalid|expected)[^\n]{0,80})",
         ClusterSpecInvalid,
         anchors=("argument --nproc", "argument --nnodes", "argument --node", "argument --master"),
+    ),
+    # an argument that was filled in from a variable that is not there: --rank $AZ_BATCHAI_TASK_INDEX
+    signature(
+        r"error: argument (?:-\w{1,3}/)?--(?P<name>(?:(?:global|local|node|machine|world)[-_]?)?rank|(?:world|cluster)[-_]?size"
+        r"|num[-_](?:machines|processes|nodes|workers)|nnodes|nproc[-_]per[-_]node|process[-_]id|(?:task|worker|host)[-_](?:index|id)"
+        r"|(?:master|main[-_]process)[-_](?:addr|ip|port)|dist[-_]url|init[-_]method)(?:/-{1,2}[\w-]{1,30}){0,2}: "
+        r"(?:invalid \w{1,20} value: ['\"](?:\$[^'\"\n]{0,60}|None|null|\s*)['\"]|expected one argument)",
+        RankVariableMissing,
+        anchors=("error: argument ",),
+    ),
+    # Colossal-AI's launcher, which starts the other hosts by ssh: what its ssh said
+    signature(
+        r" on (?P<peer>\S{1,120}), is localhost: False, exception: (?:No authentication methods available|Authentication failed"
+        r"|(?:\[Errno None\] )?Unable to connect to port|Error reading SSH protocol banner|Private key file is encrypted|Server '[^'\n]{1,80}' not found)",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("is localhost: False, exception: ",),
     ),
     # its own group of processes
     signature(

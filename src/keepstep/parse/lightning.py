@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import UnevenShards
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
@@ -44,6 +45,7 @@ SIGNATURES = (
     signature(
         r"(?P<what>Lightning can't create new processes if CUDA is already initialized)", ForkOrThread
     ),
+    signature(r"ddp2 only works in SLURM or via torchelastic with the WORLD_SIZE, (?P<name>LOCAL_RANK), GROUP_RANK", RankVariableMissing),
     signature(r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found", RankVariableMissing),
     signature(
         r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
@@ -73,6 +75,17 @@ SIGNATURES = (
     signature(r"Monitored metric (?P<what>\w+) = nan is not finite", NonFinite),
     signature(
         r"`Trainer\.fit` stopped: `max_(?:epochs|steps|time)=[^`]{1,40}` reached", PhaseSeen, phase=Phase.FINISHED
+    ),
+    signature(r"`Trainer\.fit` stopped: No training batches", UnevenShards, detail="there are no training batches"),
+    signature(
+        r"(?P<detail>Total length of `\w+` across ranks is zero)\. Please make sure that it returns at least 1 batch",
+        UnevenShards,
+        anchors=("across ranks is zero",),
+    ),
+    signature(
+        r"Exception: (?P<detail>`?\w*[Dd]ata[Ll]oader`?s? (?:within local rank has zero length|has (?:a )?length (?:of )?0|is empty))",
+        UnevenShards,
+        anchors=("has zero length", "has length 0", "has a length of 0", "is empty"),
     ),
     signature(r"Handling (?:auto-requeue )?signal: (?P<reason>SIG\w+|\d+)", Preempted, by="Slurm"),
     signature(r"handling auto-requeue signal", Preempted, by="Slurm"),

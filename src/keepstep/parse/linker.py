@@ -7,15 +7,20 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 from keepstep.parse.windows import PAGING_FILE
 
+_CACHED = lazy_pattern(r"\.triton/|triton_cache|torchinductor_|inductor_cache")
+"""A file that some rank is just compiling; ``compiled_kernels`` tells of it."""
 _LIBRARY = r"(?P<name>[\w.+\-/]*?lib[\w.+\-]+?\.so(?:\.[\w.]+)?|[\w.+\-/]+\.so(?:\.[\w.]+)?)"
 
 
-def _missing(match: re.Match[str]) -> Fact:
+def _missing(match: re.Match[str]) -> Fact | None:
     """A loader that is asked for an optional library says the same words and the program goes on."""
     line = match.string
+    if _CACHED.search(match["name"]):
+        return None
     optional = re.search(
         r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to "
         r"(?:open|load) lib|"
@@ -23,6 +28,15 @@ def _missing(match: re.Match[str]) -> Fact:
         line,
     )
     return LibraryMissing(name=match["name"].rpartition("/")[2], fatal=optional is None)
+
+
+def _unreadable(match: re.Match[str]) -> Fact | None:
+    name = match["name"].rpartition("/")[2]
+    if _CACHED.search(match["name"]):
+        return None
+    if "ELF" not in match[0] and "TLS" not in match[0]:
+        return LibraryMissing(name=name)
+    return SymbolMissing(library=name, symbol=None)
 
 
 SIGNATURES = (
@@ -39,11 +53,7 @@ SIGNATURES = (
         + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class"
         r"|file too short"
         r"|cannot allocate memory in static TLS block)",
-        lambda m: (
-            LibraryMissing(name=m["name"].rpartition("/")[2])
-            if "ELF" not in m[0] and "TLS" not in m[0]
-            else SymbolMissing(library=m["name"].rpartition("/")[2], symbol=None)
-        ),
+        _unreadable,
         anchors=(
             "failed to map segment",
             "invalid ELF header",

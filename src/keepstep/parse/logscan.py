@@ -27,6 +27,7 @@ from keepstep.parse.log_lines import clean, find_headings, sample
 from keepstep.parse.memory_readings import read_memory
 from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned
 from keepstep.parse.signature import Signature
+from keepstep.parse.tf_status import as_raised, under_node
 from keepstep.parse.wrapping import Unwrapped
 
 PIECE = 256 << 10
@@ -202,11 +203,14 @@ class LogScan:
     ) -> Iterator[Sighting]:
         at: float | None = None
         timed = False
+        raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
         for order, each in enumerate(self._know.signatures[anchor]):
             key = (anchor << 16 | order, writer.key)
             if self._seen[key] >= MOST_PER_STREAM:
                 continue
             fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
+            if fact is None and raised is not None:
+                fact = each.read(raised)
             if fact is None:
                 continue
             self._seen[key] += 1
@@ -225,7 +229,7 @@ class LogScan:
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
             following = BlockLines(self._line, self._prefixes.is_of_another, buffer, stop, writer, text[: match.start()])
-            logged = bool(_LOGGER.search(self._before(buffer, start, text, match.start())))
+            logged = bool(_LOGGER.search(self._before(buffer, start, writer, text, match.start())))
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
                     fact = replace(fact, logged=logged)
@@ -235,10 +239,16 @@ class LogScan:
                 else:
                     yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
 
-    def _before(self, buffer: bytes, start: int, text: str, column: int) -> str:
-        """The words just before a block: same line, else the line above."""
+    def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
+        """The words just before a block: same line, else the line above, if the same writer's."""
         if column > 0 and text[:column].strip():
             return text[:column]
+        if start <= 1:
+            return ""
+        above, words = self._line(buffer, *bounds(buffer, start - 1))
+        return words if above.key == writer.key else ""
+
+    def _above(self, buffer: bytes, start: int) -> str:
         above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
         return clean(buffer[above_start:above_stop])
 

@@ -211,13 +211,24 @@ SIGNATURES = (
         anchors=("lost communication with a remote daemon",),
     ),
     signature(
-        r"ORTE was unable to reliably start one or more daemons|PRTE was unable to reliably start one or"
-        r" more daemons",
+        r"(?:ORTE|PRTE|prterun|prte|mpirun|mpiexec) was unable to reliably start one or more daemons",
         ConnectFailed,
         why=Why.FAILED,
         final=True,
     ),
-    signature(r"An ORTE daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False),
+    signature(r"An (?:ORTE|PRTE) daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False),
+    # sshd of the other node hangs up: too many sessions begin at once, or it does not take this host
+    signature(
+        r"(?:ssh|kex)_exchange_identification: (?:read: )?Connection (?:closed|reset) by (?:remote host|peer)",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("_exchange_identification: ",),
+    ),
+    signature(
+        r"Received disconnect from (?P<peer>[\w.:\-]{2,80}) port \d+:\d+: Too many authentication failures",
+        ConnectFailed,
+        why=Why.FAILED,
+    ),
     signature(
         r"mpi(?:run|exec): (?:Forwarding signal (?P<signal>\d+) to job|killing job\.\.\.|abort is already"
         r" in progress)",

@@ -52,6 +52,13 @@ SIGNATURES = (
         PeerLost,
         anchors=("_line failure",),
     ),
+    # Hydra cannot start the program, or a server of its own
+    signature(
+        r"HYDU?_(?:create_process|spawn) \([^)\n]{1,200}\): execvp error on file (?P<name>[^\n(]{1,200}?) \((?:No such file or directory"
+        r"|Permission denied|Exec format error)\)",
+        LibraryMissing,
+        anchors=("execvp error on file",),
+    ),
     signature(
         r"(?P<what>GTL library) is not linked", lambda m: LibraryMissing(name="Cray's GTL library (GPU transport)")
     ),

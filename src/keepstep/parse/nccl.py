@@ -166,7 +166,8 @@ _CODES = (
 
 SIGNATURES = (
     signature(
-        r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b",
+        r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b"
+        r"(?:[^\n]{0,80}? busId (?P<device>\w+)(?:[^\n]{0,40}? commId (?P<comm>0x\w+))?)?",
         CommMember,
         anchors=(" nranks ", " nRanks "),
     ),

@@ -18,6 +18,12 @@ from keepstep.parse.signature import signature
 _WARN = r"(?:NCCL WARN |^\s*)"
 
 SIGNATURES = (
+    signature(
+        r"Invalid config \w{1,40} attribute value -2147483648\b",
+        CudaMismatch,
+        what="the NCCL that was loaded is older than the one that the framework was built for",
+        anchors=(" attribute value -2147483648",),
+    ),
     # ranks and devices
     signature(
         _WARN + r"[Ii]nvalid device count (?:\((?P<seen>-?\d+)\) requested|requested ?: (?P<count>-?\d+))",
@@ -164,6 +170,12 @@ SIGNATURES = (
             "too many XML ",
             "XML parser is limited to",
         ),
+    ),
+    # where the machine does not show its PCI tree (WSL, some virtual machines and containers); INFO says the same of a NIC
+    signature(
+        _WARN + r"Could not find real path of (?P<what>/sys/class/pci_bus/\S{1,80})",
+        lambda m: UnsupportedCombination(what=f"NCCL on a machine without {m['what']}"),
+        anchors=("Could not find real path of /sys/class/pci_bus",),
     ),
     # libraries and the driver
     signature(

@@ -44,6 +44,12 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>MPMD detected but reload is not supported)", CollectiveMismatch),
     signature(r"(?P<what>Logical Neuron Core\(s\) not available - Requested:\S{1,30} Available:\d+)", Contention),
+    signature(r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)", Contention),
+    signature(
+        r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)",
+        Contention,
+        anchors=("No neuron device available", "Could not open the nd"),
+    ),
     signature(r"(?P<what>NeuronCore\(?s?\)? already in use[^\n]{0,60})", Contention, anchors=("already in use",)),
     signature(r"(?P<code>The PyTorch Neuron Runtime could not be initialized)", CommunicationFailed),
 )

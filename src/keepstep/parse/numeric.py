@@ -156,5 +156,12 @@ SIGNATURES = (
         fatal=False,
         anchors=tuple(f"{n}orm{g}{v}" for n in "nN" for g in (": ", "=", "': ", " ", '": ', " = ", ":") for v in ("nan", "NaN")),
     ),
+    signature(
+        r"(?:\brank (?P<rank>\d+) )?grad_norms? is not finite: ",
+        NonFinite,
+        what="grad_norm",
+        fatal=False,
+        anchors=("grad_norm is not finite: ", "grad_norms is not finite: "),
+    ),
     signature(r"number of nan iterations: +(?!0\b)(?P<what>\d+)", NonFinite, fatal=False),
 )

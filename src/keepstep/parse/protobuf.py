@@ -78,6 +78,11 @@ SIGNATURES = (
         MessageTooLarge,
         anchors=("was modified concurrently during serialization", "(byte_size_before_serialization)"),
     ),
+    signature(
+        r"Protocol message serialized to a size different from what was|Byte size calculation and serialization were inconsistent",
+        MessageTooLarge,
+        what="protocol message",
+    ),
     signature(r"CHECK failed: \(?\w+\.size\(\)\)? <= \(?(?P<size>kint32max)", MessageTooLarge, what="protocol buffer"),
     signature(
         r"OverflowError: (?:integer (?P<size>\d{10,}) does not fit in '?(?:int|C int)'?|Python int too large to convert to C int)",

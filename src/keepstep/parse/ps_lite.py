@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import RankVariableMissing
-from keepstep.core.facts.network import ConnectFailed, PeerAwaited, PortTaken, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerAwaited, PortTaken, RdmaTrouble, Why
 from keepstep.core.facts.process import NativeAbort, ProcessExited
 from keepstep.parse.signature import signature
+from keepstep.parse.sockets import why
 
 _ERRNO = {"110": Why.TIMED_OUT, "111": Why.REFUSED, "113": Why.UNREACHABLE, "101": Why.UNREACHABLE}
 
@@ -21,9 +22,28 @@ def _not_sent(match: re.Match[str]) -> Fact:
 SIGNATURES = (
     # a check that failed, printed before it is thrown
     signature(
-        r"dmlc/logging\.h:\d+: \[[\d:]{8}\] (?P<where>\S{1,160}:\d+): (?P<what>Check failed: (?!\(?my_node_\.port)[^\n]{1,300})",
+        r"dmlc/logging\.h:\d+: \[[\d:]{8}\] (?P<where>\S{1,160}:\d+): (?P<what>Check failed: (?!\(?my_node_\.port|ready_ call Start"
+        r"|!ip\.empty|!interface\.empty)[^\n]{1,300})",
         NativeAbort,
         anchors=("dmlc/logging.h:",),
+    ),
+    # a store that was made by a process whose role it is not to have one
+    signature(r"Check failed: ready_(?: \(\S{1,20} vs\. \S{1,20}\) :)? ?call Start\(\) first", RankVariableMissing, name="DMLC_ROLE"),
+    signature(
+        r"Check failed: !(?:ip|interface)\.empty\(\)[^\n]{0,20} failed to get (?:ip|the interface)",
+        InterfaceMissing,
+        anchors=("failed to get ip", "failed to get the interface"),
+    ),
+    signature(r"(?P<detail>Unsupported van type: \S{1,60})", ClusterSpecInvalid),
+    signature(
+        r"connect to tcp://(?P<peer>[\w.\-]{1,80}:\d{1,6}) failed: (?P<text>[^\n]{1,80})",
+        lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
+        anchors=("connect to tcp://",),
+    ),
+    signature(
+        r"(?P<what>Create RDMA event channel failed|ibv_context\* empty|Failed to (?:allocate protection domain|create completion queue"
+        r"|request CQ notification))",
+        RdmaTrouble,
     ),
     signature(r"Check failed: \(?my_node_\.port\)? != \(?-1\)?[^\n]{0,30}bind failed", PortTaken, anchors=("my_node_.port",)),
     # its launchers start each process with these variables, and print the command of one that failed

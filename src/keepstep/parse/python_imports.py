@@ -204,7 +204,7 @@ SIGNATURES = (
     ),
     signature(r"Worker and (?:chief|master|scheduler|driver)[^\n]{0,40}different versions", VersionConflict),
     signature(
-        r"Op type not registered '\w+' in binary running on",
+        r"Op type not registered '(?!Nccl)[\w>]+' in binary running on",
         VersionConflict,
         component="TensorFlow (an operation that one side lacks)",
     ),

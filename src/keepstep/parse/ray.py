@@ -17,7 +17,7 @@ from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.process import NativeAbort, ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
@@ -116,6 +116,11 @@ SIGNATURES = (
     signature(r"RayOutOfMemoryError", OomKilled, by="Ray's memory monitor"),
     # disk and object store
     signature(r"ray\.exceptions\.OutOfDiskError", DiskFull),
+    signature(
+        r"file_system_monitor[^\n]{0,40} (?P<path>/\S{1,300}) is over \d+% full, available space: 0(?:\.0+)?(?: GB)?;",
+        DiskFull,
+        anchors=("% full, available space: 0",),
+    ),
     signature(r"Object creation will fail if spilling is required", lambda match: None),
     signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None, anchors=("file_system_monitor",)),
     signature(r"(?:ray\.exceptions\.)?ObjectStoreFullError", SharedMemoryExhausted, path="/dev/shm"),
@@ -125,6 +130,12 @@ SIGNATURES = (
         SharedMemoryExhausted,
         path="/dev/shm",
         anchors=("ystem memory request exceeds memory",),
+    ),
+    # a check that failed in the client of the object store, printed without glog's head
+    signature(
+        r"(?P<where>\S{0,200}plasma/\w{1,40}\.(?:cc|h):\d+):? (?P<what>Check failed: (?![^\n]{0,160}system memory request)[^\n]{1,300})",
+        NativeAbort,
+        anchors=(" Check failed: ",),
     ),
     # ends
     signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),

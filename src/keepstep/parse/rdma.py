@@ -152,6 +152,13 @@ SIGNATURES = (
         RdmaTrouble,
         anchors=(", message: ", ", prov_err", "Libfabric EFA provider has"),
     ),
+    # memory that the card cannot be given; for want of room it tries again with less
+    signature(
+        r"libfabric:\d+:\d+::efa:mr:\w{1,40}\(\):\d+<warn> (?P<what>Unable to register MR[^\n]{0,40}: (?:Invalid argument|Bad address"
+        r"|Operation not (?:permitted|supported)))",
+        RdmaTrouble,
+        anchors=("Unable to register MR",),
+    ),
     # TensorFlow's verbs transport
     signature(
         r"verbs/rdma(?:_mgr)?\.cc:\d+\] (?:Check failed: [^\n]{0,80}?)?(?P<what>(?:Failed to (?:create|open|allocate|modify|query|register|"

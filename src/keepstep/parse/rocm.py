@@ -39,7 +39,8 @@ _RUNTIME = (
         r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"
     ),
     signature(
-        r"hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|hipErrorInvalidKernelFile",
+        r"hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|hipErrorInvalidKernelFile"
+        r"|No device code available for function: _Z|Missing metadata for __global__ function: _Z",
         CudaMismatch,
         what=_NO_KERNELS,
     ),

@@ -9,7 +9,7 @@ from itertools import islice
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
@@ -30,6 +30,17 @@ _SIGNALS = {
 }
 
 
+_NOT_HEARD = (
+    "ommunication connection failure",
+    "Zero Bytes were transmitted or received",
+    "essage receive failure",
+    "essage send failure",
+    "Connection refused",
+    "No route to host",
+)
+"""What Slurm's errors say where its messages did not come through."""
+
+
 def _cancelled(match: re.Match[str]) -> Fact:
     reason = (match["reason"] or "").strip()
     node = match["node"]
@@ -45,11 +56,17 @@ def _cancelled(match: re.Match[str]) -> Fact:
     return TerminationRequested(signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}")
 
 
-def _not_launched(match: re.Match[str]) -> Fact:
-    """A step that slurmd on one node would not start."""
+def _not_launched(match: re.Match[str]) -> Fact | None:
+    """A step that slurmd on one node would not start; nothing, where the step had been taken back before."""
     why = match["why"].strip()
-    if "ommunication connection failure" in why or "timed out" in why:
+    if "timed out" in why:
+        return ConnectFailed(why=Why.TIMED_OUT, peer=match["node"])
+    if any(words in why for words in _NOT_HEARD):
         return ConnectFailed(why=Why.FAILED, peer=match["node"])
+    if "No such process" in why or "Job/step already completing" in why:
+        return None
+    if "ncompatible versions of client and server code" in why:
+        return VersionConflict(component="Slurm", there=match["node"])
     return ClusterSpecInvalid(detail=f"Slurm did not start {match['node']}: {why}")
 
 
@@ -183,6 +200,11 @@ SIGNATURES = (
         anchors=("srun: error: Task launch for",),
     ),
     signature(
+        r"slurm_(?:receive_msgs?|send_\w{1,40}): \[?\[?(?P<node>[\w.\-]{1,80})\]?:\d+\] failed: (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("slurm_receive_msg", "slurm_send_"),
+    ),
+    signature(
         r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
         anchors=("launch failed: ",),
@@ -198,7 +220,14 @@ SIGNATURES = (
         what="enroot could not bring the driver of the GPUs into the container",
         anchors=(".sh exited with return code",),
     ),
-    signature(r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): No such file or directory", LibraryMissing),
+    signature(
+        r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)", LibraryMissing
+    ),
+    signature(
+        r"srun: error: (?P<detail>Unable to confirm allocation for job \d+: [^\n]{1,60}|Invalid (?:job id|node name|partition name) specified)",
+        ClusterSpecInvalid,
+        anchors=("Unable to confirm allocation for job", "Invalid job id specified", "Invalid node name specified", "Invalid partition name specified"),
+    ),
     signature(
         r"pyxis: (?P<detail>container start failed with error code: \d+|couldn't start container|failed to import docker image)",
         ClusterSpecInvalid,

@@ -138,7 +138,17 @@ SIGNATURES = (
         what="operations that must be on one device were put on different ones",
     ),
     signature(
-        r"Op type not registered '(?P<op>\w+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
+        r"Op type not registered '(?P<op>Nccl\w{1,40})' in binary",
+        lambda m: UnsupportedCombination(what=f"this build of TensorFlow has no NCCL, and operation {m['op']} needs it"),
+    ),
+    signature(
+        r"(?:Lower|Upper) bound check fail for input \d{1,6} from node \S{1,200} to node \S{0,200}scoped_allocator",
+        UnsupportedCombination,
+        what="the scoped allocator and another pass over the graph",
+        anchors=("bound check fail for input",),
+    ),
+    signature(
+        r"Op type not registered '(?!Nccl)(?P<op>[\w>]+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
         lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
     ),
     signature(

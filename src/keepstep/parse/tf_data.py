@@ -86,6 +86,18 @@ SIGNATURES = (
         CorruptData,
     ),
     signature(
+        r"(?P<what>Got \d+ frames, but animated gifs can only be decoded|Incomplete bmp content, requires at least"
+        r"|(?:Corrupted|Truncated) Riegeli/records file|Number of channels inherent in the image must be)",
+        CorruptData,
+        anchors=(
+            "frames, but animated gifs",
+            "Incomplete bmp content, requires",
+            "Corrupted Riegeli/records file",
+            "Truncated Riegeli/records file",
+            "channels inherent in the image must be",
+        ),
+    ),
+    signature(
         r"(?P<what>Field \d+ in record[^\n]{0,60}is not a valid|Expect \d+ fields but have \d+ in record)",
         CorruptData,
         anchors=(" in record",),

@@ -350,6 +350,9 @@ SIGNATURES = (
         r"[^\n]{0,40}TF_CONFIG[^\n]{0,80})",
         ClusterSpecInvalid,
     ),
+    # a server of grpc+mpi that was not started by mpirun together with the others
+    signature(r"(?P<detail>Invalid device name: /job:/(?:replica|task):\d{1,6}[\w/:]{0,60})", ClusterSpecInvalid),
+    signature(r"(?P<detail>Failed to convert worker name to MPI index: \S{1,80})", ClusterSpecInvalid),
     signature(r"Error: (?P<detail>[^\n]{0,160}TF_CONFIG[^\n]{0,160})", ClusterSpecInvalid),
     signature(r"json\.loads?\([^\n]{0,60}TF_CONFIG", ClusterSpecInvalid, detail="TF_CONFIG could not be read"),
     signature(

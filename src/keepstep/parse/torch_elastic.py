@@ -10,6 +10,7 @@ from datetime import datetime
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import Phase, PhaseSeen
@@ -114,6 +115,14 @@ BLOCKS = (
 )
 
 SIGNATURES = (
+    # it waits minutes for the other agents once its own workers are done, logs that they did not come, and goes on
+    signature(
+        r"Error waiting on exit barrier\. Elapsed: \d{2,6}\.\d",
+        PeerLost,
+        how="another agent did not come to the exit barrier",
+        final=False,
+        anchors=("waiting on exit barrier",),
+    ),
     # the agent's word on whom it starts: where that is one alone, the log is that one's
     signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen, anchors=("global_ranks=[",)),
     signature(
@@ -176,10 +185,16 @@ SIGNATURES = (
     ),
     signature(
         r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
-        r"[Cc]onnection to etcd failed",
+        r"[Cc]onnection to etcd (?:has )?failed",
         ConnectFailed,
         why=Why.FAILED,
         peer="etcd",
+    ),
+    signature(
+        r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
+        UnsupportedCombination,
+        what="this rendezvous over etcd: the server does not speak version 2 of its API, or does not hold the keys",
+        anchors=("etcd.EtcdKeyNotFound: ", "etcd.EtcdException: "),
     ),
     signature(
         r"RendezvousConnectionError: (?!The connection to the)",

@@ -117,6 +117,7 @@ SIGNATURES = (
         anchors=("TPU system", "TPU platform"),
     ),
     signature(r"(?P<what>No ba16c7433 device found)", TpuInitFailed),
+    signature(r"(?P<what>Global core array does not contain host cores)", TpuInitFailed),
     signature(r"(?P<what>Failed to (?:get|find) (?:global )?TPU topology[^\n]{0,160})", TpuInitFailed),
     signature(
         r"(?P<what>(?:Couldn't|Could not|Failed to) (?:open|find|map) (?:iommu group|/dev/accel|device: /dev/accel)[^\n]{0,120})",

@@ -11,6 +11,7 @@ from keepstep.core.facts.process import ExceptionRaised, Frame, TracebackCut
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.one_line_traceback import is_in_one_line, read_in_one_line
+from keepstep.parse.tf_status import KERNEL_FAILED, KERNEL_STATUS, STATUS, type_of
 
 MOST_LINES = 400
 MOST_FRAMES = 200
@@ -27,14 +28,9 @@ _LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(
 _ERROR_NAME = (
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 )
-_LONE = rf"^(?:E\s{{3,}})?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
-_STATUS = (
-    r"(?i:invalid[ _]argument|resource[ _]exhausted|not[ _]found|out[ _]of[ _]range|failed[ _]precondition|internal|unknown"
-    r"|unimplemented|data[ _]loss|permission[ _]denied|unavailable)"
-)
-# an iterator that came to its end, or a call that was given up, is said so too, and is no failure
-_KERNEL_STATUS = _STATUS.replace("|out[ _]of[ _]range", "").replace("|unavailable", "")
-_KERNEL_FAILED = lazy_pattern(r"(?:OP_REQUIRES failed at \S+ : |Compute status: |Executor::StartAbort )")
+# JAX raises its own exception again, with all frames, under this name
+_LONE = rf"^(?:E\s{{3,}})?(?:[\w.]*UnfilteredStackTrace: )?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
+_KERNEL_FAILED = lazy_pattern(KERNEL_FAILED)
 # torch's distributed checkpoint tells whose exception it passes on: Traceback (most recent call last): (RANK 3)
 _OF_RANK = lazy_pattern(r":? ?\(RANK (?P<rank>\d+)\)")
 _CHAINED = lazy_pattern(r"The above exception was the direct cause|During handling of the above exception")
@@ -53,6 +49,7 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     code: list[str] = []
     taken = 0
     since = 0
+    deep = 0
     told = _OF_RANK.match(match.string, match.end())
     rank = int(told["rank"]) if told else None
     for line in lines:
@@ -64,6 +61,7 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         frame = _FRAME.match(plain) or _RICH_FRAME.match(plain.strip("│ ").strip())
         if frame:
             since = 0
+            deep = deep or len(plain) - len(plain.lstrip())
             code.append("")
             if len(frames) < MOST_FRAMES:
                 frames.append(
@@ -71,7 +69,9 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
                 )
             continue
         _note(code, plain)
-        if not plain.strip() or plain[:1] in " \t│╭╰|" or plain.startswith(("[Previous line", "...")):
+        if plain[:1] == " " and _ends_indented(plain, deep):
+            plain = plain.lstrip()
+        elif not plain.strip() or plain[:1] in " \t│╭╰|" or plain.startswith(("[Previous line", "...")):
             continue
         if _STARTS_OTHER.search(plain):
             return
@@ -82,6 +82,11 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         return
     if frames and since <= LINES_AFTER_A_CUT:
         yield TracebackCut(frames=tuple(frames), rank=rank)
+
+
+def _ends_indented(line: str, deep: int) -> bool:
+    """Whether a line less deep than the frames names an exception: a traceback set into a table is indented as a whole."""
+    return deep > 2 and len(line) - len(line.lstrip()) <= deep - 2 and bool(re.match(_LONE, line.strip()))
 
 
 def _note(code: list[str], line: str) -> None:
@@ -165,8 +170,7 @@ def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 def _read_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The first root error that TensorFlow lists, where the exception that lists it is not there."""
-    kind = "".join(word.capitalize() for word in re.split(r"[ _]", match["code"])) + "Error"
-    yield ExceptionRaised(type=kind, message=match["message"].strip())
+    yield ExceptionRaised(type=type_of(match["code"]), message=match["message"].strip())
 
 
 def _read_last_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
@@ -196,9 +200,9 @@ BLOCKS = (
         anchors=("Error", "Exception", "Interrupt", "SystemExit", "StopIteration", "Timeout", "Failure", "Exceeded"),
         inside_others=False,
     ),
-    block(rf"^\s*\(0\) +(?P<code>{_STATUS}): +(?P<message>\S.*)$", _read_status, anchors=("(0) ",), inside_others=False),
+    block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, anchors=("(0) ",), inside_others=False),
     block(
-        rf"{_KERNEL_FAILED.pattern}(?P<code>{_KERNEL_STATUS}): +(?P<message>\S.*)$",
+        rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$",
         _read_last_status,
         anchors=("OP_REQUIRES failed at ", "Compute status: ", "Executor::StartAbort "),
         inside_others=False,

@@ -55,6 +55,19 @@ SIGNATURES = (
             "not work",
         ),
     ),
+    # activations that are computed again in the backward pass: under ZeRO-3 or FSDP parameters may be sharded again by then
+    signature(
+        r"torch\.utils\.checkpoint: (?:Recomputed values for the following tensors have different metadata|A different number of tensors was saved"
+        r"|trying to save more tensors during recomputation|Unpack is being triggered for a tensor that was already unpacked)",
+        UnsupportedCombination,
+        what="activation checkpointing, and a forward pass that differs when it is run again (as when parameters are sharded)",
+        anchors=("torch.utils.checkpoint: ",),
+    ),
+    signature(
+        r"(?:torch\.utils\.checkpoint|Checkpointing) is (?P<what>(?:incompatible|not compatible) with \.grad\(\))",
+        UnsupportedCombination,
+        anchors=("compatible with .grad()",),
+    ),
     # tf.distribute, and Keras under it
     signature(
         r"Error: (?P<what>[^\n]{0,200}\bonly works with the tf\.Estimator API)",

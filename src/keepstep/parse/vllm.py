@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM beside or inside of a trainer: devices that are too few or already full."""
+"""vLLM and TensorRT-LLM beside or inside of a trainer: too few devices or processes, full ones, an NCCL that does not load."""
 
 from __future__ import annotations
 
 from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.parse.signature import signature
 
@@ -27,5 +28,14 @@ SIGNATURES = (
         WorldSizeConflict,
         what="GPUs that the engine needs",
         anchors=("larger than the number of available GPUs",),
+    ),
+    signature(r"Failed to load NCCL library from (?P<name>\S{1,300}?)(?:\.? \.?It is expected|\.?\s|$)", LibraryMissing,
+              anchors=("Failed to load NCCL library from ",)),
+    # TensorRT-LLM: an engine that was cut for more processes than were started
+    signature(r"Assertion failed: mpiSize == tp \* pp", WorldSizeConflict, what="processes that the engine was built for"),
+    signature(
+        r"Engine world size \((?P<expected>\d+)\) != Runtime world size \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="processes that the engine was built for",
     ),
 )

@@ -22,6 +22,7 @@ from keepstep.core.facts.process import (
     NativeAbort,
     ProcessExited,
     StackDump,
+    TracebackCut,
 )
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout
 from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
@@ -49,6 +50,7 @@ _PLAIN = (
     CoreDump,
     ProcessExited,
     ExceptionRaised,
+    TracebackCut,
     ErrorSaid,
     StreamEnded,
     StepSeen,
@@ -58,7 +60,6 @@ _PLAIN = (
     InterfaceUsed,
     AddressMap,
     CollectiveProgress,
-    ErrorSaid,
 )
 """Facts beside an abort that do not explain it."""
 MOST_NAMED = 2

@@ -259,6 +259,9 @@ def is_of_a_framework(fact: ExceptionRaised) -> bool:
     return last is not None and short_type(fact) not in _OF_THE_PROGRAM and bool(_FRAMEWORK_FILE.search(last))
 
 
+_KERAS_LOADS = {"load_weights", "load_model", "load_wrapper", "load_weights_from_hdf5_group"}
+
+
 def _names_own_reader(frames: tuple[Frame, ...]) -> bool:
     """Whether a reader that only checkpoints have is among them; NumPy's reads data as well."""
     return any(f.file and _READS_CHECKPOINTS.search(f.file) and "_npyio" not in f.file for f in frames)
@@ -271,6 +274,8 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
     ):
         return False
     inner = fact.frames[-8:]
+    if any(f.file and f.function in _KERAS_LOADS and "keras" in f.file for f in inner):
+        return True
     if not any(f.file and _READS_CHECKPOINTS.search(f.file) for f in inner):
         return False
     if any(f.function.startswith(("save", "_save", "dump")) for f in fact.frames):

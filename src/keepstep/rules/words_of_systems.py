@@ -203,7 +203,7 @@ OF_SYSTEMS = (
             is it installed\?|image not found|library not (?:found|loaded)|(?:has|have) not been (?:built|installed)|extension .{1,60} (?:not been built|could not be loaded)
         """,
         w2=r"""
-            \b\w*\.so\b.{0,40}no such file|No module named|command not found|executable .{0,60}not found|not installed|file system scheme .{1,30} not implemented|CUDA_HOME|missing (?:package|dependency|library)
+            \b\w*\.so\b.{0,40}no such file|No module named(?! .{1,90} is not a package)|command not found|executable .{0,60}not found|not installed|file system scheme .{1,30} not implemented|CUDA_HOME|missing (?:package|dependency|library)
             could not find (?:the )?(?:library|executable|compiler|nvcc|ninja|cuda)\b|\bninja\b.{0,40}(?:required|not found)
         """,
     ),
@@ -249,7 +249,7 @@ OF_SYSTEMS = (
         w3=r"""
             cluster[_ ]?spec|TF_CONFIG|task_type|task(?: index)? \d+ was not defined in job|not defined in job|job .{1,30} (?:not|was never) (?:defined|found) in (?:the )?cluster
             could not satisfy (?:explicit )?device specification|no devices matching|not a valid (?:task|job)|hostfile|machinefile|duplicate task|already connected|not in the (?:cluster|host ?list)
-            ready_for_local_init_op|waiting for model to be ready|rendezvous (?:endpoint|backend|configuration)\b.{0,80}\b(?:must|invalid|not)|(?:invalid|malformed|bad) (?:port|endpoint|url|address|hostname|host:port)\b|port (?:number|must)\b.{0,80}\b(?:must|between|integer|range|invalid|from 0)
+            ready_for_local_init_op|waiting for model to be ready|rendezvous (?:endpoint|backend|configuration)\b.{0,80}\b(?:must|invalid|not)|(?:(?:invalid|malformed|bad) (?:port|endpoint|url|hostname|host:port)|(?:invalid|malformed) address)\b|port (?:number|must)\b.{0,80}\b(?:must|between|integer|range|invalid|from 0)
             \b(?:argument|missing|invalid|required|expected|specify|pass|add|set)\b.{0,40} --(?:master[-_](?:addr|port)|nnodes|nproc[-_]\w+|node[-_]rank|rdzv[-_]\w+|main[-_]process\w*|machine[-_]rank)\b|not enough slots available
         """,
         w2=r"\bslots\b.{0,60}\b(?:not|available|requested|enough)|\bunknown device\b|\bORTE\b|\bPRRTE\b|\borted\b|plm_rsh|ssh\b.{0,40}\b(?:denied|fail\w*|verification)",
@@ -305,7 +305,7 @@ OF_SYSTEMS = (
     row(
         Cause.HARDWARE_MACHINE_FAULT,
         "a fault of the machine",
-        w4=r"machine check|\bMCE\b|hardware error|kernel panic|watchdog: BUG|soft lockup|hard lockup|input/output error|\bEIO\b|errno:? 5\b|node (?:fail\w*|is not (?:ready|responding)|down|NotReady|lost)|NODE_FAIL|read-only file system|instance (?:was )?terminat\w+|Disk I/O|nvme\w*.{0,40}(?:error|timeout|fail)",
+        w4=r"machine check|\bMCE\b|hardware error|kernel panic|watchdog: BUG|soft lockup|hard lockup|input/output error|\bEIO\b|errno:? 5\b|node (?:fail\w*|is not (?:ready|responding)|down|NotReady|lost)|NODE_FAIL|read-only file system|remote i/o error|\[Errno 14\] bad address|transport endpoint (?:is not connected|shutdown): '?/|instance (?:was )?terminat\w+|Disk I/O|nvme\w*.{0,40}(?:error|timeout|fail)",
     ),
     # TPU
     row(

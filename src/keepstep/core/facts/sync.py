@@ -26,6 +26,10 @@ class CommMember(Fact):
 
     index: int
     size: int
+    device: str = ""
+    """Where its device is on the host's bus."""
+    comm: str = ""
+    """The communicator, as all of its members call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import ranks_told, reads_checkpoint, short_type
+from keepstep.rules.unpickling import of_input, of_ranks
 
 
 @rule(
@@ -50,9 +51,14 @@ def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
     temporary name and rename.
 
     ## When this is wrong
-    Programs that look for a checkpoint and start anew without one print similar lines and train on.
+    Programs that look for a checkpoint and start anew without one print similar lines and train on. Input files
+    and what ranks send each other are pickled too: where the frames show that, it is not a checkpoint.
     """
-    sure = [e for e in seen.all(CheckpointUnreadable) if not seen.survived(e)]
+    sure = [
+        e
+        for e in seen.all(CheckpointUnreadable)
+        if not seen.survived(e) and not of_ranks(seen, e) and not of_input(seen, e)
+    ]
     by_frames = [
         e
         for e in seen.all(ExceptionRaised)

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.data import CorruptData
+from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.unpickling import of_input
 
 
 def _path(found: tuple[Evidence[CorruptData], ...]) -> str | None:
@@ -26,7 +28,7 @@ def _where(found: tuple[Evidence[CorruptData], ...]) -> str:
 @rule(
     id="DAT003",
     cause=Cause.DATA_CORRUPT_OR_TRUNCATED,
-    needs=(CorruptData,),
+    needs=(CorruptData, CheckpointUnreadable),
     explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.DATA_SHARDING_UNEVEN_OR_EMPTY),
 )
 def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
@@ -52,6 +54,7 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
     """
     found = lasting(seen, CorruptData)
     if not found:
+        yield from _not_unpickled(seen)
         return
     first = found[0].fact
     yield Found(
@@ -66,3 +69,19 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="or skip samples that cannot be decoded", safety=Safety.CHANGES_RESULTS),
         ),
     )
+
+
+def _not_unpickled(seen: EvidenceSet) -> Iterator[Found]:
+    """Input that is pickled or zipped as checkpoints are: only the frames tell it from one."""
+    found = tuple(e for e in lasting(seen, CheckpointUnreadable) if of_input(seen, e))
+    if found:
+        why = found[0].fact.why
+        yield Found(
+            title=f"{who(found)} could not read a file of its input" + (f": {shorten(why.strip(' :'), 60)}" if why else ""),
+            because="the loader of the input failed on the bytes of a file, which is incomplete or of another kind",
+            evidence=found,
+            fixes=(
+                Fix(do="find the file (print its path in the dataset), and fetch or write it again"),
+                Fix(do="or skip samples that cannot be read", safety=Safety.CHANGES_RESULTS),
+            ),
+        )

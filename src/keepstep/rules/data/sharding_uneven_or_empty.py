@@ -9,12 +9,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import EndOfData, UnevenShards
+from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+from keepstep.rules.exceptions import short_type
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),
@@ -28,11 +31,18 @@ _FIXES = (
     ),
 )
 
+_SHARES_OUT = lazy_pattern(
+    r"^(?:_?split_(?:shards?|by_(?:node|worker)|between_processes|dataset_by_node)\w*|_?shard_(?:workers|by_\w+|paths|files)|"
+    r"_?(?:assign|distribute|partition)_(?:shards|files|chunks)\w*|_?associate_chunks\w*)$"
+)
+"""Functions of data libraries that give each rank and worker its part."""
+_FOUND_NOTHING = {"IndexError", "ZeroDivisionError"}
+
 
 @rule(
     id="DAT004",
     cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
-    needs=(UnevenShards, GroupShutDown, CollectiveTimeout, RanksMissing, EndOfData),
+    needs=(UnevenShards, GroupShutDown, CollectiveTimeout, RanksMissing, EndOfData, ExceptionRaised),
     explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
@@ -68,6 +78,16 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    empty = tuple(e for e in seen.all(ExceptionRaised) if _nothing_to_share(e.fact) and not seen.survived(e))
+    if empty:
+        yield Found(
+            title=f"{who(empty)} had too few shards or samples to share out among the workers",
+            because="it failed in the function that gives every rank and worker its part of the data",
+            evidence=empty,
+            confidence=Confidence.SUPPORTED,
+            fixes=_FIXES,
+        )
+        return
     waiting = others_stopped(seen)
     if not waiting or any(e.fact.phase is Phase.STOPPING_EARLY for e in seen.all(PhaseSeen)):
         return
@@ -97,6 +117,10 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
             standing=Standing.SYMPTOM,
             fixes=_FIXES,
         )
+
+
+def _nothing_to_share(fact: ExceptionRaised) -> bool:
+    return bool(fact.frames) and short_type(fact) in _FOUND_NOTHING and bool(_SHARES_OUT.match(fact.frames[-1].function))
 
 
 def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:

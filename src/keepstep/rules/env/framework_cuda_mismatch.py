@@ -17,6 +17,7 @@ from keepstep.rules.env.symbols import of_cuda
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 
 NO_DRIVER = "the driver could not be initialised"
+DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"
 FAILED_ON_IT = "cuBLAS has no program for this GPU"
 A_FEW_STEPS = 3
 LAST_LINES = 8
@@ -93,7 +94,7 @@ def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
 
 
 def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:
-    return any(e.fact.what.startswith(NO_DRIVER) and seen.is_last_word(e, LAST_LINES) for e in said)
+    return any(e.fact.what.startswith((NO_DRIVER, DEVICES_LOST)) and seen.is_last_word(e, LAST_LINES) for e in said)
 
 
 def _symbol(evidence: Evidence[Fact]) -> str:

@@ -55,7 +55,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
     yield Found(
         title=f"{whom} went away: {lost[0].fact.how}",
-        because="the other side broke a connection that stood; nothing seen says why it went away",
+        because=f"{_ABSENT if all('exit barrier' in e.fact.how for e in lost) else _BROKE}; nothing seen says why it went away",
         evidence=tuple(lost),
         ranks=gone,
         fixes=(
@@ -83,5 +83,7 @@ def _follows_an_exit(seen: EvidenceSet, lost: Evidence[PeerLost]) -> bool:
     )
 
 
+_BROKE = "the other side broke a connection that stood"
+_ABSENT = "a worker failed, and the other host's agent did not come to end the job with this one"
 SIGNALS = 128
 """Codes from here on are a shell's way to tell of a signal."""

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.network import RendezvousTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.network._peers import BY_LIMIT
+from keepstep.rules.network._peers import BY_LIMIT, at_the_exit
 
 
 @rule(
@@ -38,9 +38,14 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
     Raise the limit; look at what the other ranks were doing at that time.
 
     ## When this is wrong
-    If the other rank had died, its own output says why.
+    If the other rank had died, its own output says why. An agent's wait at the exit barrier is not counted: it
+    comes after the work is over, and the agent goes on.
     """
-    waited = [e for e in seen.all(RendezvousTimeout) if e.fact.where in BY_LIMIT and not seen.survived(e)]
+    waited = [
+        e
+        for e in seen.all(RendezvousTimeout)
+        if e.fact.where in BY_LIMIT and not seen.survived(e) and not at_the_exit(seen, e)
+    ]
     if not waited:
         return
     remote = waited[0].fact.where == "remote call"

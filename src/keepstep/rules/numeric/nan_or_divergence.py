@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
 from keepstep.core.facts.training import NonFinite, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
@@ -84,12 +85,20 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
             return
     if lasting:
         quiet = not seen.broken
+        unnamed = _unnamed_end(seen)
         yield _found(
             lasting,
             lasting[0],
-            severity=Severity.FATAL if quiet else Severity.WARNING,
-            confidence=Confidence.SUPPORTED,
+            severity=Severity.FATAL if quiet or unnamed else Severity.WARNING,
+            confidence=Confidence.HYPOTHESIS if unnamed else Confidence.SUPPORTED,
         )
+
+
+def _unnamed_end(seen: EvidenceSet) -> bool:
+    """Whether all that shows a bad end is a traceback cut off before its exception: NaN losses just above it may be why."""
+    cut = [e for e in seen.all(TracebackCut) if not seen.survived(e)]
+    told = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited)
+    return bool(cut) and not any(seen.all(kind) for kind in told)
 
 
 def _first_signs(seen: EvidenceSet, stopped: list[Evidence[NonFinite]]) -> tuple[Evidence[Fact], ...]:

@@ -95,7 +95,9 @@ def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
     sides = f": {first.left} against {first.right}" if first.left and first.right else ""
     return Found(
         title=f"ranks ran different collectives at the same place{sides}",
-        because="the library compared what the ranks were running and found that it differs",
+        because="the library compared what the ranks were running and found that it differs"
+        if sides
+        else "what ranks sent each other at one place does not fit together",
         evidence=tuple(said),
         ranks=culprits if len(culprits) <= 2 else (),
         fixes=_FIXES,

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG011: NCCL's own lines show two ranks of one communicator on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.sync import CommMember
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.data.lookup import FALLOUT
+
+REFUSED = ("invalid usage", "ncclInvalidUsage")
+
+
+@rule(
+    id="CFG011",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(CommMember,),
+    explains=(*FALLOUT, Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT),
+    confidence=Confidence.SUPPORTED,
+)
+def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
+    """Two ranks of one communicator use the same GPU, and NCCL refused that.
+
+    ## What it looks like
+    With `NCCL_DEBUG=INFO`, `ncclCommInitRank ... rank 0 nranks 2 ... busId 100000 commId 0xaa9b...` and the same with
+    `rank 1`, from one host; then `invalid usage`.
+
+    ## Why it happens
+    Processes do not choose the device of their local rank, or each sees one device and it is the same one.
+
+    ## How we know
+    Both ranks state the same place on the bus of the same host for the same communicator, and an exception says that NCCL
+    was used in an invalid way.
+
+    ## What to do
+    Let each process take the device of its local rank.
+
+    ## When this is wrong
+    Two virtual machines may call themselves by one name and have their GPUs at one place; NCCL then refused something else.
+    """
+    refused = tuple(each for each in seen.all(ExceptionRaised) if any(word in each.fact.message for word in REFUSED))
+    if not refused:
+        return
+    for members in _on_one_device(seen):
+        who = sorted({each.fact.index for each in members})
+        if len(who) > 1:
+            yield Found(
+                title=f"{say_ranks(who)} used the same device",
+                because="each rank of a communicator needs a device of its own, and these state the same one",
+                evidence=(*members, *refused[:1]),
+                ranks=tuple(who),
+                fixes=(
+                    Fix(
+                        do="let each process choose the device of its local rank",
+                        command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+                    ),
+                    Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
+                ),
+            )
+
+
+def _on_one_device(seen: EvidenceSet) -> Iterator[tuple[Evidence[CommMember], ...]]:
+    """The members of one communicator that state one device of one host."""
+    places: dict[tuple[str, str, str], list[Evidence[CommMember]]] = {}
+    for each in seen.all(CommMember):
+        if each.fact.device and each.fact.comm and each.rank is not None and each.rank.node:
+            places.setdefault((each.rank.node, each.fact.comm, each.fact.device), []).append(each)
+    yield from map(tuple, places.values())

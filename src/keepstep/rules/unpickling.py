@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bytes that could not be unpickled were: a checkpoint, an input file, or what another rank sent."""
+
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import CheckpointUnreadable
+from keepstep.core.lazy_pattern import lazy_pattern
+
+LINES_ABOVE = 160
+_LOADER = "in DataLoader worker process"
+_OF_INPUT = {"__getitem__", "_worker_loop", "_next_data", "_process_data", "_prepare_train_img", "prepare_train_img", "get_data_info"}
+_OF_RANKS = lazy_pattern(
+    r"^(?:_tensor_to_object|all_gather_list|(?:all_)?gather(?:_object)?|(?:broadcast|scatter|recv)_object_list|collect_results(?:_gpu)?|reduce_dict)$"
+)
+_OF_CHECKPOINTS = lazy_pattern(r"(?i)^_?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|weights|pretrained|model)|^from_pretrained$")
+
+
+def of_input(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:
+    """Whether a loader of the input, not of a checkpoint, could not read it."""
+    around = _around(seen, place)
+    names = {frame.function.rpartition(".")[2] for e in around for frame in e.fact.frames}
+    if any(_OF_CHECKPOINTS.match(name) for name in names):
+        return False
+    return bool(names & _OF_INPUT) or any(_LOADER in e.fact.message for e in around)
+
+
+def of_ranks(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:
+    """Whether the bytes came from another rank: then ranks are out of step."""
+    return any(
+        _OF_RANKS.match(frame.function.rpartition(".")[2]) for e in _around(seen, place) for frame in e.fact.frames[-4:]
+    )
+
+
+def _around(seen: EvidenceSet, place: Evidence[Fact]) -> list[Evidence[ExceptionRaised]]:
+    """The exception in whose lines this stands, and the one that passes it on from a worker of the loader."""
+    line = place.origin.line
+    if line is None:
+        return []
+    near = seen.near(place, ExceptionRaised, before=LINES_ABOVE, after=LINES_ABOVE)
+    own = [e for e in near if (e.origin.line or 0) <= line <= (e.origin.line or 0) + e.fact.lines]
+    passed_on = [e for e in near if _LOADER in e.fact.message and 0 <= line - (e.origin.line or 0) <= LINES_ABOVE]
+    return own + passed_on

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What StreamExecutor says of a GPU that failed it."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.sync import ForkOrThread
+from keepstep.parse import stream_executor
+from tests.parse.reading import reader
+
+read = reader(stream_executor)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("failed to enqueue async memcpy from device to host: CUDA_ERROR_LAUNCH_TIMEOUT; host dst: 0x7fbdd0001680", DeviceFault),
+        ("could not synchronize on CUDA context: CUDA_ERROR_HARDWARE_STACK_ERROR: hardware stack error", DeviceFault),
+        ("rocm_dnn.cc:532] could not create miopen handle: miopenStatusUnknownError", CudaMismatch),
+        ("InternalError: miopen library could not create a handle: miopenStatusNotInitialized", CudaMismatch),
+        ("'INTERNAL: ptxas 12.3.103 has a bug that we think can affect XLA. Please use a different version.'", CudaMismatch),
+        ("nvptx_compiler.cc:619] ptxas returned an error during compilation of ptx to sass: 'INTERNAL: x'", CudaMismatch),
+        ("There was an error before creating cudnn handle (500): cudaErrorSymbolNotFound : named symbol not found", CudaMismatch),
+        ("cuda_driver.cc:404] Check failed: CUDA_SUCCESS == cuDevicePrimaryCtxGetState(device, &f, &a) (0 vs. 303)", CudaMismatch),
+        ("cuda_driver.cc:404] Check failed: CUDA_SUCCESS == cuDevicePrimaryCtxGetState(device, &f, &a) (0 vs. 3)", ForkOrThread),
+    ],
+)
+def test_a_device_that_failed_is_read(text: str, kind: type) -> None:
+    assert [type(fact) for fact in read(text)] == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptxas returned an error during compilation of ptx to sass: 'RESOURCE_EXHAUSTED: /tmp/x; No space left on device'",
+        "There was an error before creating cudnn handle (700): cudaErrorIllegalAddress : an illegal memory access",
+        "12.4 ptxas too old. Falling back to the driver to compile.",
+        "Successfully opened dynamic library libMIOpen.so",
+    ],
+)
+def test_another_line_says_nothing(text: str) -> None:
+    assert read(text) == []
