@@ -15,6 +15,7 @@ from keepstep.supervise.stopped import (
     IDLE_S,
     LEAST_S,
     TELLS_BETWEEN_S,
+    TELLS_S,
     Sign,
     Stop,
     Suspicion,
@@ -104,6 +105,19 @@ def test_silence_of_stepping_ranks_is_suspected_after_a_few_usual_steps(step_s: 
     assert world.at - since <= max(LEAST_S, 3 * step_s) + 2 * TICK
     stop = world.watch.looked(suspicion, still=True, at=world.at)
     assert stop is not None and stop.proven
+
+
+@pytest.mark.parametrize("crowding", [1.0, 4.0])
+def test_where_many_want_each_core_an_unproven_silence_is_told_later(crowding: float) -> None:
+    world = two()
+    world.watch.crowding = crowding
+    since = world.halt()
+    suspicion = world.go(1000)
+    assert suspicion is not None
+    told = next(at for at in range(1000) if world.watch.judge(suspicion, still=True, sure=False, at=since + at))
+    assert crowding * TELLS_S <= told <= crowding * TELLS_S + 1
+    proven = world.watch.looked(suspicion, still=True, at=world.at)
+    assert proven is not None and proven.proven
 
 
 def test_ranks_that_were_found_at_work_are_looked_at_less_and_less() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from keepstep.core.report import Verdict
 from keepstep.supervise.records import Records
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
+from keepstep.supervise.vitals import crowding
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,7 @@ class Hangs:
 
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
         """Something must be decided on: a new stop, or one whose time is over."""
+        self._watch.crowding = crowding()
         if self._look is not None:
             if self._look[1].done():
                 return self._looked(signs, now)

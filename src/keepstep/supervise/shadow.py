@@ -24,7 +24,7 @@ from keepstep.guard.box import keep
 from keepstep.supervise.ending import Doors
 from keepstep.supervise.preparing import prepare
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
-from keepstep.supervise.vitals import Boxes, OpenBox, Seer, is_same, recent_of, sign_of
+from keepstep.supervise.vitals import Boxes, OpenBox, Seer, crowding, is_same, recent_of, sign_of
 
 TICK_S = 0.5
 NOBODY_YET_S = 120.0
@@ -67,6 +67,7 @@ class Companion:
         if not self._prepared and at - self._began > PREPARED_S and self._ever:
             self._prepared = True
             threading.Thread(target=prepare, args=(READY,), daemon=True).start()
+        self._watch.crowding = crowding()
         suspicion = self._watch.see(signs, at)
         if suspicion is not None:
             self._look(suspicion)

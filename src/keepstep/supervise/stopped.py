@@ -132,6 +132,8 @@ class Watch:
 
     least_s: float | None = None
     """The user's own limit (``--hang-timeout``), instead of the learned one."""
+    crowding: float = 1.0
+    """How many want each core of this host, at least 1: where all must wait for their turn, a silence that nothing proves tells less."""
     _ranks: dict[int, _Memory] = field(default_factory=dict)
     _forgiven: dict[str, float] = field(default_factory=dict)
     _next: dict[str, float] = field(default_factory=dict)
@@ -178,7 +180,8 @@ class Watch:
         if (signs and self._has_moved(suspicion, signs)) or still is False:
             return None
         quiet = suspicion.quiet_s + at - suspicion.at
-        if not (sure and still is True) and quiet < (TELLS_BETWEEN_S if suspicion.kind == "between" else TELLS_S):
+        tells = self.crowding * (TELLS_BETWEEN_S if suspicion.kind == "between" else TELLS_S)
+        if not (sure and still is True) and quiet < tells:
             return None
         again = self._stop is not None and self._stuck == suspicion.kind and quiet >= SURE_S
         proven = still is True and sure and (suspicion.kind in ("step", "between", "alone") or (suspicion.kind == "unguarded" and again))

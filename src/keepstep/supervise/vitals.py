@@ -229,3 +229,11 @@ def _command(pid: int) -> bytes:
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as stream:
         return stream.read(4096)
     return b""
+
+
+def crowding() -> float:
+    """How many processes want each core of this host, over the last minute; at least 1."""
+    try:
+        return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    except OSError:
+        return 1.0
