@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MOST_LEAVES = 64
 LEARN = 3
 """Batches after which what they had in common is the contract."""
-SHARE = 0.001
+SHARE = 0.0002
+"""Of the time that passes, for looks at values."""
 MOST_TOLD = 10
 
 class BatchFault:

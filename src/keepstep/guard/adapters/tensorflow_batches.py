@@ -16,7 +16,7 @@ Places = tuple[tuple[int, str, tuple[int | None, ...] | None], ...]
 """Which of the flat inputs are data: place, dtype, and the shape that the function was traced for."""
 MOST_LOOKED_AT = 1 << 16
 """Elements of a tensor whose values are looked at."""
-VALUES_EVERY = 16
+VALUES_EVERY = 32
 """Batches whose shapes are as before are looked into only now and then."""
 NO_DATA = ("resource", "variant", "string")
 
