@@ -79,8 +79,8 @@ $(OLD)/.ready:
 	@test -x $(OLD)/bin/python || $(PYTHON) -m venv $(OLD)
 	$(OLD)/bin/python -m pip install -q $(OLD_FRAMEWORKS)
 	$(OLD)/bin/python -m pip install -q --no-deps tf_keras==2.18.0
-	@# the guard runs in these too, and needs nothing besides
-	$(OLD)/bin/python -m pip install -q --no-deps -e .
+	@# the guard runs in these too; its companion looks at stacks with what keepstep itself needs
+	$(OLD)/bin/python -m pip install -q -e .
 	@touch $@
 
 lab-old: setup $(OLD)/.ready
