@@ -152,7 +152,8 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
         (
             Kind.DEVICE,
             "the wait for an array",
-            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w*Future.*Await|xla::Py(?:Array|ClientBuffer)\w*::.*[Aa]wait",
+            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w*Future.*Await|xla::Py(?:Array|ClientBuffer)\w*::.*[Aa]wait"
+            r"|xla::\w*(?:PjRt|Cpu|Gpu|Tpu)\w*Buffer::(?:~|Delete|Release)",
             None,
         ),
         (Kind.DEVICE, "the wait for a tensor", r"^_?numpy(?:_internal)?$", r"tensorflow/python/framework/ops\.py"),

@@ -35,7 +35,7 @@ from keepstep.guard.pulse import Pulse
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STEP, _PHASE, _PLAN = int(Kind.STEP), int(Kind.PHASE), int(Kind.PLAN)
+_STEP, _PHASE = int(Kind.STEP), int(Kind.PHASE)
 _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
 OFF = ("off", "0", "no", "false")
 LINE_LIMIT = 40
@@ -268,12 +268,6 @@ class Session(Peers):
             number = self._plans[name] = len(self._plans) + 1
             self.note("PlanNamed", {"number": number, "name": name[:300]}, f"plan {number} is {name[:200]}")
         return number
-
-    def plan_entered(self, number: int) -> None:
-        self.write(_PLAN, number, 1)
-
-    def plan_left(self, number: int) -> None:
-        self.write(_PLAN, number, 0)
 
     # --- what was learned (cold)
 

@@ -47,11 +47,16 @@ class FunctionBatches:
         session.values = values
 
     def see(self, flat: Any, places: Places, shared: bool) -> None:
-        shapes = [_shape(flat[place]) for place, _, _ in places]
         self._count += 1
+        if places is self._places and self._count > LEARN + 1 and self._count % VALUES_EVERY:
+            for (place, _, _), known in zip(places, self._shapes, strict=True):
+                quick = getattr(flat[place], "_shape_tuple", None)
+                if quick is None or quick() != known:
+                    break
+            else:
+                return
+        shapes = [_shape(flat[place]) for place, _, _ in places]
         same = shapes == self._shapes and places is self._places
-        if same and self._count > LEARN + 1 and self._count % VALUES_EVERY:
-            return
         session = self._state.session
         if session.by_hand or session.is_off("batch checks"):
             return

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from keepstep.core.blackbox import Phase
+from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.contracts import REMARK, Subject
 from keepstep.guard.adapters import tensorflow_shares as shares
 from keepstep.guard.adapters.tensorflow import (
@@ -26,7 +26,7 @@ from keepstep.guard.adapters.tensorflow import (
 from keepstep.guard.adapters.tensorflow_batches import FunctionBatches, Places, places_of
 from keepstep.guard.adapters.tensorflow_graphs import Seen, arguments, contract, read_graph
 
-COMPILE = int(Phase.COMPILE)
+COMPILE, _PLAN = int(Phase.COMPILE), int(Kind.PLAN)
 STORM = 5
 RECENT_STEPS = 10
 ATTRIBUTE = "_keepstep_plan"
@@ -195,12 +195,13 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
             result = original(self, *args, **kwargs)
         except BaseException as error:
             shares.left_by(state, plan.shared, error)
-            session.plan_left(plan.number)
+            session.write(_PLAN, plan.number, 0)
             raise
         finally:
             local.inside = False
-            leave_call(state)
-        session.plan_left(plan.number)
+            if state.entered_at:
+                leave_call(state)
+        session.write(_PLAN, plan.number, 0)
         if step:
             if plan.shared:
                 state.shares.steps += 1
@@ -224,15 +225,20 @@ def _enter(state: State, plan: Plan, step: bool, args: tuple[Any, ...]) -> None:
         if not state.first_step_done:
             session.open()
             state.first_step()
-        session.phase(COMPUTE)
+        if session._phase != COMPUTE:
+            session.phase(COMPUTE)
         if plan.batches is not None and args:
             plan.batches.see(args[0], plan.places, plan.shared)
-        shares.step_begins(state, plan.shared)
-    elif session._phase != EVALUATION:
+        mark = state.source
+        if mark is not None:
+            mark.trained += 1
+            if mark.trained == 1:
+                shares.first_batch(state, mark, plan.shared)
+    elif session._phase not in (EVALUATION, COMPUTE):
         session.phase(COMPUTE)
     if plan.shared:
         enter_call(state, plan.name, training=step)
-    session.plan_entered(plan.number)
+    session.write(_PLAN, plan.number, 1)
 
 
 def _traced(programs: Programs, original: Any) -> Callable[..., Any]:

@@ -32,14 +32,10 @@ def attach(state: State) -> None:
     state.session.pulse.every(LOOK_S, "pace", lambda: keep_pace(state, pace))
 
 
-def step_begins(state: State, shared: bool) -> None:
-    """A batch is trained on. At the first one that ranks train on together, they compare how many there are."""
-    mark = state.source
-    if mark is None:
-        return
-    mark.trained += 1
+def first_batch(state: State, mark: Mark, shared: bool) -> None:
+    """The first batch of an iterator is trained on. Where ranks train on it together, they compare how many there are."""
     shares = state.shares
-    if shared and mark.trained == 1 and shares.steps == 0 and "length" not in shares.told:
+    if shared and shares.steps == 0 and "length" not in shares.told:
         shares.told.add("length")
         length = {None: "unknown", -1: "without end"}.get(mark.batches, str(mark.batches))
         state.session.write(_EPOCH, 0, -1 if mark.batches is None else mark.batches)

@@ -68,8 +68,12 @@ class Loaders:
         self.turns += 1
         self._handed += 1
         key, session = id(dataset), self._session
-        if key == self._steady and session.steps and self._is_as_before(batch):
-            return
+        if key == self._steady and type(batch) is self._kind and len(batch) == len(self._quick) and time.monotonic() < self._look_again:
+            for each, (shape, dtype) in zip(batch, self._quick, strict=True):
+                if getattr(each, "shape", None) != shape or each.dtype is not dtype:
+                    break
+            else:
+                return  # like the one that was looked at a moment ago
         self._steady = 0
         self.length = self._lengths.get(key)
         if key not in self._training:
@@ -91,15 +95,6 @@ class Loaders:
         if type(batch) in (list, tuple) and all(hasattr(each, "shape") and hasattr(each, "dtype") for each in batch):
             self._steady, self._kind, self._look_again = key, type(batch), time.monotonic() + LOOK_S
             self._quick = [(each.shape, each.dtype) for each in batch]
-
-    def _is_as_before(self, batch: Any) -> bool:
-        """Whether the batch is like the one that was looked at a moment ago."""
-        if type(batch) is not self._kind or len(batch) != len(self._quick) or time.monotonic() >= self._look_again:
-            return False
-        for each, (shape, dtype) in zip(batch, self._quick, strict=True):
-            if getattr(each, "shape", None) != shape or each.dtype is not dtype:
-                return False
-        return True
 
     def ended(self, dataset: Any) -> None:
         """An epoch is over."""

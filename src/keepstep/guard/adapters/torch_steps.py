@@ -21,7 +21,7 @@ SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampe
 def hook_optimizers(state: Torch, module: ModuleType) -> None:
     """Every step of every optimizer. A compiled step traces the hooks too: there they are nothing."""
     steps = Steps(state)
-    is_compiling = state.is_compiling
+    is_compiling = state.is_traced
     before = state.session.guarded("optimizer steps", steps.before)
     after = state.session.guarded("optimizer steps", steps.after)
 

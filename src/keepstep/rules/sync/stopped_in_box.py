@@ -9,7 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankStopped
-from keepstep.core.facts.process import ProcessSeen
+from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
@@ -52,7 +52,7 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     told = tuple(e for e in seen.all(RankStopped) if e.fact.proven)
     if not stopped and not told:
         return
-    if not told and seen.all(ProcessSeen):
+    if not told and seen.all(StackDump):
         return  # stacks were looked at: they tell more than silence does
     if not told and (len(stopped) < len([e for e in ranks.values() if e.fact.phase != "end"]) or seen.broken):
         return
