@@ -53,6 +53,21 @@ def test_only_the_newest_run_is_read(tmp_path: Path) -> None:
     assert len(items) == 1, "notes of the earlier run are passed over with its box"
 
 
+def test_a_helper_that_came_later_and_never_trained_does_not_take_its_ranks_place(tmp_path: Path) -> None:
+    trained = box(tmp_path, 0, pid=4_000_001)
+    box(tmp_path, 0, pid=4_000_002, began=time.time() + 1, steps=0)
+    trained.write(Kind.STEP, 6, 10_000_000)
+    items, _ = read(tmp_path)
+    assert [(e.who, e.fact.steps) for e in items if isinstance(e.fact, RankDoing)] == [(0, 6)]
+
+
+def test_the_compiler_of_torch_is_a_helper_of_its_rank() -> None:
+    worker = "lib/python3.11/site-packages/torch/_inductor/compile_worker/__main__.py"
+    assert identity.is_child_of_training(["python", worker, "--workers=2"])
+    assert identity.is_child_of_training(["python", "-m", "torch._inductor.compile_worker"])
+    assert not identity.is_child_of_training(["train.py", "--workers=2"])
+
+
 def test_damage_is_said_and_the_rest_is_read(tmp_path: Path) -> None:
     path = box(tmp_path, 0).path
     path.write_bytes(path.read_bytes()[:5000])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch/_inductor/compile_worker", "torch._inductor.compile_worker")
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
 
 
@@ -103,9 +104,9 @@ def is_launcher(argv: list[str] | None = None) -> bool:
 
 
 def is_child_of_training(argv: list[str] | None = None) -> bool:
-    """Whether multiprocessing started this: a loader's worker, or a rank of `mp.spawn`, which its steps will tell."""
-    words = sys.argv if argv is None else argv
-    return "--multiprocessing-fork" in words or any("multiprocessing.resource_tracker" in word for word in words)
+    """Whether a rank started this for its own work: a loader's worker, torch's compiler, or a rank of `mp.spawn`, which its steps will tell."""
+    words = [*sys.argv, *sys.orig_argv] if argv is None else argv
+    return any(word == "--multiprocessing-fork" or any(helper in word for helper in HELPERS) for word in words)
 
 
 def _number(text: str | None) -> int | None:

@@ -106,7 +106,7 @@ def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
     latest: dict[int | None, _Read] = {}
     unranked = [each for each in boxes if each.rank is None]
     for each in boxes:
-        if each.rank is not None and (each.rank not in latest or each.began > latest[each.rank].began):
+        if each.rank is not None and (each.rank not in latest or _replaces(each, latest[each.rank])):
             latest[each.rank] = each
     kept = [each for each in boxes if each.rank is not None and latest[each.rank] is each]
     kept += unranked if not kept else []
@@ -114,6 +114,14 @@ def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
         return []
     newest = max(each.began for each in kept)
     return [each for each in kept if each.alive or each.ended >= newest - EARLIER_S]
+
+
+def _replaces(one: _Read, other: _Read) -> bool:
+    """Whether one process took the other one's place as a rank: it came later, and is no helper that was there beside it and never trained."""
+    trained, other_trained = (bool(each.did and each.did.steps) for each in (one, other))
+    if trained is not other_trained and _overlap(one, other):
+        return trained
+    return one.began > other.began
 
 
 def _doing(read: _Read, plans: dict[tuple[int | None, int], str]) -> list[Evidence[Fact]]:
