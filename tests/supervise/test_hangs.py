@@ -15,19 +15,19 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.finding import Confidence, Finding, Severity, Standing
 from keepstep.core.report import Report, Verdict
-from keepstep.supervise import looking
+from keepstep.supervise import hangs, looking
 from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.looking import Looked
 from keepstep.supervise.records import Records
 from keepstep.supervise.stopped import Sign, Stop
 
 
-def found(*ranks: int, still: bool | None = True) -> Looked:
+def found(*ranks: int, still: bool | None = True, sure: bool = True) -> Looked:
     root = Finding(
         rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock", ranks=ranks,
         because="it waits", evidence=(), severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
     )  # fmt: skip
-    return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)))
+    return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)), sure)
 
 
 class Scene:
@@ -107,3 +107,18 @@ def test_nobody_is_named_where_python_stacks_do_not_tell(tmp_path, monkeypatch, 
     assert scene.glanced.wait(60)
     scene.at(3.5)
     assert not scene.said
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_ranks_that_a_look_has_held_get_a_moment_to_move_before_an_unproven_silence_is_told(tmp_path, monkeypatch, moves):
+    monkeypatch.setattr(hangs, "crowding", lambda: 1.0)
+    scene = Scene(tmp_path, monkeypatch, found(0, 1), found(1, sure=False))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    scene.end_look()
+    assert scene.at(7.0) is None and not scene.hangs.is_quiet
+    assert scene.at(8.0, steps=11 if moves else 10) is None
+    stop = scene.at(7.0 + hangs.AFTERWARDS_S, steps=12 if moves else 10)
+    assert (stop is None) is moves and not scene.said
+    assert stop is None or not stop.proven

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from keepstep.supervise.looking import Looked
 
+AFTERWARDS_S = 1.5
+"""A look holds ranks for a while: one that could go on gets so long to show it, before a silence that nothing proves is told."""
 LOOK_ALONG_S = 3.0
 """For stacks that are being taken when a rank fails."""
 
@@ -41,6 +43,8 @@ class Hangs:
         self._glanced: Looked | None = None
         """What the Python stacks showed, until it is told or the native ones are there."""
         self._named = False
+        self._seen: tuple[Suspicion, Looked, float] | None = None
+        """What a look has shown, until when it waits for a sign of life."""
         self._told: Stop | None = None
         self._held_until = 0.0
 
@@ -51,7 +55,7 @@ class Hangs:
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to wonder about."""
-        return self._look is None and self._told is None
+        return self._look is None and self._seen is None and self._told is None
 
     def hold(self, until: float) -> None:
         """A stop that is only suspected shall be left alone until then."""
@@ -65,6 +69,13 @@ class Hangs:
                 return self._looked(signs, now)
             self._name_early(signs, now)
             return None
+        if self._seen is not None:
+            before, looked, until = self._seen
+            moved = self._watch.judge(before, still=looked.still, at=now, signs=signs, sure=looked.sure) is None
+            if not moved and now < until:
+                return None
+            self._seen = None
+            return self._conclude(before, looked, signs, now)
         suspicion = self._watch.see(signs, now)
         if suspicion is not None:
             from keepstep.supervise.looking import look
@@ -85,11 +96,14 @@ class Hangs:
 
     def take_along(self, now: Callable[[], float]) -> None:
         """A rank has failed, perhaps because nothing moved: stacks that are just being taken tell why."""
-        if self._look is None:
-            return
-        (suspicion, future), self._look = self._look, None
         with contextlib.suppress(Exception):
-            looked = future.result(timeout=LOOK_ALONG_S)
+            if self._look is not None:
+                (suspicion, future), self._look = self._look, None
+                looked = future.result(timeout=LOOK_ALONG_S)
+            elif self._seen is not None:
+                (suspicion, looked, _), self._seen = self._seen, None
+            else:
+                return
             stop = self._watch.looked(suspicion, still=looked.still, at=now(), sure=looked.sure)
             if stop is not None:
                 self._records.stopped(stop, looked)
@@ -119,6 +133,13 @@ class Hangs:
             self._say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
             self._watch.looked(suspicion, still=False, at=now)
             return None
+        foreseen = self._watch.judge(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
+        if foreseen is not None and not foreseen.proven:
+            self._seen = (suspicion, looked, now + AFTERWARDS_S)
+            return None
+        return self._conclude(suspicion, looked, signs, now)
+
+    def _conclude(self, suspicion: Suspicion, looked: Looked, signs: list[Sign], now: float) -> Stop | None:
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
         self._records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
         if stop is None:
