@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,15 +111,40 @@ def test_nobody_is_named_where_python_stacks_do_not_tell(tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_ranks_that_a_look_has_held_get_a_moment_to_move_before_an_unproven_silence_is_told(tmp_path, monkeypatch, moves):
+def test_ranks_that_moved_while_a_look_gave_them_a_moment_are_not_told_to_be_silent(tmp_path, monkeypatch, moves):
     monkeypatch.setattr(hangs, "crowding", lambda: 1.0)
     scene = Scene(tmp_path, monkeypatch, found(0, 1), found(1, sure=False))
     scene.at(1.5)
     scene.at(3.2)
     assert scene.glanced.wait(60)
-    scene.end_look()
     assert scene.at(7.0) is None and not scene.hangs.is_quiet
-    assert scene.at(8.0, steps=11 if moves else 10) is None
-    stop = scene.at(7.0 + hangs.AFTERWARDS_S, steps=12 if moves else 10)
+    scene.end_look()
+    stop = scene.at(8.5, steps=12 if moves else 10)
     assert (stop is None) is moves and not scene.said
     assert stop is None or not stop.proven
+
+
+@pytest.mark.parametrize(
+    ("looked", "waits"),
+    [(found(1, sure=False), True), (found(1, still=None, sure=False), True), (found(1, still=False, sure=False), False), (found(1), False)],
+)
+def test_a_look_gives_the_ranks_that_it_held_a_moment_to_move_where_nothing_is_proven(monkeypatch, looked, waits):
+    slept: list[float] = []
+    monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: looked.seen)
+    monkeypatch.setattr(looking, "_looked", lambda seen, ranks: looked)
+    monkeypatch.setattr(looking, "urgently", lambda: None)
+    monkeypatch.setattr(looking.time, "sleep", slept.append)
+    assert looking.look([Sign(pid=100, rank=0, at=1.0)]) is looked
+    assert slept == ([looking.AFTERWARDS_S] if waits else [])
+
+
+def test_what_is_named_early_is_redacted(tmp_path, monkeypatch):
+    early = found(1)
+    root = replace(early.report.findings[0], title="rank 1 was stuck in fetch(password=hunter2)")
+    scene = Scene(tmp_path, monkeypatch, replace(early, report=replace(early.report, findings=(root,))), found(1))
+    scene.at(1.5)
+    scene.at(3.2)
+    assert scene.glanced.wait(60)
+    scene.at(3.5)
+    assert "rank 1 was stuck" in scene.said[-1] and "hunter2" not in "".join(scene.said)
+    assert "hunter2" not in (tmp_path / "events.jsonl").read_text()

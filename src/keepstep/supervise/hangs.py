@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from keepstep.core.redact import redact
 from keepstep.core.report import Verdict
 from keepstep.supervise.records import Records
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from keepstep.supervise.looking import Looked
 
-AFTERWARDS_S = 1.5
-"""A look holds ranks for a while: one that could go on gets so long to show it, before a silence that nothing proves is told."""
 LOOK_ALONG_S = 3.0
 """For stacks that are being taken when a rank fails."""
 
@@ -39,12 +37,9 @@ class Hangs:
         self._say = say
         self._watch = Watch(least_s=least_s)
         self._look: tuple[Suspicion, Future[Looked]] | None = None
-        self._early: SimpleQueue[Looked] = SimpleQueue()
         self._glanced: Looked | None = None
-        """What the Python stacks showed, until it is told or the native ones are there."""
+        """What the Python stacks showed; the thread that looks sets it."""
         self._named = False
-        self._seen: tuple[Suspicion, Looked, float] | None = None
-        """What a look has shown, until when it waits for a sign of life."""
         self._told: Stop | None = None
         self._held_until = 0.0
 
@@ -55,7 +50,7 @@ class Hangs:
     @property
     def is_quiet(self) -> bool:
         """Whether there is nothing to wonder about."""
-        return self._look is None and self._seen is None and self._told is None
+        return self._look is None and self._told is None
 
     def hold(self, until: float) -> None:
         """A stop that is only suspected shall be left alone until then."""
@@ -69,20 +64,13 @@ class Hangs:
                 return self._looked(signs, now)
             self._name_early(signs, now)
             return None
-        if self._seen is not None:
-            before, looked, until = self._seen
-            moved = self._watch.judge(before, still=looked.still, at=now, signs=signs, sure=looked.sure) is None
-            if not moved and now < until:
-                return None
-            self._seen = None
-            return self._conclude(before, looked, signs, now)
         suspicion = self._watch.see(signs, now)
         if suspicion is not None:
             from keepstep.supervise.looking import look
 
             self._records.event("suspicion", kind=suspicion.kind, quiet_s=round(suspicion.quiet_s, 2), limit_s=round(suspicion.limit_s, 2))
-            self._early, self._glanced, self._named = SimpleQueue(), None, False
-            self._look = (suspicion, self._looks.submit(look, suspicion.signs, early=self._early.put))
+            self._glanced, self._named = None, False
+            self._look = (suspicion, self._looks.submit(look, suspicion.signs, early=self._glance))
             return None
         stop = self._watch.stopped
         if self._told is not None and stop is None:
@@ -96,33 +84,32 @@ class Hangs:
 
     def take_along(self, now: Callable[[], float]) -> None:
         """A rank has failed, perhaps because nothing moved: stacks that are just being taken tell why."""
+        if self._look is None:
+            return
+        (suspicion, future), self._look = self._look, None
         with contextlib.suppress(Exception):
-            if self._look is not None:
-                (suspicion, future), self._look = self._look, None
-                looked = future.result(timeout=LOOK_ALONG_S)
-            elif self._seen is not None:
-                (suspicion, looked, _), self._seen = self._seen, None
-            else:
-                return
+            looked = future.result(timeout=LOOK_ALONG_S)
             stop = self._watch.looked(suspicion, still=looked.still, at=now(), sure=looked.sure)
             if stop is not None:
                 self._records.stopped(stop, looked)
 
+    def _glance(self, looked: Looked) -> None:
+        self._glanced = looked
+
     def _name_early(self, signs: Sequence[Sign], now: float) -> None:
         """Say for whom the others wait as soon as Python stacks tell, while native ones are being taken."""
         assert self._look is not None
-        with contextlib.suppress(Empty):
-            self._glanced = self._early.get_nowait()
-        if self._glanced is None or self._told is not None:
+        looked = self._glanced
+        if looked is None or self._named or self._told is not None:
             return
-        looked, root = self._glanced, self._glanced.report.root
+        root = looked.report.root
         stop = self._watch.judge(self._look[0], still=looked.still, at=now, signs=signs, sure=looked.sure)
         if stop is None or root is None or looked.report.verdict is not Verdict.HUNG or not 0 < len(root.ranks) < len(signs):
             return
-        self._glanced, self._named = None, True
-        self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=root.title)
+        self._named, title = True, redact(root.title)
+        self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=title)
         self._say(f"{stop.words}; looking closer before anything is done")
-        self._say(f"  {root.title}")
+        self._say(f"  {title}")
 
     def _looked(self, signs: list[Sign], now: float) -> Stop | None:
         assert self._look is not None
@@ -133,13 +120,6 @@ class Hangs:
             self._say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
             self._watch.looked(suspicion, still=False, at=now)
             return None
-        foreseen = self._watch.judge(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
-        if foreseen is not None and not foreseen.proven:
-            self._seen = (suspicion, looked, now + AFTERWARDS_S)
-            return None
-        return self._conclude(suspicion, looked, signs, now)
-
-    def _conclude(self, suspicion: Suspicion, looked: Looked, signs: list[Sign], now: float) -> Stop | None:
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
         self._records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
         if stop is None:

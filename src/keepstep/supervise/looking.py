@@ -29,6 +29,8 @@ from keepstep.supervise.stopped import Sign, Stop
 HURRIED_S = (0.4, 0.9)
 """The boxes have told already that nothing moves: the looks may follow each other faster."""
 QUICK_LIMIT_S = 2.0
+AFTERWARDS_S = 1.5
+"""A look holds ranks for a while: those that could go on get so long to show it, before a silence that nothing proves is told."""
 URGENT = -10
 WORKS_SHARE = 0.05
 """Of a core: where stacks could not be compared, a rank that uses this much is at work."""
@@ -59,7 +61,8 @@ class Looked:
 def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None) -> Looked:
     """Several looks at the same processes; they are stopped for a moment only when none of them moves.
 
-    ``early`` gets what Python stacks alone show, before a process is stopped.
+    ``early`` gets what Python stacks alone show, before a process is stopped. Where nothing is proven it returns only when
+    the ranks have had a moment to move: a caller that looks at their signs then sees whether they do.
     """
     urgently()
     ranks = {sign.pid: sign.rank for sign in signs}
@@ -68,7 +71,10 @@ def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: C
         if early is not None:
             early(_looked(seen, ranks))
 
-    return _looked(look_at_live(list(ranks), pauses=pauses, stopped_s=stacks.STOPPED_S, early=tell), ranks)
+    looked = _looked(look_at_live(list(ranks), pauses=pauses, stopped_s=stacks.STOPPED_S, early=tell), ranks)
+    if looked.still is not False and not looked.sure:
+        time.sleep(AFTERWARDS_S)
+    return looked
 
 
 def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> Looked:
