@@ -14,6 +14,14 @@ from keepstep.core.wording import ranks as say_ranks
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
 
+A_DEVICE_EACH = (
+    Fix(
+        do="let each process choose the device of its local rank",
+        command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+    ),
+    Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
+)
+
 
 @rule(
     id="CFG001",
@@ -77,16 +85,7 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
             because="each rank needs a device of its own, and these chose the same one",
             evidence=shared,
             ranks=tuple(who),
-            fixes=(
-                Fix(
-                    do="let each process choose the device of its local rank",
-                    command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
-                ),
-                Fix(
-                    do="start no more processes on a host than it has devices",
-                    command="nvidia-smi -L | wc -l",
-                ),
-            ),
+            fixes=A_DEVICE_EACH,
         )
     twice = lasting(seen, DuplicateMember)
     if twice:

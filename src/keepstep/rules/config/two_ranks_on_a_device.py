@@ -9,9 +9,10 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CommMember
-from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.finding import Confidence, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.config.cluster_spec import A_DEVICE_EACH
 from keepstep.rules.data.lookup import FALLOUT
 
 REFUSED = ("invalid usage", "ncclInvalidUsage")
@@ -55,13 +56,7 @@ def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
                 because="each rank of a communicator needs a device of its own, and these state the same one",
                 evidence=(*members, *refused[:1]),
                 ranks=tuple(who),
-                fixes=(
-                    Fix(
-                        do="let each process choose the device of its local rank",
-                        command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
-                    ),
-                    Fix(do="start no more processes on a host than it has devices", command="nvidia-smi -L | wc -l"),
-                ),
+                fixes=A_DEVICE_EACH,
             )
 
 
