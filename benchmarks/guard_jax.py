@@ -39,7 +39,7 @@ def train(rank: int, port: int) -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     source = np.random.default_rng(0)
-    layers = [source.normal(size=(256, 256)).astype("float32") / 16 for _ in range(4)]
+    layers = [source.normal(size=(256, 256)).astype("float32") / 16 for _ in range(2)]
     weights = jax.device_put(layers, everywhere)
 
     @jax.jit
@@ -53,7 +53,7 @@ def train(rank: int, port: int) -> None:
         loss, gradients = jax.value_and_grad(loss_of)(weights)
         return jax.tree.map(lambda weight, gradient: weight - rate * gradient, weights, gradients), loss
 
-    batch = source.normal(size=(384, 256)).astype("float32")
+    batch = source.normal(size=(128, 256)).astype("float32")
 
     def take(steps: int) -> None:
         nonlocal weights
