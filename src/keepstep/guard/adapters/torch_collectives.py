@@ -103,7 +103,7 @@ class Shaped:
         if self.form.same == "bytes":
             return f"{self.operation} {self.elements * self.itemsize} bytes"
         if self.form.same == "type" or self.shape is None:
-            return f"{self.operation} {self.dtype or None}"
+            return f"{self.operation} {self.dtype}".rstrip()
         return f"{self.operation} {self.dtype}x{self.elements} {self.reduction}"
 
 
