@@ -19,8 +19,8 @@ from keepstep.core.identity import Rank
 
 TO_THE_END = 10**9
 """More lines than any log has."""
-CAUGHT = ("_exit_barrier",)
-"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end."""
+LONGEST_TRACEBACK = 500
+"""In lines."""
 LINES_OF_BARS = 20
 """Within so many lines each progress bar was drawn, if there are any."""
 
@@ -133,6 +133,12 @@ class EvidenceSet:
         high = bisect_right(lines, place.origin.line + after)
         return tuple(there[low:high])  # type: ignore[arg-type]
 
+    def raised_around(self, place: Evidence[Fact]) -> tuple[Evidence[ExceptionRaised], ...]:
+        """The exceptions in whose printed lines this stands."""
+        line = place.origin.line or 0
+        above = self.near(place, ExceptionRaised, before=LONGEST_TRACEBACK)
+        return tuple(e for e in above if line <= (e.origin.line or 0) + e.fact.lines)
+
     @cached_property
     def position(self) -> dict[int, int]:
         """The place of each item in the whole, by ``id``."""
@@ -170,7 +176,7 @@ class EvidenceSet:
         """Whether a logger printed an exception and its stream went on to say more: it need not have ended anything."""
         if not raised.fact.logged or raised.origin.line is None:
             return False
-        if any(frame.function.rpartition(".")[2] in CAUGHT for frame in raised.fact.frames):
+        if raised.fact.caught:
             return True
         last = raised.origin.line + raised.fact.lines + 3
         return self._ends.get((raised.origin.source, raised.origin.stream), -1) > last

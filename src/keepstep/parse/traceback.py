@@ -19,6 +19,8 @@ MOST_MESSAGE_LINES = 40
 LINES_AFTER_A_CUT = 4
 INNERMOST = 3
 LONGEST_CODE = 240
+CATCHES = ("_exit_barrier",)
+"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end."""
 
 _FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
@@ -134,6 +136,7 @@ def _ending(
         frames=frames,
         lines=taken + min(extra, MOST_MESSAGE_LINES),
         chained=chained,
+        caught=any(frame.function.rpartition(".")[2] in CATCHES for frame in frames),
         code=tuple(code[-INNERMOST:]),
     )
 

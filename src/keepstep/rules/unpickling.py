@@ -36,10 +36,5 @@ def of_ranks(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:
 
 def _around(seen: EvidenceSet, place: Evidence[Fact]) -> list[Evidence[ExceptionRaised]]:
     """The exception in whose lines this stands, and the one that passes it on from a worker of the loader."""
-    line = place.origin.line
-    if line is None:
-        return []
-    near = seen.near(place, ExceptionRaised, before=LINES_ABOVE, after=LINES_ABOVE)
-    own = [e for e in near if (e.origin.line or 0) <= line <= (e.origin.line or 0) + e.fact.lines]
-    passed_on = [e for e in near if _LOADER in e.fact.message and 0 <= line - (e.origin.line or 0) <= LINES_ABOVE]
-    return own + passed_on
+    above = seen.near(place, ExceptionRaised, before=LINES_ABOVE)
+    return [*seen.raised_around(place), *(e for e in above if _LOADER in e.fact.message)]

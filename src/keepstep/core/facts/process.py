@@ -95,6 +95,8 @@ class ExceptionRaised(Fact):
     """thread, loader worker, remote task... where the text says so; None for the main program."""
     logged: bool = False
     """Printed by a logger (or "Exception ignored in"), so that the program may have gone on."""
+    caught: bool = False
+    """Raised under a function that logs whatever is raised there and goes on."""
     code: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The source lines of its innermost frames, as far as printed; the last is where it was raised."""
 

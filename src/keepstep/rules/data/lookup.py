@@ -10,7 +10,6 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
 
@@ -35,14 +34,10 @@ _OF_THE_MODEL = lazy_pattern(r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|wo
 
 def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:
     """Whether a part of the model, not a batch, was to be divided: the source lines of the exception name it."""
-    line = place.origin.line
-    if line is None:
-        return False
     return any(
-        (each.origin.line or 0) <= line <= (each.origin.line or 0) + each.fact.lines
-        and "divisible" in each.fact.message
+        "divisible" in each.fact.message
         and any(_OF_THE_MODEL.search(code) and "batch" not in code for code in each.fact.code)
-        for each in seen.near(place, ExceptionRaised, before=400)
+        for each in seen.raised_around(place)
     )
 
 

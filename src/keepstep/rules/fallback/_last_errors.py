@@ -28,7 +28,7 @@ def last_errors(seen: EvidenceSet) -> tuple[Said, ...]:
     """
     if any(e.fact.phase is Phase.FINISHED for e in seen.all(PhaseSeen)) and not _ended_badly(seen):
         return ()
-    said = [e for e in seen.all(ErrorSaid) if not _known_as_harmless(seen, e) and not _within_an_exception(seen, e)]
+    said = [e for e in seen.all(ErrorSaid) if not _known_as_harmless(seen, e) and not seen.raised_around(e)]
     return tuple(e for e in said if not _went_on(seen, e) and (seen.broken or _counts(seen, e)))
 
 
@@ -75,7 +75,3 @@ def _known_as_harmless(seen: EvidenceSet, said: Said) -> bool:
     return any(getattr(e.fact, "fatal", True) is False or getattr(e.fact, "final", True) is False for e in here)
 
 
-def _within_an_exception(seen: EvidenceSet, said: Said) -> bool:
-    line = said.origin.line or 0
-    above = seen.near(said, ExceptionRaised, before=500)
-    return any((e.origin.line or 0) <= line <= (e.origin.line or 0) + e.fact.lines for e in above)

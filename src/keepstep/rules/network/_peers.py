@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.evidence import CAUGHT, Evidence, EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import PeerLost
-from keepstep.core.facts.process import ExceptionRaised, ProcessExited
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 
@@ -88,12 +88,4 @@ def after_the_end(seen: EvidenceSet, trouble: Evidence[Fact]) -> bool:
 
 def at_the_exit(seen: EvidenceSet, waited: Evidence[Fact]) -> bool:
     """Whether an agent waited for the others to end, after its own workers had: the agent logs that and goes on."""
-    line = waited.origin.line or 0
-    return any(
-        (e.origin.line or 0) <= line <= (e.origin.line or 0) + e.fact.lines
-        and any(frame.function.rpartition(".")[2] in CAUGHT for frame in e.fact.frames)
-        for e in seen.near(waited, ExceptionRaised, before=LINES_OF_A_TRACEBACK, after=1)
-    )
-
-
-LINES_OF_A_TRACEBACK = 60
+    return any(e.fact.caught for e in seen.raised_around(waited))
