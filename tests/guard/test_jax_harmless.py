@@ -145,7 +145,7 @@ steps = session.steps
 for _ in range(3):
     w, loss = update(w, x)
 assert session.steps == steps + 3, (session.steps, steps)
-assert not session._off, session._off
+assert not session.off, session.off
 """
 
 

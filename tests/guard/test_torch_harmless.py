@@ -68,7 +68,8 @@ import keepstep.guard.adapters.torch as t, keepstep.guard.adapters.torch_loaders
 import keepstep.guard.adapters.torch_collectives as c, keepstep.guard.adapters.torch_models as m
 import keepstep.guard.adapters.torch_watch as w, keepstep.guard.adapters.torch_saving as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
-l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = c.Collectives.begin = m._signature = w.Watch.tick = broken
+import keepstep.guard.session as g
+l.Loaders._look_at = l.Loaders.begun = s.Steps._compare = g.Session.trains_in = c.Collectives._new = m._signature = w.Watch.tick = broken
 def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
 t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
 """,
@@ -86,6 +87,9 @@ def test_parts_that_fail_leave_the_training_as_it_is(tmp_path: Path, weights: li
         assert run.ended() == [0, 0], run.logs()
         assert run.results() == weights
         assert "the training is not affected" in run.log(0)
+        if "hooks" in part:
+            off = {note["fields"]["part"] for note in run.notes("GuardPart")}
+            assert off >= {"loaders", "optimizer steps", "collectives", "DDP models"}, off
 
 
 def test_an_unwritable_folder_leaves_the_training_as_it_is(tmp_path: Path, weights: list[str]) -> None:

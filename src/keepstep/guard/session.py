@@ -68,11 +68,12 @@ class Session(Peers):
         self._box: boxes.Box | None = None
         self._link: Path | None = None
         self._notes: Notes | None = None
-        self._phase = _START
+        self.phase_now = _START
         self._pausing = False
         self._step_ended = 0
         self._plans: dict[str, int] = {}
-        self._off: set[str] = set()
+        self.off: set[str] = set()
+        """Parts that failed, or could not be hooked."""
         self._lines = 0
         self._opened = False
         self._hears_term = False
@@ -94,7 +95,7 @@ class Session(Peers):
             if self.supervised and self._env.get("KEEPSTEP_EXCHANGE"):
                 with self.part("shared folder"):
                     self.use_exchange(Folder(Path(self._env["KEEPSTEP_EXCHANGE"])))
-            self.write(_PHASE, self._phase, 0)
+            self.write(_PHASE, self.phase_now, 0)
             os.register_at_fork(after_in_child=self._in_child)
             atexit.register(self.close)
             self.pulse.every(1.0, "black box", self._tell_anew)
@@ -173,7 +174,7 @@ class Session(Peers):
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
-            if name in self._off:
+            if name in self.off:
                 return None
             try:
                 return function(*args, **kwargs)
@@ -186,30 +187,30 @@ class Session(Peers):
         return call
 
     def is_off(self, name: str) -> bool:
-        return name in self._off
+        return name in self.off
 
     def failed(self, name: str, error: BaseException | str) -> None:
         """A part failed: it is off from now on."""
-        if name in self._off:
+        if name in self.off:
             return
-        self._off.add(name)
+        self.off.add(name)
         why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         self.note("GuardPart", {"part": name, "why": why[:300]}, f"the guard's {name} is off: {why[:200]}")
         self.say(f"the guard's {name} is off ({why[:200]}); the training is not affected")
 
     def uncovered(self, part: str, why: str) -> None:
         """Something could not be hooked: said once, and recorded as coverage."""
-        if part not in self._off:
-            self._off.add(part)
+        if part not in self.off:
+            self.off.add(part)
             self.note("GuardPart", {"part": part, "why": why[:300], "off": False}, f"{part} is not watched: {why[:200]}")
 
     # --- what happens, step by step (hot: a microsecond each)
 
     def phase(self, phase: int) -> int:
         """Enter a phase; returns the one before, to be entered again afterwards."""
-        before = self._phase
+        before = self.phase_now
         if phase != before:
-            self._phase = phase
+            self.phase_now = phase
             self.write(_PHASE, phase, self.steps)
         return before
 
@@ -217,10 +218,6 @@ class Session(Peers):
         """Enter a phase from outside of the training's thread; its next step leaves it, if nothing did before."""
         self._pausing = True
         self.phase(phase)
-
-    @property
-    def phase_now(self) -> int:
-        return self._phase
 
     @contextlib.contextmanager
     def during(self, phase: int) -> Iterator[None]:
@@ -248,7 +245,7 @@ class Session(Peers):
 
     def see_batch(self, batch: Any) -> None:
         """A batch is about to be trained on. Raises OutOfStep only in strict mode."""
-        if "batch checks" in self._off:
+        if "batch checks" in self.off:
             return
         try:
             self.batches.see(batch, self.values)

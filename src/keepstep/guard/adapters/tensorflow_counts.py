@@ -9,13 +9,15 @@ from typing import Any
 class Mark:
     """What is known of one dataset iterator."""
 
-    __slots__ = ("batches", "sizes", "trained")
+    __slots__ = ("batches", "shared", "sizes", "trained")
 
-    def __init__(self, sizes: list[tuple[str, tuple[int | None, ...]]], batches: int | None) -> None:
+    def __init__(self, sizes: list[tuple[str, tuple[int | None, ...]]], batches: int | None, shared: bool) -> None:
         self.sizes = sizes
         """Dtype and shape of each part of its elements, None where a size may vary."""
         self.batches = batches
         """How many it will give, where the pipeline says so; -1: without end."""
+        self.shared = shared
+        """Its workers ask each other, at every batch, if any has one left: that is a collective, too."""
         self.trained = 0
         """How many of its batches were trained on."""
 

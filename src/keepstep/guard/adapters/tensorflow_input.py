@@ -51,16 +51,17 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
         if getattr(local, "taking", False) or not executing_eagerly():
             return original(self)
         local.taking = True
-        shared = state.formed and is_shared(self)
+        mark = self.__dict__.get(ATTRIBUTE) or look(self, None)
+        shared = state.formed and mark is not None and mark.shared
         if shared:
-            enter_call(state, ITERATOR, training=session._phase != EVALUATION)
-        before = session._phase
+            enter_call(state, ITERATOR, training=session.phase_now != EVALUATION)
+        before = session.phase_now
         if before not in (EVALUATION, CHECKPOINT):
             session.phase(INPUT)
         try:
             batch = original(self)
         except StopIteration:
-            shares.iterator_ended(state, self.__dict__.get(ATTRIBUTE))
+            shares.iterator_ended(state, mark)
             raise
         except Exception as error:
             shares.left_by(state, shared, error)
@@ -71,15 +72,14 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
             session.phase(before)
             if shared:
                 leave_call(state)
-        mark = self.__dict__.get(ATTRIBUTE)
-        state.source = mark if mark is not None else look(self, None)
+        state.source = mark
         return batch
 
     return take
 
 
-def is_shared(iterator: Any) -> bool:
-    """Whether its workers ask each other, at every batch, if any has one left: that is a collective, too."""
+def _is_shared(iterator: Any) -> bool:
+    """Whether it is one of a strategy of several workers."""
     strategy = getattr(iterator, "_strategy", None)
     return strategy is not None and int(getattr(strategy.extended, "_num_workers", 1) or 1) > 1
 
@@ -102,7 +102,7 @@ def _look_at(iterator: Any, dataset: Any) -> Mark | None:
     spec = getattr(iterator, "element_spec", None)
     found: list[tuple[str, tuple[int | None, ...]]] = []
     _parts(spec, found)
-    mark = vars(iterator)[ATTRIBUTE] = Mark(found, _length(dataset))
+    mark = vars(iterator)[ATTRIBUTE] = Mark(found, _length(dataset), _is_shared(iterator))
     return mark
 
 

@@ -41,11 +41,11 @@ class Pace:
 
     def turn(self, state: State) -> None:
         now, session = time.monotonic(), state.session
-        if not state.shares.steps or session._phase not in STEPPING:
+        if not state.shares.steps or session.phase_now not in STEPPING:
             self._begin(state, now)
             return
         if not state.entered_at:
-            self._phases[session._phase] += 1
+            self._phases[session.phase_now] += 1
         passed, steps = now - self._began, state.shares.steps - self._steps
         if passed < ROUND_S or steps < FEWEST_STEPS:
             return

@@ -171,7 +171,10 @@ def attach(state: State) -> None:
 
 
 def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
-    """Around every execution of a traced function. Of those that are no plan, a look at one attribute."""
+    """Around every execution of a traced function. Of those that are no plan, a look at one attribute.
+
+    One function as far as it goes: a step of the training has emptied the caches, and every further one costs microseconds.
+    """
     state, session = programs.state, programs.session
     local, executing_eagerly = state.local, state.executing_eagerly
 
@@ -185,11 +188,28 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
                 return original(self, *args, **kwargs)
         if state.coordinated:
             return original(self, *args, **kwargs)
-        step = plan.step and session._phase != EVALUATION and not state.in_run
+        step = plan.step and session.phase_now != EVALUATION and not state.in_run
         local.inside = True
         try:
             try:
-                _enter(state, plan, step, args)
+                if step:
+                    if not state.first_step_done:
+                        session.open()
+                        state.first_step()
+                    if session.phase_now != COMPUTE:
+                        session.phase(COMPUTE)
+                    if plan.batches is not None and args:
+                        plan.batches.see(args[0], plan.places, plan.shared)
+                    mark = state.source
+                    if mark is not None:
+                        mark.trained += 1
+                        if mark.trained == 1:
+                            shares.first_batch(state, mark, plan.shared)
+                elif session.phase_now not in (EVALUATION, COMPUTE):
+                    session.phase(COMPUTE)
+                if plan.shared:
+                    enter_call(state, plan.name, training=step)
+                session.write(_PLAN, plan.number, 1)
             except Exception as error:
                 _fail(session, error)
             result = original(self, *args, **kwargs)
@@ -217,28 +237,6 @@ def _fail(session: Any, error: Exception) -> None:
     if isinstance(error, OutOfStep):
         raise error
     session.failed("steps", error)
-
-
-def _enter(state: State, plan: Plan, step: bool, args: tuple[Any, ...]) -> None:
-    session = state.session
-    if step:
-        if not state.first_step_done:
-            session.open()
-            state.first_step()
-        if session._phase != COMPUTE:
-            session.phase(COMPUTE)
-        if plan.batches is not None and args:
-            plan.batches.see(args[0], plan.places, plan.shared)
-        mark = state.source
-        if mark is not None:
-            mark.trained += 1
-            if mark.trained == 1:
-                shares.first_batch(state, mark, plan.shared)
-    elif session._phase not in (EVALUATION, COMPUTE):
-        session.phase(COMPUTE)
-    if plan.shared:
-        enter_call(state, plan.name, training=step)
-    session.write(_PLAN, plan.number, 1)
 
 
 def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
@@ -269,7 +267,7 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
         if not state.executing_eagerly():
             mark(self)
             return original(self, *args, **kwargs)
-        if state.in_run or session._phase == EVALUATION:
+        if state.in_run or session.phase_now == EVALUATION:
             return original(self, *args, **kwargs)
         state.in_run = True  # its replicas run in threads of their own
         try:
@@ -308,10 +306,10 @@ def _scheduled(state: State, original: Any) -> Callable[..., Any]:
         with session.part("steps"):
             if not state.first_step_done:
                 state.first_step()
-            if session._phase != EVALUATION:
+            if session.phase_now != EVALUATION:
                 session.phase(COMPUTE)
         result = original(self, *args, **kwargs)
-        if session._phase != EVALUATION:
+        if session.phase_now != EVALUATION:
             session.step_done()
         return result
 
