@@ -37,7 +37,7 @@ def main() -> None:
     print(HEADING)
     for name in FRAMEWORKS:
         if importlib.util.find_spec(name) is None:
-            print(f"| {name} | not installed | | | | | |")
+            print(f"| {name} | not installed | | | | | | |")
             continue
         print(importlib.import_module(f"benchmarks.guard_{name}").main(), flush=True)
 

@@ -53,7 +53,7 @@ def train(rank: int, port: int) -> None:
         loss, gradients = jax.value_and_grad(loss_of)(weights)
         return jax.tree.map(lambda weight, gradient: weight - rate * gradient, weights, gradients), loss
 
-    batch = source.normal(size=(128, 256)).astype("float32")
+    batch = source.normal(size=(192, 256)).astype("float32")
 
     def take(steps: int) -> None:
         nonlocal weights

@@ -22,7 +22,7 @@ from keepstep.sources.ports import free_ports
 ITSELF = [sys.executable, "-m", "benchmarks.guard_tensorflow"]
 BAR = 0.005
 VARIABLES = 200
-WIDTH, ROWS, LAYERS = 256, 160, 4
+WIDTH, ROWS, LAYERS = 256, 224, 4
 
 
 def main(pairs: int = PAIRS) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from pathlib import Path
@@ -17,17 +18,18 @@ BAR = 0.005
 
 
 def main(pairs: int = PAIRS) -> str:
-    return row("torch, two ranks on CPU", start, bar=BAR, pairs=pairs)
+    rows = {"torch, two ranks on CPU": (), "the same, and a metric that all ranks sum up at every step": ("--metric",)}
+    return "\n".join(row(name, functools.partial(start, more=more), bar=BAR, pairs=pairs) for name, more in rows.items())
 
 
-def start(folder: Path) -> Ranks:
+def start(folder: Path, more: tuple[str, ...] = ()) -> Ranks:
     env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(folder), "OMP_NUM_THREADS": "1"}
     env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": "2"}
-    return Ranks([([*ITSELF, "--train"], {**env, "RANK": str(rank)}) for rank in range(2)])
+    return Ranks([([*ITSELF, "--train", *more], {**env, "RANK": str(rank)}) for rank in range(2)])
 
 
-def train() -> None:
-    """A rank. Each step has a batch, a backward pass, an update and a metric."""
+def train(metric: bool = False) -> None:
+    """A rank. Each step has a batch, a backward pass and an update; with ``metric``, a collective of the script's own as well."""
     import torch
     import torch.distributed as dist
     from torch.utils.data import DataLoader, TensorDataset
@@ -39,7 +41,7 @@ def train() -> None:
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     data = TensorDataset(torch.randn(4096, 256), torch.randn(4096, 256))
-    loader = DataLoader(data, batch_size=None, sampler=[list(range(n, n + 192)) for n in range(0, 3840, 192)])
+    loader = DataLoader(data, batch_size=None, sampler=[list(range(n, n + 256)) for n in range(0, 4096, 256)])
     batches = iter(loader)
 
     def take(steps: int) -> None:
@@ -54,7 +56,8 @@ def train() -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            dist.all_reduce(loss.detach())
+            if metric:
+                dist.all_reduce(loss.detach())
 
     serve("torch", take)
 
@@ -63,9 +66,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--metric", action="store_true")
     options = parser.parse_args()
     if options.train:
-        train()
+        train(options.metric)
     else:
         print(HEADING)
         print(main(options.pairs))
