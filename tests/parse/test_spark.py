@@ -26,6 +26,7 @@ WORDINGS = [
     ("ExecutorLostFailure Reason: Remote RPC client disassociated. Likely due to containers", PeerLost, {}),
     ("Exception: timed out waiting for reservations to complete", RendezvousTimeout, {}),
     ("Exception: Duplicate worker/task in cluster_info", DuplicateMember, {}),
+    ("WARNING Unable to find available GPUs: requested=1, available=0", Contention, {}),
     ("Exception: No executor_id file found on this node, please ensure that:", WorldSizeConflict, {}),
     (
         "WARN DAGScheduler: Barrier stage in job 0 requires 4 slots, but only 2 are available. Will retry up to 40 more times",

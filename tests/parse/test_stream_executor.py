@@ -26,6 +26,18 @@ read = reader(stream_executor)
         ("There was an error before creating cudnn handle (500): cudaErrorSymbolNotFound : named symbol not found", CudaMismatch),
         ("cuda_driver.cc:404] Check failed: CUDA_SUCCESS == cuDevicePrimaryCtxGetState(device, &f, &a) (0 vs. 303)", CudaMismatch),
         ("cuda_driver.cc:404] Check failed: CUDA_SUCCESS == cuDevicePrimaryCtxGetState(device, &f, &a) (0 vs. 3)", ForkOrThread),
+        ("E tensorflow/stream_executor/cuda/cuda_dnn.cc:393] possibly insufficient driver version: 384.69.0", CudaMismatch),
+        ("E xla/stream_executor/cuda/cuda_dnn.cc:398] Possibly insufficient driver version: 460.106.0", CudaMismatch),
+        ("tf_gpu_runtime_wrappers.cc:40] 'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_INVALID_PTX'", CudaMismatch),
+        ("'cuModuleGetFunction(&function, module, kernel_name)' failed with 'CUDA_ERROR_INVALID_HANDLE'", CudaMismatch),
+        ("InternalError: 'cuLaunchKernel(function, gridX, gridY, params, nullptr)' failed with 'CUDA_ERROR_INVALID_HANDLE'", CudaMismatch),
+        ("op_kernel.cc:1780] OP_REQUIRES failed at xla_ops.cc:435 : UNKNOWN: JIT compilation failed.", CudaMismatch),
+        ("JIT compilation failed.", CudaMismatch),
+        ("cuda_driver.cc:1002] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX", CudaMismatch),
+        ("Attempting to fetch value instead of handling error Internal: no supported devices found for platform CUDA", CudaMismatch),
+        ("InternalError: cudaSetDevice() on GPU:0 failed. Status: unknown error", CudaMismatch),
+        ("InternalError: cudaGetDevice() failed. Status: initialization error", ForkOrThread),
+        ("Ignoring visible gpu device (device: 0) with Cuda compute capability 3.5. The minimum required Cuda capability is 5.2.", CudaMismatch),
     ],
 )
 def test_a_device_that_failed_is_read(text: str, kind: type) -> None:
@@ -39,6 +51,9 @@ def test_a_device_that_failed_is_read(text: str, kind: type) -> None:
         "There was an error before creating cudnn handle (700): cudaErrorIllegalAddress : an illegal memory access",
         "12.4 ptxas too old. Falling back to the driver to compile.",
         "Successfully opened dynamic library libMIOpen.so",
+        "'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_OUT_OF_MEMORY'",
+        "RuntimeError: Internal: Failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX: a PTX JIT compilation failed",
+        "TensorFlow was not built with CUDA kernel binaries compatible with compute capability 12.0. CUDA kernels will be jit-compiled",
     ],
 )
 def test_another_line_says_nothing(text: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.process import TaskNamed
@@ -171,3 +171,20 @@ def test_an_address_with_a_users_name_is_not_one_of_a_cluster() -> None:
     line = "Multi-worker CollectiveAllReduceStrategy with cluster_spec = {'worker': ['me@10.0.0.1:8080', '10.0.0.2:8080']}, task_type"
     assert ClusterSpecInvalid(detail="an address is not HOST:PORT: me@10.0.0.1:8080") in read(line)
     assert read(line.replace("me@", "")) == []
+
+
+def test_a_worker_says_who_it_is_by_the_devices_of_its_session() -> None:
+    (said,) = read('device_filters: "/job:worker/task:2/cpu:0"')
+    assert isinstance(said, WorldSeen) and (said.index, said.role, said.size) == (2, "worker", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Operation was explicitly assigned to /device:GPU:0 but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ].",
+        "was explicitly assigned to /gpu:1 but available devices are [ /job:localhost/device:CPU:0, /job:localhost/device:XLA_GPU:0 ]",
+        "RuntimeError: GPU:0 unknown device.",
+    ],
+)
+def test_a_gpu_that_tensorflow_does_not_know_is_told(text: str) -> None:
+    assert [type(fact) for fact in read(text)] == [CudaMismatch]

@@ -19,6 +19,8 @@ WORDINGS = [
     ("size 1 rank 0", WorldSeen, {"size": 1}),
     ("local_rank=0, rank=0, size=1", WorldSeen, {"size": 1}),
     ("Not using distributed mode", WorldSeen, {"size": 1}),
+    ("Switch to serial execution due to lack of horovod module.", WorldSeen, {"size": 1}),
+    ("MPI not found, falling back to single-process training", WorldSeen, {"size": 1}),
     ("Training with a single process on 1 device (cuda:0).", WorldSeen, {"size": 1}),
     ("Process rank: -1, device: cuda:0, n_gpu: 1, distributed training: False, 16-bits training: True", WorldSeen, {"size": 1}),
     ("Discovered MPI settings of world_rank=0, local_rank=0, world_size=1, master_addr=10.0.0.1", WorldSeen, {"size": 1}),

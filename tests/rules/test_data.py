@@ -11,9 +11,9 @@ from keepstep.core.facts.data import (
     LabelOutOfRange,
     ShapeMismatch,
 )
-from keepstep.core.facts.process import ExceptionRaised, Frame
+from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
@@ -73,6 +73,30 @@ def test_a_rank_that_finished_while_the_other_timed_out_had_less_data() -> None:
 def test_all_ranks_finished_is_no_uneven_data() -> None:
     facts = [(rank, PhaseSeen(phase=Phase.FINISHED)) for rank in (0, 1)]
     assert asked(sharding_uneven_or_empty, *facts, (0, CollectiveTimeout(op="recv"))) == []
+
+
+def _refused(*ranks: int) -> list[tuple[int | None, Fact]]:
+    return [
+        (rank, fact)
+        for rank in ranks
+        for fact in (GroupShutDown(how="Horovod has been shut down"), ExceptionRaised(type="RuntimeError", message="Horovod has been shut down"))
+    ]
+
+
+def test_the_one_rank_that_was_not_refused_and_whose_bar_was_full_had_less_data() -> None:
+    done: list[tuple[int | None, Fact]] = [(0, StepSeen(step=925, of=925)), (0, StreamEnded(last="925/925"))]
+    (found,) = asked(sharding_uneven_or_empty, *_refused(1, 2), *done)
+    assert found.ranks == (0,)
+
+
+def test_the_one_quiet_rank_was_done_where_another_is_named_as_the_first_that_failed() -> None:
+    ended: tuple[int | None, Fact] = (3, StreamEnded(last="0/4"))
+    first: tuple[int | None, Fact] = (None, ProcessExited(reporter="mpirun", rank=0, code=1, first=True))
+    (found,) = asked(sharding_uneven_or_empty, *_refused(0, 1, 2), ended, first)
+    assert found.ranks == (3,)
+    assert asked(sharding_uneven_or_empty, *_refused(0, 1, 2), ended) == []
+    killed: tuple[int | None, Fact] = (None, ProcessExited(reporter="mpirun", rank=3, signal="SIGKILL", first=True))
+    assert asked(sharding_uneven_or_empty, *_refused(0, 1, 2), ended, killed) == []
 
 
 def test_an_early_stop_on_one_rank_is_told_as_such() -> None:

@@ -151,3 +151,47 @@ def test_a_call_of_the_compiler_that_triton_refuses_is_of_another_version(tmp_pa
 
 def test_an_own_kernel_that_triton_refuses_is_the_program(tmp_path):
     assert root(tmp_path, log=MISFIT.replace("torch/_inductor/runtime/triton_heuristics.py", "mine/kernels.py")) == "user.code_exception"
+
+
+DOUBTED = (
+    "2018-03-23 11:55:55.959752: E tensorflow/stream_executor/cuda/cuda_dnn.cc:385] could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED\n"
+    "2018-03-23 11:55:55.959905: E tensorflow/stream_executor/cuda/cuda_dnn.cc:393] possibly insufficient driver version: 384.69.0\n"
+    "2018-03-23 11:55:55.959929: F tensorflow/core/kernels/conv_ops.cc:717] Check failed: stream->parent()->GetConvolveAlgorithms( &algorithms)\n"
+    "Aborted (core dumped)\n"
+)
+NO_MEMORY = (
+    "2018-03-23 11:55:50.416159: E tensorflow/stream_executor/cuda/cuda_driver.cc:936] failed to allocate 9.36G (10054249472 bytes) "
+    "from device: CUDA_ERROR_OUT_OF_MEMORY\n"
+)
+
+
+def test_a_driver_that_cudnn_doubts_is_too_old_unless_memory_was_lacking_or_it_had_trained(tmp_path):
+    for number, (before, wanted) in enumerate([("", True), (NO_MEMORY, False), (STEPS, False)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert (root(folder, log=before + DOUBTED) == "env.framework_cuda_mismatch") is wanted, before
+
+
+SKIPPED = (
+    "2024-02-02 10:00:00.111111: W external/local_xla/xla/stream_executor/gpu/asm_compiler.cc:1] note\n"
+    "2024-02-02 10:00:01.000001: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudnn.so.8'; "
+    "dlerror: libcudnn.so.8: cannot open shared object file: No such file or directory\n"
+    "2024-02-02 10:00:01.000002: W tensorflow/core/common_runtime/gpu/gpu_device.cc:1850] Cannot dlopen some GPU libraries. Please make sure the "
+    "missing libraries mentioned above are installed properly if you would like to use GPU.\n"
+    "Skipping registering GPU devices...\n"
+)
+NEEDED = (
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 10, in <module>\n'
+    "    run()\n"
+    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Cannot assign a device for operation x: Operation was explicitly assigned to "
+    "/device:GPU:0 but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]. Make sure the device specification refers to a valid device.\n"
+)
+
+
+def test_gpu_libraries_that_are_missing_end_only_what_needs_a_gpu(tmp_path):
+    (tmp_path / "on").mkdir()
+    (tmp_path / "needs").mkdir()
+    on, needs = findings(tmp_path / "on", log=SKIPPED + STEPS), findings(tmp_path / "needs", log=SKIPPED + NEEDED)
+    assert not [each for each in on if each.severity.value == "fatal"]
+    assert needs[0].cause.value == "env.missing_shared_library" and needs[0].severity.value == "fatal"

@@ -133,6 +133,7 @@ SIGNATURES = (
         r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR when calling `?cusolverDnCreate)",
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
+    signature(r"Failed to create cuSolver\w{1,4} instance", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
         r"Unable to find a valid cuDNN algorithm to run convolution",
         lambda m: DeviceMemoryExhausted(fatal=False),

@@ -43,6 +43,12 @@ SIGNATURES = (
     signature(r"error while loading shared libraries: (?P<name>[^\s:]+):", LibraryMissing),
     signature(r"Could not load dynamic library '(?P<name>[^'\n]+)'", LibraryMissing, fatal=False),
     signature(r"Cannot dlopen some GPU libraries", GpuLibrariesMissing),
+    # TensorFlow's check of itself on Windows
+    signature(
+        r"Error: Could not find (?:the DLL\(s\) )?'(?P<name>[\w.\-]+\.dll)[^'\n]{0,80}'\. TensorFlow requires that",
+        LibraryMissing,
+        anchors=("TensorFlow requires that",),
+    ),
     signature(
         _LIBRARY + r": cannot open shared object file",
         _missing,

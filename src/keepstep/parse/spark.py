@@ -83,8 +83,9 @@ SIGNATURES = (
     signature(r"(?P<detail>Invalid TFOS_SERVER_PORT: [^\n]{0,60})", ClusterSpecInvalid),
     signature(r"Reservation server unable to bind to any ports", PortTaken),
     signature(
-        r"Unable to find (?P<n>\d+) free GPU\(s\)|Unable to allocate \d+ GPU\(s\) from available GPUs",
+        r"Unable to find (?P<n>\d+) free GPU\(s\)|Unable to allocate \d+ GPU\(s\) from available GPUs"
+        r"|Unable to find available GPUs: requested=\d+, available=\d+",
         lambda m: Contention(what="no GPU of this host was free"),
-        anchors=(" free GPU(s)", "GPU(s) from available GPUs"),
+        anchors=(" free GPU(s)", "GPU(s) from available GPUs", "Unable to find available GPUs"),
     ),
 )

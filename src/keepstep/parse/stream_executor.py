@@ -11,7 +11,62 @@ from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.signature import signature
 
+_REFUSED = r"(?:CUDA_ERROR_(?:INVALID|UNSUPPORTED|NO_BINARY|NOT_FOUND|JIT|SHARED_OBJECT)|hipError(?:Invalid|NoBinary|NotFound))\w{0,40}"
+
 SIGNATURES = (
+    # printed where cuDNN's handle could not be made with CUDNN_STATUS_NOT_INITIALIZED
+    signature(
+        r"(?:cuda|rocm)_dnn\.cc:\d+\] [Pp]ossibly insufficient driver version: (?P<driver>[\d.]+)",
+        lambda m: CudaMismatch(what=f"cuDNN could not start with the driver {m['driver']}, which is too old for it"),
+        anchors=("ossibly insufficient driver version",),
+    ),
+    # TensorFlow's own elementwise kernels, of MLIR
+    signature(
+        rf"'(?:cu|hip)Module(?:LoadData|GetFunction)\w{{0,4}}\([^\n]{{0,80}}\)' failed with '{_REFUSED}'"
+        r"|'(?:cu|hipModule)LaunchKernel\([^\n]{0,300}\)' failed with '(?:CUDA_ERROR_INVALID_HANDLE|hipErrorInvalidHandle)'",
+        CudaMismatch,
+        what="the build holds no kernels that this GPU or driver can load",
+        anchors=("ModuleLoadData", "ModuleGetFunction", "LaunchKernel("),
+    ),
+    signature(
+        r"(?:Error: +|(?:UNKNOWN|Unknown): |^ *)JIT compilation failed\.(?: *$| \[)",
+        CudaMismatch,
+        what="TensorFlow could not compile a kernel for this GPU with the CUDA that it found",
+        anchors=("JIT compilation failed.",),
+    ),
+    signature(
+        r"cuda_driver\.cc:\d+\] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX",
+        CudaMismatch,
+        what="the driver cannot compile TensorFlow's kernels for this GPU",
+        anchors=("failed to load PTX text as a module",),
+    ),
+    # gpu_device.cc and statusor.cc, when devices are set up
+    signature(
+        r"(?:handling error I(?:nternal|NTERNAL): |Error: )no supported devices found for platform (?:CUDA|ROCM)",
+        CudaMismatch,
+        what="no GPU that this build supports is visible to this process",
+        anchors=("no supported devices found for platform",),
+    ),
+    signature(
+        r"(?:(?:cuda|hip)[GS]etDevice\(\)(?: on GPU:\d+)?|(?:CUDA|ROCm) runtime implicit initialization on GPU:\d+) failed\. Status: "
+        r"(?P<status>unknown error|no (?:CUDA|ROCm)-capable device is detected|unrecognized error code|API call is not supported in the"
+        r" installed CUDA driver|unsupported display driver|CUDA_ERROR_UNKNOWN|PTX JIT compiler|the provided PTX|system not yet)",
+        lambda m: CudaMismatch(what=f"the CUDA runtime could not be started on a GPU: {m['status']}"),
+        anchors=("failed. Status: ",),
+    ),
+    signature(
+        r"(?:cuda[GS]etDevice\(\)(?: on GPU:\d+)?|CUDA runtime implicit initialization on GPU:\d+) failed\. Status: initialization error",
+        ForkOrThread,
+        what="CUDA used in a forked process",
+        anchors=("failed. Status: initialization error",),
+    ),
+    signature(
+        r"Ignoring visible gpu device [^\n]{0,300}?(?:The minimum required (?:Cuda|CUDA) capability is|The supported AMDGPU versions are)",
+        CudaMismatch,
+        what="this build of TensorFlow does not support a GPU this old",
+        fatal=False,
+        anchors=("Ignoring visible gpu device",),
+    ),
     signature(
         r"CUDA_ERROR_LAUNCH_TIMEOUT|cudaErrorLaunchTimeout",
         DeviceFault,

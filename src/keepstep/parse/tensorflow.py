@@ -8,7 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.core.facts.environment import InternalFault, UnsupportedCombination, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
     AddressMap,
     ConnectFailed,
@@ -85,10 +85,10 @@ def _no_device(match: re.Match[str]) -> Fact | None:
     job = re.search(r"/job:(\w+)", wanted)
     there = match["there"] or ""
     if job is None:
-        gpu = re.search(r"(?i)/(?:device:)?GPU:(\d+)", wanted)
+        gpu = re.search(r"(?i)\b(?:device:)?GPU:(\d+)", wanted)
         if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
             return DeviceShared(device=gpu[0])
-        return None
+        return CudaMismatch(what="TensorFlow knows of no GPU in this process") if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0") else None
     if there and f"/job:{job[1]}/" in there:
         task = re.search(r"/task:(\d+)", wanted)
         if task is None or re.search(rf"/job:{job[1]}(?:/replica:\d+)?/task:{task[1]}/", there):
@@ -123,10 +123,11 @@ SIGNATURES = (
         _no_device,
     ),
     signature(
-        r"explicitly assigned to (?P<wanted>/job:\S+) but available devices are \[(?P<there>[^\]\n]{0,2000})",
+        r"explicitly assigned to (?P<wanted>/(?:job|device|gpu|GPU|cpu|task)\S+) but available devices are \[(?P<there>[^\]\n]{0,2000})",
         _no_device,
+        anchors=("but available devices are [",),
     ),
-    signature(r"(?P<wanted>/job:\S+) unknown device\.(?P<there>)", _no_device),
+    signature(r"(?P<wanted>/job:\S+|\bGPU:\d+) unknown device\.(?P<there>)", _no_device, anchors=(" unknown device.",)),
     signature(
         r"No OpKernel was registered to support Op '(?!(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU)(?P<op>\w+)'",
         lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
@@ -363,6 +364,11 @@ SIGNATURES = (
         anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),
     # Who is in the world
+    signature(
+        r"device_filters: \"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<index>\d+)",
+        lambda m: WorldSeen(index=int(m["index"]), rank=int(m["index"]), role=m["role"]),
+        anchors=("device_filters: ",),
+    ),
     signature(
         r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"
         r"task_type = u?'(?P<role>\w+)', task_id = (?P<index>\d+), num_workers = (?P<size>\d+)",

@@ -67,6 +67,13 @@ SIGNATURES = (
         anchors=("size 1 rank", "size=1, rank", "size: 1, rank", "size 1, rank", "size = 1, rank", "size:1, rank", "size=1 rank", "size: 1 rank"),
     ),
     signature(r"\bNot using distributed mode", _one),
+    # programs that do not find what would join them
+    signature(
+        r"\b(?:[Ss]witch(?:ing|ed)?|[Ff]all(?:ing|s|en)? ?back|[Rr]evert(?:ing|ed)?|[Dd]efault(?:ing|s)?) (?:back )?to (?:a )?"
+        r"(?:serial|single[- ](?:process|rank|worker|node)) (?:execution|training|mode|run)\b",
+        _one,
+        anchors=tuple(f"{kind} {what}" for kind in ("serial", "process", "rank", "worker", "node") for what in ("execution", "training", "mode", "run")),
+    ),
     signature(r"\bTraining with a single process on (?:\d+ )?", _one, anchors=("Training with a single process",)),
     signature(r"Process rank: -?\d+, device: [^\n]{0,80}?distributed training: False", _one, anchors=("distributed training: False",)),
     signature(r"Discovered MPI settings of world_rank=(?P<index>\d+), local_rank=\d+, world_size=(?P<size>\d+)", _world),

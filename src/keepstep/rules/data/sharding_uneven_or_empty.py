@@ -9,15 +9,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import EndOfData, UnevenShards
-from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
-from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
+from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
-from keepstep.rules.exceptions import short_type
+from keepstep.rules.exceptions import is_of_peers, short_type
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),
@@ -104,6 +104,18 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    quiet = _quiet(seen)
+    if quiet:
+        yield Found(
+            title=f"rank {quiet[0].who} was done while others still trained",
+            because="it alone said nothing of a failure, and the next collective of the others found it gone",
+            evidence=(*quiet, *waiting[:3]),
+            ranks=tuple(n for e in quiet[:1] if (n := e.who) is not None),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.SYMPTOM,
+            fixes=_FIXES,
+        )
+        return
     lengths = _lengths(seen)
     if lengths:
         shortest = min(lengths, key=lambda e: e.fact.of or 0)
@@ -138,6 +150,31 @@ def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evide
     if ended or stuck or not refused:
         return ()
     return tuple(e for e in done if any(_after(w, e) for w in waiting))
+
+
+def _quiet(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
+    """The end of the one rank that Horovod did not refuse and that no word says failed, where it is known to have been done.
+
+    It is: its last bar was full, or the launcher names one of the refused as the first that failed.
+    """
+    refused = {e.who for e in seen.all(GroupShutDown) if "Horovod" in e.fact.how}
+    ends = [e for e in seen.all(StreamEnded) if e.who is not None and e.who not in refused]
+    if None in refused or not refused or len({e.who for e in ends}) != 1:
+        return ()
+    own = ends[-1].who
+    failed: tuple[type[Fact], ...] = (ExceptionRaised, FatalSignal, NativeAbort, TracebackCut)
+    if any(e.who == own or e.who is None for kind in failed for e in seen.all(kind)):
+        return ()
+    if any(e.who not in refused or not is_of_peers(e.fact) for e in seen.all(ExceptionRaised)):
+        return ()
+    exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
+    if any(e.who == own or e.who is None or e.fact.signal for e in exits):
+        return ()
+    steps = [e for e in seen.all(StepSeen) if e.who == own and e.fact.of]
+    full = steps[-1:] if steps and steps[-1].fact.step == steps[-1].fact.of and (steps[-1].fact.of or 0) > 1 else []
+    if not full and not any(e.fact.first for e in exits):
+        return ()
+    return (*full, ends[-1])
 
 
 def _saver(seen: EvidenceSet, left: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:

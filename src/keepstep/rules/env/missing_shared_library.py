@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing
+from keepstep.core.facts.environment import CudaMismatch, GpuLibrariesMissing, LibraryMissing
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
@@ -16,6 +16,7 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
 """What XLA needs of CUDA's compiler; the loader does not know these."""
 HADOOP = "Hadoop's classes"
+NO_GPU_KNOWN = "TensorFlow knows of no GPU"
 
 
 @rule(
@@ -49,6 +50,7 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
     without_gpus = not missing and bool(given_up)
     if without_gpus:
         missing = once_a_line(seen.all(LibraryMissing))
+    needed = without_gpus and any(e.fact.what.startswith(NO_GPU_KNOWN) and not seen.survived(e) for e in seen.all(CudaMismatch))
     if not missing:
         return
     names = list(dict.fromkeys(e.fact.name for e in missing if e.fact.name))
@@ -61,7 +63,7 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
         ),
         because=f"{what} could not be loaded on that host",
         evidence=missing,
-        severity=Severity.WARNING if without_gpus else None,
+        severity=Severity.WARNING if without_gpus and not needed else None,
         confidence=Confidence.SUPPORTED if without_gpus else None,
         fixes=_fixes(names[0] if names else "LIB"),
     )
