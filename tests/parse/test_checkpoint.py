@@ -150,3 +150,14 @@ def test_a_checkpoint_to_resume_from_that_is_not_there_is_read(text):
 def test_objects_that_no_checkpoint_bound_are_a_mismatch():
     text = "AssertionError: Found 106 Python objects that were not bound to checkpointed values, likely due to changes"
     assert one(text, CheckpointMismatch)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: /c/epoch3.pt is a zip archive (did you mean to use torch.jit.load()?)",
+        "RuntimeError: Invalid protocol version: 95",
+    ],
+)
+def test_a_format_that_this_torch_does_not_know(text, read, holds):
+    assert holds(read(table, text), CheckpointUnreadable)

@@ -106,3 +106,9 @@ def test_a_list_of_gpus_that_is_shorter_than_the_ranks_of_its_host_is_read() -> 
     text = "tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\nIndexError: list index out of range"
     assert read(text) == [DeviceShared()]
     assert read("batch = batches[hvd.local_rank()]\nIndexError: list index out of range") == []
+
+
+def test_words_of_checkpoints_and_collectives_on_the_world(read, holds):
+    assert holds(read(table, "AssertionError: DCP needs MASTER_PORT to use prefix store"), RankVariableMissing, name="MASTER_PORT")
+    text = "ValueError: Tensor list input to scatter/gather must match number of collective participants"
+    assert holds(read(table, text), WorldSizeConflict)

@@ -64,6 +64,16 @@ FURTHER = [
         {"path": "000000_locals"},
     ),
     (
+        "FileNotFoundErrorFileNotFoundError: [Errno 2] No such file or directory: '/h/.cache/torch/hub/main.zip': ",
+        SharedStateRace,
+        {"path": "/h/.cache/torch/hub/main.zip"},
+    ),
+    (
+        "FileNotFoundError: [Errno 2] No such file or directory: '/h/.cache/torch/hub/checkpoints/r50-0676.pth.1f2e.partial'",
+        SharedStateRace,
+        {},
+    ),
+    (
         "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily unavailable')",
         SharedStateRace,
         {},
@@ -88,6 +98,8 @@ def test_a_further_wording_is_read(text, kind, fields, read, holds):
 
 
 FURTHER_NEAR = [
+    "Downloading: \"https://github.com/x/y/zipball/main\" to /h/.cache/torch/hub/main.zip",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/h/.cache/torch/hub/y_main/hubconf.py'",
     "WARNING | loader | failed to decode sample 18 (UnidentifiedImageError)",
     "OSError: image file is truncated (5 bytes not processed), skipping 12.jpg",
     "handling webdataset error (OSError('image file is truncated (12 bytes not processed)'))",

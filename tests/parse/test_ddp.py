@@ -72,3 +72,7 @@ def test_the_words_give_the_fact(text, fact):
 @pytest.mark.parametrize("text", HARMLESS)
 def test_words_of_healthy_runs_give_nothing(text):
     assert read(text) == []
+
+
+def test_keys_of_a_checkpoint_that_only_other_ranks_have() -> None:
+    assert len(read("AssertionError: Key(s) present in other ranks but not this one, difference: {'rng_3'}")) == 1

@@ -75,3 +75,7 @@ def test_shards_that_do_not_suffice_are_told_apart_from_shards_used_again():
     said = "Number of shards requested for a single epoch is more than the number of shards available."
     assert read(f"ERROR:root:{said} This means that the amount of data")
     assert not read(f"WARNING:root:{said} Consider lowering the number of workers and / or the number of GPUs")
+
+
+def test_a_list_of_datasets_with_nothing_in_it(read, holds):
+    assert holds(read(table, "AssertionError: datasets should not be an empty iterable"), UnevenShards)

@@ -17,6 +17,10 @@ read = reader(torch_elastic)
 
 SAID = [
     (
+        "The worker fails with {0: ProcessFailure(local_rank=0, pid=54, exitcode=-7, error_file='<N/A>', error_file_data={})}",
+        ProcessExited(reporter="torchrun", code=-7, signal="SIGBUS", local_rank=0, pid=54),
+    ),
+    (
         "E0213 09:37:20 api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 97053) of binary: /opt/bin/python3.11",
         ProcessExited(reporter="torchrun", code=1, local_rank=0, pid=97053),
     ),
@@ -156,3 +160,15 @@ def test_an_etcd_that_cannot_serve_the_rendezvous_is_told(text):
 def test_an_etcd_that_is_out_of_reach_is_told():
     said = "RendezvousConnectionError: The connection to etcd has failed. See inner exception for details."
     assert "ConnectFailed" in [type(fact).__name__ for fact in read(said)]
+
+
+def test_a_key_that_never_came_into_etcd() -> None:
+    (fact,) = read("LookupError: Key L3RvcmNo not found in EtcdStore")
+    assert isinstance(fact, RendezvousTimeout)
+
+
+def test_a_closing_signal_that_the_agent_was_sent_itself_is_not_its_own_choice() -> None:
+    (fact,) = read("WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 53738 closing signal SIGHUP")
+    assert (fact.signal, fact.pid, fact.by) == ("SIGHUP", 53738, None)
+    (fact,) = read("W0217 08:19:10.679000 14 torch/distributed/elastic/multiprocessing/api.py:851] Sending process 37 closing signal SIGTERM")
+    assert (fact.signal, fact.by) == ("SIGTERM", "agent")

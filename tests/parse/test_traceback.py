@@ -58,6 +58,13 @@ def test_only_the_last_line_is_left():
     assert "ncclInvalidUsage" in fact.message
 
 
+def test_a_name_that_processes_on_one_terminal_printed_over_each_other_is_taken_once():
+    (fact,) = raised(PLAIN.replace("KeyError: 'label'", "KeyErrorKeyErrorKeyError: : : 'label'"))
+    assert (fact.type, fact.message) == ("KeyError", "'label'")
+    (fact,) = raised(PLAIN.replace("KeyError", "MyErrorError"))
+    assert fact.type == "MyErrorError"
+
+
 def test_the_name_under_which_jax_raises_again_is_left_out():
     (fact,) = raised("jax._src.traceback_util.UnfilteredStackTrace: TypeError: true_fun and false_fun differ\n")
     assert (fact.type, fact.message) == ("TypeError", "true_fun and false_fun differ")

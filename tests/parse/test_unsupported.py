@@ -60,3 +60,8 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+def test_an_async_save_without_a_backend_for_the_cpu(read, holds):
+    text = "AssertionError: A CPU backend must be enabled for async save; try initializing process group with 'cpu:gloo,cuda:nccl'"
+    assert holds(read(unsupported, text), UnsupportedCombination)

@@ -67,6 +67,12 @@ SIGNATURES = (
     ),
     signature(r"invalid header or archive is corrupted", CheckpointUnreadable, why="archive is corrupted"),
     signature(r"Invalid magic number; corrupt file\?", CheckpointUnreadable, why="not a checkpoint file"),
+    signature(
+        r"is a zip archive \(did you mean to use torch\.jit\.load\(\)\?\)|RuntimeError: Invalid protocol version: \d",
+        CheckpointUnreadable,
+        why="this torch does not know its format",
+        anchors=("did you mean to use torch.jit.load()", "RuntimeError: Invalid protocol version"),
+    ),
     signature(r"file in archive is not in a subdirectory", CheckpointUnreadable, why="not a checkpoint archive"),
     signature(r"Weights only load failed", CheckpointUnreadable, why="it holds objects that weights_only refuses"),
     signature(

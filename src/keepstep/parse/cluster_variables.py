@@ -90,6 +90,7 @@ BLOCKS = (
 SIGNATURES = (
     # A variable or argument that is not there
     signature(r"(?:environment variable )?\b(?P<name>[A-Z_]{4,40}) expected, but not set", RankVariableMissing, anchors=(" expected, but not set",)),
+    signature(r"DCP needs (?P<name>MASTER_(?:ADDR|PORT)) to use prefix store", RankVariableMissing),
     signature(
         r"(?P<name>SLURM_\w{2,40}) not found in environment|Not running inside a SLURM step",
         RankVariableMissing,
@@ -150,6 +151,11 @@ SIGNATURES = (
         lambda match: RankVariableMissing(name=match["name"].strip("'")),
     ),
     # Numbers that disagree
+    signature(
+        r"Tensor list input to scatter/gather must match number of collective participants",
+        WorldSizeConflict,
+        what="tensors of a collective",
+    ),
     signature(
         r"Invalid rank (?P<seen>\d+), rank should be in the interval \[0, ?(?P<last>-?\d+)\]", _interval
     ),

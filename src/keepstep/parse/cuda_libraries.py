@@ -19,7 +19,10 @@ _FAILED_ON_IT = "cuBLAS has no program for this GPU, or it failed on it"
 
 def _with_free_memory(match: re.Match[str]) -> Fact | None:
     """cuDNN's handle could not be made: for want of memory only where there was little."""
-    if int(match["free"]) * 2 < int(match["total"]):
+    free, total = int(match["free"]), int(match["total"])
+    if free * 4 < total:
+        return DeviceMemoryExhausted(requested="room for cuDNN", fatal=False)
+    if free * 2 < total:
         return None
     return CudaMismatch(what="cuDNN did not start, though most of the device's memory was free")
 
@@ -66,6 +69,11 @@ _THC = (
 )
 
 _LIBRARIES = (
+    signature(
+        r"RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment",
+        CudaMismatch,
+        what="CUDA could not be started: the driver, its devices or CUDA_VISIBLE_DEVICES are not in order",
+    ),
     signature(
         r"cuFFT error: CUFFT_INTERNAL_ERROR|cuFFT error: CUFFT_SETUP_FAILED",
         CudaMismatch,

@@ -241,6 +241,12 @@ _TABLE = (
         anchors=("torch_extensions", "torchinductor"),
     ),
     signature(
+        r"No such file or directory: '(?P<path>[^'\n]{0,300}/torch/hub/(?:[^'/\n]{1,100}\.zip|[^'\n]{1,200}\.partial))'",
+        SharedStateRace,
+        what="a file that torch.hub downloads and removes was taken away by another process",
+        anchors=("/torch/hub/",),
+    ),
+    signature(
         r"(?P<path>[^\s;:]{1,300}(?:_temp/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
         SharedStateRace,
         what="a temporary file of a checkpoint was taken away by another process that saves to the same place",

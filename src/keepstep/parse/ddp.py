@@ -64,6 +64,8 @@ SIGNATURES = (
         ModelsDiffer,
         anchors=(" appears not to match size", " appears not to match strides"),
     ),
+    # distributed/checkpoint/utils.py
+    signature(r"(?P<detail>Key\(s\) present in other ranks but not this one)", ReplicasDiffer),
     # what programs say that compare the ranks themselves
     signature(
         r"(?:Error|Exception|assert)\b[^\n]{0,80}\b(?P<detail>[Pp]arameters?|[Ww]eights?|[Gg]radients?|[Mm]odels?|[Bb]uffers?|[Rr]eplicas?|"

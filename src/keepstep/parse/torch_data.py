@@ -81,7 +81,7 @@ SIGNATURES = (
         anchors=("has length 0", "has len 0", "has 0 samples", "has 0"),
     ),
     signature(
-        r"num_samples should be a positive integer value, but got num_samples=0",
+        r"num_samples should be a positive integer value, but got num_samples=0|datasets should not be an empty iterable",
         UnevenShards,
         detail="a rank's dataset is empty",
     ),

@@ -109,6 +109,12 @@ def _seconds(time: str) -> float | None:
         return None
 
 
+def _passed_on(match: re.Match[str]) -> Fact:
+    """The agent ends workers by SIGTERM; any other signal is one that it was sent itself, and hands on."""
+    by = "agent" if match["signal"] in ("SIGTERM", "SIGKILL") else None
+    return TerminationRequested(signal=match["signal"], pid=int(match["pid"]), by=by)
+
+
 BLOCKS = (
     block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),
     block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),
@@ -144,10 +150,14 @@ SIGNATURES = (
         r"failed \(exitcode: (?P<code>-?\d+)\)(?:[^\n]{0,200}? local_rank: (?P<local>\d+))? \((?:pid|process ID): (?P<pid>\d+)\)",
         _failed,
     ),
+    # the record itself, as agents and trainers of other makes print it
+    signature(
+        r"ProcessFailure\(local_rank=(?P<local>\d+), pid=(?P<pid>\d+), exitcode=(?P<code>-?\d+)", _failed
+    ),
     # torch 1.9
     signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
     signature(
-        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", TerminationRequested, by="agent"
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on, anchors=(" closing signal SIG",)
     ),
     signature(
         r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
@@ -172,6 +182,7 @@ SIGNATURES = (
     signature(r"\bon \S{1,120}, port: (?P<port>\d+) already in use", PortTaken),
     # rendezvous
     signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
+    signature(r"LookupError: Key \S{1,120} not found in EtcdStore", RendezvousTimeout, where="etcd store", anchors=(" not found in EtcdStore",)),
     signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),
     signature(r"RendezvousClosedError", RendezvousClosed),
     signature(

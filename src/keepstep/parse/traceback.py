@@ -30,6 +30,8 @@ _LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(
 _ERROR_NAME = (
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 )
+_GLUED = lazy_pattern(rf"^(?P<one>{_ERROR_NAME})(?P=one)+$")
+"""Processes that fail at once and write to one terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
 # JAX raises its own exception again, with all frames, under this name
 _LONE = rf"^(?:E\s{{3,}})?(?:[\w.]*UnfilteredStackTrace: )?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
 _KERNEL_FAILED = lazy_pattern(KERNEL_FAILED)
@@ -109,6 +111,9 @@ def _ending(
     rank: int | None = None,
     code: Sequence[str] = (),
 ) -> Iterator[Fact]:
+    glued = _GLUED.match(kind)
+    if glued:
+        kind, message = glued["one"], message.lstrip(": ")
     parts = [message] if message else []
     chained = False
     blank = 0

@@ -91,6 +91,7 @@ SIGNATURES = (
         anchors=("ProcessGroup",),
     ),
     signature(r"(?P<what>no support for \w+ in \w+ process group)", UnsupportedCombination),
+    signature(r"(?P<what>A CPU backend must be enabled for async save)", UnsupportedCombination),
     signature(r"(?P<what>No backend type associated with device type \w+)", UnsupportedCombination),
     signature(r"Error: (?P<what>Tensors must be CUDA and dense)", UnsupportedCombination),
     signature(
