@@ -32,6 +32,7 @@ def test_a_few_readings_say_nothing(read):
         ("Epoch: [0] mem: 8123MB", 8.123e9, False, True),
         ("Memory usage: 2816.0 (MB)", 2.816e9, False, True),
         ("RAM usage: 45.2%", 45.2, False, False),
+        ("lr 0.0006 rank 0 RSS MEM USE: 46.51G", 46.51e9, False, False),
         ("INFO:root:epoch 5 psutil rss (MB): 1833.9", 1.8339e9, False, False),
         ("Epoch 2/100 - max rss 3120 MB", 3.12e9, False, False),
         ("pmem(rss=123456789, vms=3", 123456789.0, False, False),
@@ -50,3 +51,18 @@ def test_a_reading_on_a_line_of_progress_is_read(text, value, free, on_device):
 )
 def test_peaks_and_numbers_of_something_else_are_no_readings(text):
     assert table.read_memory(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("DEBUG TRAIN Batch 0/185400 loss 9.7 lr 0.0006 rank 0 RSS MEM USE: 46.51G", 0),
+        ("step 10 rank=3 mem: 8123MB", 3),
+        ("lora rank 16 mem: 8123MB", None),
+        ("local_rank: 2 mem: 8123MB", None),
+    ],
+)
+def test_whose_reading_it_is_may_stand_in_the_midst_of_the_line(text, rank):
+    fact = table.read_memory(text)
+    assert fact is not None
+    assert fact.rank == rank

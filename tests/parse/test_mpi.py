@@ -14,9 +14,17 @@ from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.parse import mpi as table
 
 WORDINGS = [
+    (
+        "[a:06805] btl: tcp: Match incoming connection from [[27443,1],1] 44.128.0.4 with locally known IP 2.2.2.77 failed (iface 0/4)!",
+        AddressMisled,
+        {"address": "44.128.0.4"},
+    ),
+    ("[a:1] btl:tcp: host node2, process [[27443,1],1] UNREACHABLE", ConnectFailed, {"peer": "node2"}),
     ("ssh_exchange_identification: Connection closed by remote host", ConnectFailed, {"why": Why.FAILED}),
     ("kex_exchange_identification: read: Connection reset by peer", ConnectFailed, {"why": Why.FAILED}),
     ("prterun was unable to reliably start one or more daemons.", ConnectFailed, {"final": True}),
+    ('Error: unknown option "--hnp-topo-sig"', VersionConflict, {"component": "Open MPI"}),
+    ("Type 'orted --help' for usage.", VersionConflict, {"component": "Open MPI"}),
     ("[host] OPAL ERROR: Unreachable in file pmix2x_client.c at line 112", ConnectFailed, {"final": True}),
     (
         "mpirun noticed that process rank 2 with PID 0 on node box exited on signal 11 (Segmentation fault).",

@@ -18,7 +18,7 @@ from keepstep.core.facts.network import (
 )
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import SharedMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch
+from keepstep.core.facts.sync import CollectiveMismatch, CommMember
 from keepstep.parse import nccl
 from keepstep.parse.nccl import BLOCKS, PROGRESS
 from tests.parse.reading import reader
@@ -27,6 +27,10 @@ read = reader(nccl)
 
 
 SAID = [
+    (
+        "h:151780:151928 [2] include/shm.h:42 NCCL WARN Cuda failure 'invalid argument'",
+        CommunicationFailed(code="unhandled cuda error"),
+    ),
     (
         "NCCL WARN MNNVL (cliqueSize 4) is available but not working on this system. Check the IMEX channel configuration",
         PeerAccessFault(what="MNNVL (cliqueSize 4) is available but not working on this system"),
@@ -166,7 +170,21 @@ def test_the_ras_report_names_the_ranks_that_got_less_far():
 
 
 def test_in_a_small_log_each_line_of_a_direct_link_counts():
-    (row,) = PROGRESS
+    row, _ = PROGRESS
     line = "demo:1416:1654 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via P2P/direct pointer"
     assert row.read(line) == TransportUsed(name="P2P", rank=0, peer_rank=1)
     assert row.read("demo:1416:1654 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] via SHM/direct") is None
+
+
+@pytest.mark.parametrize(
+    "line, index",
+    [
+        ("h:151780:151928 [2] NCCL INFO Ring 00 : 2[2] -> 3[3] via direct shared memory", 2),
+        ("h:84299:84449 [0] NCCL INFO Ring 00 : 3 -> 4 [receive] via NET/IB/0", 4),
+        ("h:84299:84449 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IB/0", 4),
+        ("h:84299:84449 [0] NCCL INFO Channel 00/0 : 4[0] -> 3[3] [send] via NET/IB/0", 4),
+    ],
+)
+def test_who_connects_a_channel_tells_its_number(line, index):
+    _, row = PROGRESS
+    assert row.read(line) == CommMember(index=index, size=1)

@@ -26,6 +26,8 @@ def test_every_pattern_compiles() -> None:
     [
         ("INFO:tensorflow:Saving checkpoints for 0 into /tmp/model.ckpt.", Phase.SAVING),
         ("INFO:accelerate.accelerator:Saving FSDP model", Phase.SAVING),
+        ("Saving the newly created merged model to /opt/ml/model", Phase.SAVING),
+        ("Saving LoRA adapter to ./out", Phase.SAVING),
         ("Saving checkpoint. This may take some time. Retrieving full model state dict...", Phase.SAVING),
         ("INFO:tensorflow:Restoring parameters from /tmp/model.ckpt-0", Phase.RESTORING),
         ("resumed from /data/run/last.pt at step 40", Phase.RESTORING),
@@ -34,6 +36,7 @@ def test_every_pattern_compiles() -> None:
         ("Grouping texts in chunks of 1024: 10%", Phase.LOADING),
         ("Map (num_proc=8):  40%|####", Phase.LOADING),
         ("Epoch 12: early stopping", Phase.STOPPING_EARLY),
+        ("INFO:tensorflow:Skipping training since max_steps has already saved.", Phase.STOPPING_EARLY),
         ("INFO rank=0 training finished after 128 steps", Phase.FINISHED),
         ("INFO:tensorflow:Loss for final step: 0.1.", Phase.FINISHED),
     ],

@@ -21,6 +21,8 @@ read = reader(pod_starts)
         ("0/3 nodes are available: 3 node(s) had untolerated taint {nvidia.com/gpu: present}.", ClusterSpecInvalid),
         ('Failed to pull image "registry/x:1": rpc error: code = Unknown desc = not found', ClusterSpecInvalid),
         ("Warning  Failed  kubelet  Error: ImagePullBackOff", ClusterSpecInvalid),
+        ("Warning  FailedCreatePodSandBox  kubelet  Failed to create pod sandbox: rpc error: code = Unknown", ClusterSpecInvalid),
+        ('Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data" : mount failed', ClusterSpecInvalid),
         ('OCI runtime create failed: exec: "torchrun": executable file not found in $PATH: unknown', LibraryMissing),
         ("Warning  Preempted  by default/other-pod on node n3", Preempted),
         ("Preempted to accommodate a workload (UID: 1) due to prioritization in the ClusterQueue", Preempted),

@@ -14,6 +14,11 @@ from keepstep.core.facts.resource import OomKilled
 from keepstep.parse import slurm as table
 
 WORDINGS = [
+    (
+        "slurmstepd: error: *** STEP 12.0 ON n1 FAILED (non-zero exit code or other failure mode) ***",
+        TerminationRequested,
+        {"by": "agent"},
+    ),
     ("slurmstepd: error: execve(): ./train.sh: Permission denied", LibraryMissing, {"name": "./train.sh"}),
     (
         "srun: error: Unable to confirm allocation for job 1234: Invalid job id specified",

@@ -21,6 +21,16 @@ from keepstep.parse.streamed_datasets import SIGNATURES
             CorruptData,
             {"path": "/root/.lightning/chunks/a1/b2"},
         ),
+        (
+            "FileNotFoundError: The provided dataset path `/w/cache/a1a323c1c1c3/1745685808.544671` does not exist.",
+            SharedStateRace,
+            {},
+        ),
+        (
+            "FileNotFoundError: The provided dataset path `/root/.lightning/chunks/a1/b2` does not exist.",
+            CorruptData,
+            {"path": "/root/.lightning/chunks/a1/b2"},
+        ),
         ("The provided dataset `/data/x` has no index.json and no worker index shards ({rank}.index.json)", DataMissing, {"path": "/data/x"}),
         ("This should not have happened. No index.json file found in cache: /c/index.json", DataMissing, {"path": "/c/index.json"}),
         ("FileNotFoundError: The provided remote_path doesn't exist: /mnt/a.bin", DataMissing, {"path": "/mnt/a.bin"}),
@@ -46,3 +56,8 @@ from keepstep.parse.streamed_datasets import SIGNATURES
 def test_says(line, kind, fields):
     facts = [fact for each in SIGNATURES if (fact := each.read(line)) is not None]
     assert any(isinstance(f, kind) and all(getattr(f, k) == v for k, v in fields.items()) for f in facts), facts
+
+
+def test_a_folder_of_the_user_that_is_not_there_is_not_told():
+    line = "FileNotFoundError: The provided dataset path `/data/mine` does not exist."
+    assert [fact for each in SIGNATURES if (fact := each.read(line)) is not None] == []

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.sync import ModelsDiffer, SharedStateRace
+from keepstep.core.facts.sync import ModelsDiffer, RanksMissing, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse import trainer_checks as table
 
@@ -72,6 +72,8 @@ def test_every_pattern_compiles_and_is_found_by_its_anchors() -> None:
         ),
         ("RuntimeError: Internal error: shared memory prefix=3 was not registered by local leader.", SharedStateRace),
         ("MisconfigurationException: GPUs requested but none are available.", CudaMismatch),
+        ("world size is 32 but have 4 available devices", WorldSizeConflict),
+        ("[1][2] Stopping training due to lack of heartbeats from <class 'a.InferenceWorker'>", RanksMissing),
         (
             "AssertionError: To avoid prohibitive costs, zero stage must be 0 or 1 when using pipeline parallelism",
             UnsupportedCombination,

@@ -41,6 +41,9 @@ _LEFT = lazy_pattern(
 _RAW = lazy_pattern(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
 _PEAK = lazy_pattern(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
 _DEVICE = lazy_pattern(r"(?i)gpu|cuda|device")
+_HOST = lazy_pattern(r"(?i)\b(?:cpu|host|sys(?:tem)?|process|rss)\b")
+_RANK = lazy_pattern(r"(?i)(?<!lora )(?<!low )(?<!matrix )\brank[ :=#]{1,2}(?P<rank>\d{1,5})\b")
+"""Whose reading it is, where the line says so in its midst."""
 
 
 def read_memory(line: str) -> MemoryRead | None:
@@ -55,9 +58,13 @@ def read_memory(line: str) -> MemoryRead | None:
     found = _ANY.search(line)
     if found and ("rss" in found["what"].lower() or not _PEAK.match(found["before"] or "")):
         what = found["what"].strip(" _").lower()
-        host = "rss" in what or "ram" in what or re.search(r"(?i)\b(?:cpu|host|sys(?:tem)?|process)\b", line)
+        host = "rss" in what or "ram" in what or _HOST.search(line)
+        whose = _RANK.search(line)
         return MemoryRead(
-            what=what, value=_value(found), on_device=not host or bool(_DEVICE.search(line[: found.end("what")]))
+            rank=int(whose["rank"]) if whose else None,
+            what=what,
+            value=_value(found),
+            on_device=not host or bool(_DEVICE.search(line[: found.end("what")])),
         )
     raw = _RAW.search(line)
     if raw and (len(raw["value"]) > 6 or "percent" in raw["what"]):

@@ -251,6 +251,13 @@ SIGNATURES = (
         anchors=("received unexpected process identifier",),
     ),
     signature(
+        r"btl: tcp: Match incoming connection from \S{1,40} (?P<address>[\w.:]{1,45}) with locally known IP [\w.:]{1,45} failed",
+        AddressMisled,
+        how="it connected from another address than those",
+        anchors=("btl: tcp: Match incoming connection",),
+    ),
+    signature(r"btl:tcp: host (?P<peer>\S{1,120}), process \S{1,40} UNREACHABLE", ConnectFailed, why=Why.UNREACHABLE),
+    signature(
         r"mca_btl_tcp_frag_(?:recv|send)[^\n]{0,40}(?:readv|writev) failed: (?P<how>[A-Z][a-z ]{5,40})", PeerLost
     ),
     signature(
@@ -294,6 +301,14 @@ SIGNATURES = (
         r"received different version from \[\[[^\n]{0,40}: (?P<there>\S+) instead of (?P<here>\S+)",
         VersionConflict,
         component="Open MPI",
+    ),
+    # a daemon that does not know what the mpirun of another version asks of it
+    signature(
+        r"Error: unknown option \"--?(?:hnp-topo-sig|hnp-uri|tree-spawn|parent-uri|prtemca|pmixmca|singleton-died-pipe|report-uri)\""
+        r"|Type '(?:orted|prted) --help' for usage",
+        VersionConflict,
+        component="Open MPI",
+        anchors=("Error: unknown option", "Type 'orted --help'", "Type 'prted --help'"),
     ),
     signature(
         r"at least one node in the allocation was detected to have a different architecture",

@@ -138,7 +138,17 @@ def _channel(match: re.Match[str]) -> Fact:
     return TransportUsed(name="P2P", rank=int(match["rank"]), peer_rank=int(match["peer"]))
 
 
-PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()),)
+_LINK = lazy_pattern(
+    r"(?:Channel|Ring) 00(?:/0)? ?: (?P<sends>\d+)(?:\[\w+\])? -> (?P<receives>\d+)(?:\[\w+\])? (?P<only>\[receive\] )?(?:\[send\] )?via "
+)
+
+
+def _member(match: re.Match[str]) -> Fact:
+    """Who connects a channel says its own number: as the sender, or where it only receives. Of how many is not said."""
+    return CommMember(index=int(match["receives"] if match["only"] else match["sends"]), size=1)
+
+
+PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()), Signature(_LINK.pattern, _member, ()))
 """In a small log each such line counts: the lines that come once a rank may have been cut off."""
 
 BLOCKS = (
@@ -395,6 +405,13 @@ SIGNATURES = (
     signature(
         r"transport/p2p\.cc:\d+ NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
         lambda m: PeerAccessFault(what=f"peer to peer: CUDA failure {m['what'].strip()}"),
+    ),
+    signature(
+        r"NCCL WARN Cuda failure (?:\d{1,4} )?'?(?:invalid argument|invalid value|operation not supported|invalid resource handle)|"
+        r"\.(?:h|cu|cc):\d+ (?:NCCL )?WARN failed to register host buffer",
+        CommunicationFailed,
+        code="unhandled cuda error",
+        anchors=("NCCL WARN Cuda failure", "WARN failed to register host buffer"),
     ),
     # what it returns
     signature(

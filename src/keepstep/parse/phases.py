@@ -22,6 +22,9 @@ SIGNATURES = (
         Phase.SAVING,
         r"[Ss]aving (?:the )?(?:final |latest |best |last |full |new |model )?(?:checkpoint|ckpt)s?\b",
         r"[Ss]aving (?:the )?(?:FSDP |final |best |trained |full |merged )?(?:model|weights|optimizer|state dict|training state)\b",
+        r"[Ss]aving (?:the |your )?(?:(?:newly|created|merged|trained|fine-?tuned|final|best|last|latest|full|whole|new|LoRA|PEFT"
+        r"|FSDP|HF|base|adapter|sharded|consolidated|quantized|converted|unwrapped|actor|critic|policy|reward|EMA|unet) ){1,4}"
+        r"(?:model|weights|checkpoint|adapters?|state dict|pipeline)\b",
         r"[Ss]aving current state to ",
         r"[Ss]aving (?:model|states?|snapshot) (?:to|at|in) ",
         r"[Ww]riting checkpoint",
@@ -98,6 +101,8 @@ SIGNATURES = (
         r"[Ss]topping training early",
         r"Requesting early stopping",
         r"Signaling Trainer to stop",
+        # an estimator that finds its last checkpoint at the last step: a folder that perhaps only this rank has
+        r"Skipping training since max_steps has already saved",
     ),
     *_saying(
         Phase.FINISHED,

@@ -30,6 +30,12 @@ SIGNATURES = (
         LibraryMissing,
         anchors=("executable file not found in $PATH", 'exec: "'),
     ),
+    signature(
+        r"(?P<detail>(?:Failed to create pod sandbox|MountVolume\.\w{1,30} failed for volume \"[^\"\n]{1,120}\"|Unable to attach or mount volumes"
+        r"|AttachVolume\.Attach failed for volume)[^\n]{0,120})",
+        ClusterSpecInvalid,
+        anchors=("Failed to create pod sandbox", "MountVolume.", "Unable to attach or mount volumes", "AttachVolume.Attach failed"),
+    ),
     # taken away for others
     signature(
         r"Preempted +(?:by \S{1,120}(?: on node|$)|to accommodate a workload)|\bEvictedDueToPreempted\b|WorkloadPreempted",

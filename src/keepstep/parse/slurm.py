@@ -52,6 +52,8 @@ def _cancelled(match: re.Match[str]) -> Fact:
         return Preempted(by="Slurm", reason="time limit", node=node)
     if "MEMORY" in reason:
         return OomKilled(by="Slurm")
+    if "non-zero" in reason:  # a task failed, and the step was to end with it
+        return TerminationRequested(signal="SIGTERM", by="agent", reason="a task of the Slurm step had failed")
     by = "user" if "uid" in reason else "scheduler"
     return TerminationRequested(signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}")
 

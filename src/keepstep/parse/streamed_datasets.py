@@ -22,6 +22,19 @@ SIGNATURES = (
         DataMissing,
         anchors=("doesn't contain any index.json", "has no index.json"),
     ),
+    # the folder is named after the moment at which some process of this run wrote the index
+    signature(
+        r"The provided dataset path [`'\"][^`'\"\n]{1,300}/\d{10}\.\d{1,9}[`'\"] does not exist",
+        SharedStateRace,
+        what="the copy of a streamed dataset that another process made is not there",
+        anchors=("The provided dataset path",),
+    ),
+    signature(
+        r"The provided dataset path [`'\"](?P<path>[^`'\"\n]{0,200}/chunks/[^`'\"\n]{1,100})[`'\"] does not exist",
+        CorruptData,
+        what="the local copy of a streamed dataset is not there",
+        anchors=("The provided dataset path",),
+    ),
     signature(r"No index\.json file found in cache: (?P<path>\S{1,300})", DataMissing),
     signature(r"The provided remote_path doesn't exist: (?P<path>\S{1,300})", DataMissing),
     signature(r"(?P<what>Decompressed chunk (?P<path>\S{1,300}) is smaller than expected)", CorruptData),

@@ -10,11 +10,24 @@ from __future__ import annotations
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.sync import ModelsDiffer, SharedStateRace
+from keepstep.core.facts.sync import ModelsDiffer, RanksMissing, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.signature import signature
 
 SIGNATURES = (
+    # Sample Factory's runner, on a part of it that no longer answers
+    signature(
+        r"Stopping training due to lack of heartbeats from (?P<what>[^\n]{1,160})",
+        lambda m: RanksMissing(missing=(), what=f"heartbeats of {m['what']}"),
+        anchors=("due to lack of heartbeats from",),
+    ),
+    # fairseq and metaseq, where one process is to start all ranks
+    signature(
+        r"world size is (?P<expected>\d+) but have (?P<seen>\d+) available devices",
+        WorldSizeConflict,
+        what="devices",
+        anchors=("available devices",),
+    ),
     # sizes and the world
     signature(
         r"(?P<what>\w{2,40}) (?:should|must) be a (?:factor|divisor) of (?:the )?world[_ ]size",

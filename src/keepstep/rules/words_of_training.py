@@ -21,7 +21,7 @@ OF_TRAINING = (
         Cause.DATA_SHAPE_MISMATCH,
         "shapes that do not fit",
         w3=r"""
-            (?:incompatible|mismatch\w*|inconsistent|different|invalid|wrong|unequal|unknown|undefined|static|unexpected) (?:\w+ )?(?:shapes?|sizes?|dimensions?|dims)\b|(?:shapes?|sizes?|dimensions?)\b.{0,120}\b(?:mismatch|incompatib\w+|not match|must match|must be (?:the same|equal|compatible)|not (?:equal|compatible|aligned|the same)|differ|expected|but got)
+            (?:incompatible|mismatch\w*|inconsistent|different|invalid|wrong|unequal|unknown|undefined|static|unexpected) (?:\w+ )?(?:shapes?|sizes?|dimensions?|dims)\b|(?:shapes?|sizes?|dimensions?)\b.{0,120}\b(?:mismatch|incompatib\w+|(?:not|doesn't|don't|didn't) match|must match|must be (?:the same|equal|compatible)|not (?:equal|compatible|aligned|the same)|differ|expected|but got)
             shapes? \(.{1,40}\) (?:and|vs\.?) |size of tensor \w+ \(\d+\) must match|expects? each tensor to be equal|cannot be (?:reshaped|broadcast|multiplied|squeezed)|mat1 and mat2 shapes|input to reshape|can ?not squeeze|cannot (?:reshape|batch|broadcast|concatenate)
             expected (?:input|\w+) (?:batch_size|to have|with \d+).{0,60}|(?:must|should) have (?:the )?same (?:first |last )?(?:shape|dimension|size|rank|length|number of)|static shape|invalid for input of size|sizes of tensors
         """,
@@ -34,7 +34,7 @@ OF_TRAINING = (
             (?:dtypes?|data types?|scalar types?|element types?|floating point types?)\b.{0,120}\b(?:mismatch|not match|must|don'?t match|different|expected|same|uniform|identical|but (?:got|found)|supported|not in the list|differ)
             (?:mismatched|different|inconsistent|unsupported|expected|incompatible) (?:\w+ )?(?:dtypes?|data types?|scalar type|element types?|precisions?)|not implemented for '(?:Half|BFloat16|Float|Int|Long|Double|Char|Bool|Byte|Short)'
             expected (?:scalar type|object of (?:scalar )?type|dtype|tensor for argument)|\btypes? \([\w:.]{3,30}\) and \w+ types? \(|attr '?(?:dtype|T)'? of|is not a supported (?:\w+ )?(?:infeed )?type|must have (?:identical|the same) types?
-            (?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32)\b.{0,40}\b(?:but|vs\.?|and|!=|instead of|does not match)\b.{0,40}\b(?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32|string)
+            (?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32)\b.{0,40}\b(?:but|vs\.?|and|!=|instead of|does(?: not|n't) match)\b.{0,40}\b(?:float16|bfloat16|float32|float64|int32|int64|half|double|bf16|fp16|fp32|string)
         """,
     ),
     row(
@@ -148,7 +148,7 @@ OF_TRAINING = (
         "a checkpoint that does not fit the model",
         w4=r"""
             (?:missing|unexpected) key(?!word)|key\b.{0,120}\bnot found in (?:the )?checkpoint|(?:size|shape|dict key|tree|structure) mismatch (?:for|between saved)|error\(s\) in loading state_dict|not bound to checkpointed values|unresolved object in checkpoint
-            restoring from checkpoint failed|weights? file containing \d+ layers|checkpoint being loaded used|(?:save|restore)/Assign|assign requires shapes|(?:checkpoint|state_?dict|saved)\b.{0,120}\b(?:mismatch|not match|different (?:shape|structure|world size|number|keys)|missing from|incompatible with)|(?:shapes?|keys?|structures?)\b.{0,80}\b(?:checkpoint|state_?dict)\b.{0,60}\b(?:not|differ\w*|mismatch)
+            restoring from checkpoint failed|weights? file containing \d+ layers|checkpoint being loaded used|(?:save|restore)/Assign|assign requires shapes|(?:checkpoint|state_?dict|saved)\b.{0,120}\b(?:mismatch|(?:not|doesn't|don't|didn't) match|different (?:shape|structure|world size|number|keys)|missing from|incompatible with)|(?:shapes?|keys?|structures?)\b.{0,80}\b(?:checkpoint|state_?dict)\b.{0,60}\b(?:not|differ\w*|mismatch)|(?:shapes?|keys?|tensors?|variables?)\b.{0,160}\b(?:(?:not|doesn't|don't|didn't) match|mismatch|not found)\b.{0,160}\bcheckpoint
             loaded state dict|parameter group|custom node type mismatch|user-provided restore item
         """,
         w1=r"\b(?:state_?dict|checkpoint|restore)\b",
@@ -156,7 +156,7 @@ OF_TRAINING = (
     row(
         Cause.CHECKPOINT_SLOW_IO_TIMEOUT,
         "a checkpoint that took too long",
-        w3=r"(?:sav(?:e|ing)|writ(?:e|ing)|restor\w+|upload\w*|checkpoint\w*)\b.{0,60}\b(?:timed? ?-?out|took too long|deadline|slow|stuck)|(?:timed? ?-?out|deadline exceeded|unable to connect to endpoint).{0,80}\b(?:SaveV2|sav(?:e|ing)|checkpoint|RestoreV2)|\b(?:NFS|lustre|gpfs|s3|gcs|gs://)\b.{0,60}\b(?:slow|timed? ?-?out|stall|not responding)",
+        w3=r"(?:sav(?:e|ing)|writ(?:e|ing)|restor\w+|upload\w*|checkpoint\w*)\b.{0,60}\b(?:timed? ?-?out|took too long|deadline|slow|stuck)|(?:timed? ?-?out|deadline exceeded|unable to connect to endpoint).{0,80}\b(?:SaveV2|sav(?:e|ing)|checkpoint|RestoreV2)|\b(?:NFS|lustre|gpfs|s3|gcs|gs://)\b.{0,60}\b(?:slow|timed? ?-?out|stall|not responding)|\blustre(?:error)?: .{0,160}\b(?:was lost|evicted by|failed: rc)\b",
     ),
     # sizes of messages and programs
     row(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from keepstep.core.cause import Cause
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
@@ -38,7 +39,15 @@ def named_by_last_errors(seen: EvidenceSet, said: tuple[Said, ...]) -> Named | N
     texts = [words_of(e.fact) for e in raised if short_type(e.fact) != "CalledProcessError"]
     texts += [words_of_abort(e.fact) for e in seen.all(NativeAbort)]
     texts += [words_said(e.fact) for e in said]
-    return named_by(texts[-MOST_TEXTS:])
+    named = named_by(texts[-MOST_TEXTS:])
+    return None if named is not None and named.cause is Cause.PREEMPTION_SIGTERM and _failed_by_itself(seen) else named
+
+
+def _failed_by_itself(seen: EvidenceSet) -> bool:
+    """Whether a process gave a code of its own: launchers end the others then, and that is no order from outside."""
+    return any(
+        e.fact.code and e.fact.code not in (143, -15, 15) and e.fact.signal is None for e in seen.all(ProcessExited)
+    )
 
 
 def _ended_badly(seen: EvidenceSet) -> bool:

@@ -90,7 +90,7 @@ def _rising(seen: EvidenceSet, on_host: bool, on_device: bool) -> tuple[Evidence
     series: dict[tuple[object, ...], list[Evidence[MemoryRead]]] = defaultdict(list)
     for each in seen.all(MemoryRead):
         fact = each.fact
-        series[each.origin.source, each.origin.stream, fact.what, fact.free, fact.on_device].append(each)
+        series[each.origin.source, each.origin.stream, each.who, fact.what, fact.free, fact.on_device].append(each)
     best: tuple[Evidence[MemoryRead], ...] = ()
     for readings in series.values():
         device = readings[0].fact.on_device
