@@ -214,9 +214,9 @@ def test_hostile_pieces_are_redacted_once(pieces: list[str]) -> None:
     ids=lambda line: line[:12],
 )
 def test_a_long_hostile_line_takes_no_time(line: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     redact(line)
-    assert time.monotonic() - began < 3.0
+    assert time.thread_time() - began < 3.0
 
 
 def test_every_text_of_a_report_is_redacted() -> None:
