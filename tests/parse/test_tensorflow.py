@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PeerLost, RendezvousTimeout, Why
@@ -188,3 +188,8 @@ def test_a_worker_says_who_it_is_by_the_devices_of_its_session() -> None:
 )
 def test_a_gpu_that_tensorflow_does_not_know_is_told(text: str) -> None:
     assert [type(fact) for fact in read(text)] == [CudaMismatch]
+
+
+def test_a_gpu_beyond_those_of_this_machine_is_one_too_many() -> None:
+    assert [type(fact) for fact in read("RuntimeError: /job:localhost/replica:0/task:0/device:GPU:3 unknown device.")] == [DeviceShared]
+    assert [type(fact) for fact in read("RuntimeError: /job:worker/replica:0/task:2/device:GPU:0 unknown device.")] == [ClusterSpecInvalid]

@@ -40,7 +40,7 @@ def read(line: str) -> list[Fact]:
         ),
         (
             "Key: image/encoded.  Data types don't match. Expected type: int64",
-            CorruptData(what="Key: image/encoded.  Data types don't match"),
+            DtypeMismatch(left="int64"),
         ),
         ("assertion failed: [Labels must be <= n_classes - 1] [Condition x <= y]", LabelOutOfRange()),
         ("UnimplementedError: Cast string to float is not supported", DtypeMismatch(left="string", right="float")),

@@ -30,6 +30,8 @@ def findings(folder: Path, text: str):
         ("NotFoundError: /train/model.ckpt-0_temp_5f/part-00000-of-00002.index", "checkpoint.corrupt_or_missing"),
         ("Tile must be a compile-time constant here", "framework.unsupported_combination"),
         ("the input was found to have a mean of 4", None),
+        ("Classification scores must be a float32 Tensor; got 3", None),
+        ("None values not supported.", None),
         ("worker 3 reached step 100", None),
     ],
 )

@@ -148,7 +148,7 @@ SIGNATURES = (
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
     signature(
-        r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:|Failed to call "
+        r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:(?! input shape ?\(?\[0,)|Failed to call "
         r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
         lambda m: DeviceMemoryExhausted(fatal=False),
         anchors=("launch failed", "cuDNN launch failure", "Failed to call ThenRnn", "Failed to call DoRnn",

@@ -82,8 +82,10 @@ def _no_device(match: re.Match[str]) -> Fact | None:
     wanted = match["wanted"]
     if "no supported kernel for" in match.string:
         return UnsupportedCombination(what=f"an operation that has no kernel for {wanted}")
-    job = re.search(r"/job:(\w+)", wanted)
+    job = re.search(r"/job:(?!localhost/\S*GPU:[1-9])(\w+)", wanted)
     there = match["there"] or ""
+    if job is None and not there and wanted.startswith("/job:"):
+        return DeviceShared(device=wanted.rpartition(":device:")[2] or wanted.rpartition("/")[2])
     if job is None:
         gpu = re.search(r"(?i)\b(?:device:)?GPU:(\d+)", wanted)
         if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):

@@ -58,10 +58,14 @@ SIGNATURES = (
     signature(r"Data loss: (?P<what>(?![^\n]{0,300}(?:open table file|sstable))[^\n]{0,100})", CorruptData),
     signature(r"(?P<what>Could not parse example input)", CorruptData),
     signature(
-        r"(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Data types don't match|"
-        r"Number of \w+ values != expected))",
+        r"(?P<what>Key: \S+\.  ?(?:Can't parse serialized Example|Number of \w+ values != expected))",
         CorruptData,
-        anchors=("Data types don't match", "values != expected", "parse serialized Example"),
+        anchors=("values != expected", "parse serialized Example"),
+    ),
+    signature(
+        r"Key: \S+\.  ?Data types don't match\.(?: (?:but )?[Ee]xpected type: (?P<left>\w+)|,? [Dd]ata type: (?P<right>\w+)){0,2}",
+        DtypeMismatch,
+        anchors=("Data types don't match",),
     ),
     signature(r"(?P<what>Can't parse serialized Example)", CorruptData),
     signature(r"(?P<what>Can't parse serialized SequenceExample)", CorruptData),
@@ -81,7 +85,7 @@ SIGNATURES = (
         CorruptData,
     ),
     signature(
-        r"(?P<what>inflate\(\) failed with error|Read less bytes than requested|Riegeli/records file got "
+        r"(?P<what>inflate\(\) failed with error|Read (?:less|fewer) bytes than requested|Riegeli/records file got "
         r"truncated)",
         CorruptData,
     ),
