@@ -20,6 +20,11 @@ WORDINGS = [
         {"fatal": True},
     ),
     (
+        "ImportError: cannot import name 'PjRtLayout' from 'jaxlib.xla_extension' (/opt/venv/lib/python3.10/site-packages/jaxlib/x.so)",
+        CudaMismatch,
+        {"fatal": True},
+    ),
+    (
         "Jax plugin configuration error: Exception when calling jax_plugins.xla_cuda12.initialize()",
         CudaMismatch,
         {"fatal": False},
@@ -41,6 +46,7 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 NEAR = [
     "TypeError: add(): incompatible function arguments. The following argument types are supported:",
     "AttributeError: module 'jax' has no attribute 'tree_map'",
+    "ImportError: cannot import name 'maps' from 'jax.experimental' (/opt/venv/jax/experimental/__init__.py)",
 ]
 
 

@@ -172,6 +172,25 @@ def test_a_driver_that_cudnn_doubts_is_too_old_unless_memory_was_lacking_or_it_h
         assert (root(folder, log=before + DOUBTED) == "env.framework_cuda_mismatch") is wanted, before
 
 
+NO_CONTEXT = (
+    "2024-02-02 10:00:00.111111: E external/xla/xla/stream_executor/cuda/cuda_driver.cc:268] failed call to cuDevicePrimaryCtxRetain: "
+    "CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported: 16945512448\n"
+)
+NO_BACKEND = (
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 3, in <module>\n'
+    "    jax.devices()\n"
+    "RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for platform CUDA\n"
+)
+
+
+def test_a_gpu_whose_memory_is_taken_is_not_said_to_misfit_jax(tmp_path):
+    for number, (before, wanted) in enumerate([("", "env.framework_cuda_mismatch"), (NO_CONTEXT, "resource.gpu_oom")]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert root(folder, log=before + NO_BACKEND) == wanted
+
+
 SKIPPED = (
     "2024-02-02 10:00:00.111111: W external/local_xla/xla/stream_executor/gpu/asm_compiler.cc:1] note\n"
     "2024-02-02 10:00:01.000001: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudnn.so.8'; "

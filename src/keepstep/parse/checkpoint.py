@@ -181,7 +181,7 @@ SIGNATURES = (
     signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     # unreadable: JAX
     signature(
-        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver|"
+        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver(?![^\n]{0,300} but received: )|"
         r"NOT_FOUND: Error (?:opening|reading|writing) [^\n]{1,200} in OCDBT database",
         CheckpointUnreadable,
         why="tensorstore cannot open it",

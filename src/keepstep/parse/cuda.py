@@ -106,7 +106,7 @@ _MISMATCH = (
         what="the build's kernels do not fit this driver or GPU",
     ),
     signature(
-        r"Error: (?:DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
+        r"Error: (?:(?:UNIMPLEMENTED: )?DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
         CudaMismatch,
         what="a library of CUDA that this build needs is missing or of another version",
         anchors=("DNN library is not found", " symbol not found."),

@@ -112,7 +112,7 @@ _TABLE = (
     ),
     signature(
         r"(?:Error|Exception): [^\n]{0,120}(?P<what>(?:[Cc]hecksum|[Hh]ash|MD5|md5|SHA256|sha256)s?(?:um)?"
-        r" (?:mismatch|does not (?:not )?match|did not match|didn't match|doesn't match)[^\n]{0,80})",
+        r" (?:mismatch|does not (?:not )?match|did not match|didn't match|doesn't match)(?! across replicas)[^\n]{0,80})",
         _corrupt,
         anchors=tuple(
             f"{what} {how}"

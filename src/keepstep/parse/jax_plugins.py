@@ -21,6 +21,12 @@ SIGNATURES = (
         what="jax and jaxlib are of different versions",
         anchors=("AttributeError: module 'jaxlib",),
     ),
+    signature(
+        r"ImportError: cannot import name '\w{1,60}' from '(?:jaxlib(?:\.\w+){0,3}|jax\._src\.lib)'",
+        CudaMismatch,
+        what="jax and jaxlib are of different versions",
+        anchors=("' from 'jaxlib", "' from 'jax._src.lib'"),
+    ),
     # said by a logger; JAX goes on with what is left, mostly the CPU
     signature(
         r"Jax plugin configuration error: (?:Exception when calling \S{1,60}\.initialize|Plugin module \S{1,60} (?:could not be loaded"

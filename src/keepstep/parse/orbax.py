@@ -12,6 +12,11 @@ SIGNATURES = (
         r"|ArrayMetadata Store contains metadata from just one process)",
         CheckpointUnreadable,
     ),
+    signature(
+        r"(?P<why>PyGrain states not found at|Failed to detect process index for step|Process index \d+ not found in) (?P<path>/\S{1,300})?",
+        CheckpointUnreadable,
+        anchors=("PyGrain states not found at", "Failed to detect process index for step", "Process index "),
+    ),
     signature(r"(?P<why>Step metadata not found) at (?P<path>\S{1,300})", CheckpointUnreadable),
     signature(r"Step directory (?P<path>\S{1,300}) (?P<why>does not exist)\.", CheckpointUnreadable),
     signature(r"Checkpoint path (?P<path>\S{1,300}) (?P<why>is not a directory)", CheckpointUnreadable),

@@ -262,7 +262,7 @@ SIGNATURES = (
     signature(
         r"(?:(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN)|RuntimeError: I(?:nternal|NTERNAL)): (?!From /job|[^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
         r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load|Unsupported \.version|Value 'sm_"
-        r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|Coordination service|[Hh]eartbeat|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
+        r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|Topology|Coordination service|RPC server|[Ss]olverDnCreate|blasCreate|Barrier|Gloo|[Tt]imed out|across replicas|collective mismatch|[Hh]eartbeat|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
         InternalFault,
         anchors=(
             "RuntimeError: INTERNAL",
@@ -276,12 +276,12 @@ SIGNATURES = (
         InternalFault,
     ),
     signature(
-        r"(?P<what>Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph[^\n]{0,120})",
+        r"(?P<what>Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph(?![^\n]{0,80}(?:out of memory|OUT_OF_MEMORY))[^\n]{0,120})",
         InternalFault,
         anchors=(" gpu graph", " CUDA graph"),
     ),
     signature(
-        r"(?:XlaRuntimeError|JaxRuntimeError): UNIMPLEMENTED: (?P<what>[^\n]{1,160})",
+        r"(?:XlaRuntimeError|JaxRuntimeError): UNIMPLEMENTED: (?!DNN library is not found)(?P<what>[^\n]{1,160})",
         UnsupportedCombination,
         anchors=("XlaRuntimeError: UNIMPLEMENTED", "JaxRuntimeError: UNIMPLEMENTED"),
     ),

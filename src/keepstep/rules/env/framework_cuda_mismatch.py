@@ -21,6 +21,8 @@ DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"
 FAILED_ON_IT = "cuBLAS has no program for this GPU"
 DRIVER_DOUBTED = "cuDNN could not start with the driver"
 """TensorFlow says so whenever cuDNN does not start; the other reason is a lack of memory, which something else then tells of."""
+NO_ALGORITHM = "no algorithm of cuDNN worked on this GPU"
+"""XLA says so; a lack of memory is the other reason here too."""
 A_FEW_STEPS = 3
 LAST_LINES = 8
 """A log that ends with a driver that could not be started was cut there for that; others train on, on the CPU."""
@@ -89,10 +91,13 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
     """Whether a kernel that failed had run before, for some steps, or failed for want of memory: then it fits the GPU."""
-    if not said.fact.what.startswith((FAILED_ON_IT, DRIVER_DOUBTED)):
+    short = seen.all(DeviceMemoryExhausted)
+    if "no supported devices found" in said.fact.what:
+        return bool(short)
+    if not said.fact.what.startswith((FAILED_ON_IT, DRIVER_DOUBTED, NO_ALGORITHM)):
         return False
     steps = {(e.fact.step, e.fact.of) for e in seen.near(said, StepSeen, before=TO_THE_END) if e.fact.step != 0}
-    return len(steps) > A_FEW_STEPS or any(e.fact.fatal or e.fact.requested for e in seen.all(DeviceMemoryExhausted))
+    return len(steps) > A_FEW_STEPS or any(e.fact.fatal or e.fact.requested for e in short)
 
 
 def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:
