@@ -89,6 +89,7 @@ def test_an_exception_for_a_value_that_is_not_finite_is_read(text):
     [
         "ValueError: Input contains NaN, infinity or a value too large for dtype('float32').",
         "ValueError: loss_fn is None",
+        "AssertionError: --no-check-for-nan-in-loss-and-grad should be set with --cuda-graph-impl=full_iteration.",
     ],
 )
 def test_an_exception_of_another_kind_is_left_alone(text):

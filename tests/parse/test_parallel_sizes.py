@@ -96,6 +96,8 @@ WORDINGS = [
         WorldSizeConflict,
         {"seen": "0"},
     ),
+    ("    assert self.config.num_moe_experts % ep_size == 0", WorldSizeConflict, {}),
+    ("    assert running_global_batch_size % micro_batch_times_data_parallel_size == 0", BatchNotDivisible, {}),
 ]
 
 
@@ -108,6 +110,7 @@ NEAR = [
     "AssertionError: embed_dim must be divisible by num_heads",
     "ValueError: height must be a multiple of 32",
     "AssertionError: in_channels must be divisible by groups",
+    "    assert args.batch_size % len(devices) == 0",
     "INFO: batch size rounded up to be divisible by 8 GPUs",
     "ValueError: hidden_size (768) must be divisible by num_attention_heads (7)",
 ]

@@ -39,6 +39,7 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
         "Registered SIGTERM handler",
         "Cancelled call to retrieve preemption notice. This is expected upon program shutdown.",
         "Sending process 5757 closing signal SIGTERM",
+        "This can happen if the node was preempted, or raylet crashed unexpectedly on that node.",
     ],
 )
 def test_a_near_miss_says_nothing(text, read):

@@ -24,6 +24,29 @@ WORDINGS = [
         UnsupportedCombination,
         {},
     ),
+    ("RuntimeError: Building a device_mesh requires to have torch>=2.2.0", UnsupportedCombination, {}),
+    ("OSError: Distributed checkpointing requires `torch>=2.7`.", UnsupportedCombination, {}),
+    ("RuntimeError: P2p send/recv requires NCCL >= 2.7.4. Got '2.4.8'.", UnsupportedCombination, {}),
+    (
+        "RuntimeError: Torch version must be 2.5 or higher to use symmetric memory. Current version: 2.3.1",
+        UnsupportedCombination,
+        {},
+    ),
+    (
+        "AssertionError: Only Transformer-Engine version >= 1.0.0 supports context parallelism!",
+        UnsupportedCombination,
+        {},
+    ),
+    (
+        "ValueError: Due to a serious vulnerability issue in `torch.load`, we now require users to upgrade torch to at least v2.6 in order to use",
+        UnsupportedCombination,
+        {},
+    ),
+    (
+        "RuntimeError: Current torch version does not have all_reduce_coalesced api (torch.__version__: 1.9.0)",
+        UnsupportedCombination,
+        {},
+    ),
     (
         "pkg_resources.ContextualVersionConflict: (protobuf 4.21.1 (/opt/lib), Requirement.parse('protobuf<3.21'), {'tensorboard'})",
         UnsupportedCombination,

@@ -151,3 +151,20 @@ def test_only_a_hypothesis_may_name_another_cause_than_its_rules():
     assert Found(
         title="t", because="b", evidence=(said,), cause=Cause.NETWORK_DNS, confidence=Confidence.HYPOTHESIS
     ).cause
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "tensor model parallel group is not initialized",
+        "`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: ['epoch', 'step']",
+        "This should be unreachable.",
+        "unreachable code",
+        "b matrix must have rank >= 1, got shape ()",
+        "expected rank of group_sizes to be >=1.",
+        "Preemption sync manager has not been initialized.",
+        "the leaves have a different number of leading dimensions: 4 and 3",
+    ],
+)
+def test_words_in_passing_name_nothing(message):
+    assert named_in(ExceptionRaised(type="AssertionError", message=message)) is None

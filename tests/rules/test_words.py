@@ -32,6 +32,11 @@ PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
         ("TypeError", "'<' not supported between instances of 'str' and 'int'", None),
         ("KeyError", "'shape mismatch'", None),
         ("ValueError", "could not convert string to float: 'a'", None),
+        ("ValueError", "None values not supported.", None),
+        ("ValueError", "the initial shape (3,) is not compatible with the explicitly supplied shape (4,)", Subject.SHAPE),
+        ("ValueError", 'Expected a name, got Tensor("x:0", shape=(32, 10), dtype=float32).', None),
+        ("ValueError", "Expected all to be array-like. Received: <tf.Tensor 'x:0' shape=(32, 10) dtype=float32>", None),
+        ("TypeError", 'Expected TensorSpec(shape=(2,), dtype=tf.int32), got Tensor("x:0", shape=(3,), dtype=int32)', Subject.SHAPE),
     ],
 )
 def test_the_subject_is_told_by_the_words(kind, message, subject):
@@ -67,3 +72,9 @@ def test_an_exception_without_a_subject_stays_the_programs(tmp_path):
 
 def test_what_a_framework_asserts_of_itself_is_a_combination_it_did_not_foresee(tmp_path):
     assert causes(tmp_path, TRACE + "AssertionError\n") == ["framework.unsupported_combination"]
+
+
+def test_what_a_configuration_lacks_is_no_combination(tmp_path):
+    trace = TRACE.replace("runtime/pipe/engine.py", "runtime/config.py")
+    said = "AssertionError: Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided\n"
+    assert causes(tmp_path, trace + said) == ["user.code_exception"]

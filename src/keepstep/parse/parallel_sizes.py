@@ -80,6 +80,12 @@ SIGNATURES = (
         _refused,
         anchors=(" divide",),
     ),
+    # a bare assertion of a library, of which the traceback shows the line; a program's own is the program's affair
+    signature(
+        r"^\s*assert \(?(?P<what>[\w.\[\]()* ]{1,80}?) % (?P<by>[\w.\[\]()* ]{0,60}(?:parallel|\b[tecps]p_size)[\w.\[\]() ]{0,40}?) == 0\)?\s*(?:[,#\\]|$)",
+        _refused,
+        anchors=("assert ",),
+    ),
     # verl: what is dispatched is cut into one piece for each rank
     signature(
         r"only support equal chunk\. Got size of DataProto (?P<batch>\d+) and chunk (?P<parts>\d+)", _equal_chunks

@@ -65,7 +65,7 @@ SIGNATURES = (
         anchors=("nterruption", "reemption", "ermination", "viction"),
     ),
     signature(
-        r"(?:instance|VM|node|machine|worker|host) (?:was|has been|is being|will be) (?:preempted|reclaimed)",
+        r"(?:instance|VM|node|machine|worker|host) (?:was|has been|is being|will be) (?:preempted|reclaimed)(?!,? or\b)",
         Preempted,
         by="the cloud",
         anchors=("preempted", "reclaimed"),

@@ -81,7 +81,7 @@ SIGNATURES = (
         anchors=("not yet implemented", "not implemented", "not yet been implemented", "not currently implemented"),
     ),
     signature(
-        r"(?P<what>You can't train a model that has been loaded (?:in \d-bit precision|with "
+        r"(?P<what>You can't train a model that has been loaded (?:in \d-bit (?:or \d-bit )?precision|with "
         r"`?device_map)[^\n]{0,120})",
         UnsupportedCombination,
     ),

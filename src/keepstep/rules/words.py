@@ -45,8 +45,13 @@ _DIFFER = lazy_pattern(
     r"|\b(?:must|should|need to|needs to|have to|has to|expected to) (?:all )?(?:match|equal|be equal|be the same|be identical|have the same|share the same|agree)\b"
     r"|\b(?:are|is|were|was) (?:not equal|not the same|different)\b|\b(?:inconsistent|incompatible)\b"
     r"|\bexpected\b.{1,120}\b(?:but|got|found|received|instead)\b|\b(?:got|found|received)\b.{1,120}\bexpected\b|\bunequal\b| != "
+    r"|\bshapes?\b.{1,80}\bnot compatible with\b.{1,60}\bshapes?\b"
     r"|\b(?:invalid|wrong|unexpected|bad|illegal) (?:input |output |tensor |batch )?(?:shapes?|dtypes?)\b|\b(?:but|and not|instead of) expected\b"
 )
+_PRINTED = lazy_pattern(
+    r"<?\b(?:tf\.)?(?:Keras|Symbolic|Ragged|Sparse)?(?:Tensor|TensorSpec|Variable|KerasVariable)(?:: |\(| '?)[^\n<>]{0,160}?\bshape=[^\n<>]{1,60}?\bdtype=[^\s,)>]{1,30}"
+)
+"""A tensor as frameworks print it: its shape and type are not what the words are about, unless two are compared."""
 _SHAPE = lazy_pattern(
     r"(?i)\b(?:shapes?|torch\.Size|dimension(?:s|ality)?|ndims?)\b|\bsizes? of (?:the )?(?:tensor|input|output|batch|target|label|mask)|\btensors?\b.{0,60}\b(?:sizes?|numel|elements)\b"
     r"|\b(?:input|output|target|label|logit|mask|tensor|sequence|batch)\w* (?:sizes?|lengths?|dim)\b"
@@ -68,12 +73,12 @@ _REFUSED = lazy_pattern(
     r"|\bisn't (?:yet |currently )?(?:supported|implemented)\b|\bmutually exclusive\b|\bare incompatible\b"
 )
 _OF_PYTHON = lazy_pattern(
-    r"operand type|between instances|pickle protocol|format string|unsupported format character|object does not support|locale|not supported by the codec"
+    r"operand type|between instances|pickle protocol|format string|unsupported format character|object does not support|locale|not supported by the codec|None values not supported"
 )
 
 # what these libraries assert of themselves, a program breaks by combining what they did not foresee
 _INTERNALS = lazy_pattern(
-    r"(?:^|/)(?:fairscale/nn|fairscale/optim|deepspeed/runtime|torch/distributed/(?:fsdp|_composable|tensor|_tensor|pipelin\w+|optim)"
+    r"(?:^|/)(?:fairscale/nn|fairscale/optim|deepspeed/runtime(?!/(?:config\w*|lr_schedules)\.py|/data_pipeline)|torch/distributed/(?:fsdp|_composable|tensor|_tensor|pipelin\w+|optim)"
     r"|torch/nn/parallel|torch/cuda/amp|torch/amp|apex/(?:amp|parallel|optimizers|contrib)|colossalai/(?:zero|nn|pipeline|booster))/"
 )
 
@@ -104,6 +109,8 @@ def _unexplained(seen: EvidenceSet) -> list[Raised]:
 def speaks_of(fact: ExceptionRaised) -> Subject | None:
     """The subject of an exception, by its first lines."""
     text = fact.message[:_LONGEST]
+    if len(_PRINTED.findall(text)) == 1:
+        text = _PRINTED.sub("", text)
     kind = short_type(fact)
     if kind not in _KINDS and not kind.startswith("Checkpoint"):
         return None

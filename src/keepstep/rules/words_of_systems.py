@@ -147,7 +147,7 @@ OF_SYSTEMS = (
             still waiting for response from worker
         """,
         w2=r"""
-            not reachable|unreachable|(?:check|verify) (?:the )?(?:network )?connectivity|timed out waiting for (?:tasks|processes|workers|nodes|hosts) to (?:start|connect|join)|\bconnect(?:ing)?\b.{0,60}\b(?:fail\w*|timed? ?-?out|refused)
+            not reachable|(?<!be )unreachable(?!d? code|!)|(?:check|verify) (?:the )?(?:network )?connectivity|timed out waiting for (?:tasks|processes|workers|nodes|hosts) to (?:start|connect|join)|\bconnect(?:ing)?\b.{0,60}\b(?:fail\w*|timed? ?-?out|refused)
             failed to pick subchannel|socket has timed out|connection attempts? failed|daemons?\b.{0,60}\b(?:unable|failed|not)\b
             \b(?:rendezvous|store|barrier)\b.{0,60}\b(?:connect\w*)\b
         """,
@@ -263,8 +263,8 @@ OF_SYSTEMS = (
         Cause.CONFIG_MISSING_RANK_ENV,
         "variables that tell a rank who it is",
         w3=r"""
-            environment variable\b.{0,60}\b(?:expected|not set|missing|required|must be|undefined|not defined)|(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|\bRANK|COORDINATOR_ADDRESS|SLURM_\w+|OMPI_\w+|PMI\w*)\b.{0,60}\b(?:expected|not set|missing|not (?:found|defined)|required|undefined|unset|None)
-            (?:missing|expected|unset|set the) (?:\w+ ){0,3}(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|RANK)\b|(?:coordinator_address|num_processes|process_id|init_method|local_rank) (?:should|must) be (?:defined|set|given|specified|provided)
+            environment variable\b.{0,60}\b(?:expected|not set|missing|required|must be|undefined|not defined)|(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|(?-i:\bRANK)|COORDINATOR_ADDRESS|SLURM_\w+|OMPI_\w+|PMI\w*)\b.{0,60}\b(?:expected|not set|missing|not (?:found|defined)|required|undefined|unset|None)
+            (?:missing|expected|unset|set the) (?:\w+ ){0,3}(?:MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_RANK|(?-i:RANK))\b|(?:coordinator_address|num_processes|process_id|init_method|local_rank) (?:should|must) be (?:defined|set|given|specified|provided)
             process group has not been initialized|default process group(?! twice| with a|'s bound)|(?:not|n't) (?:been )?(?:called|initialized).{0,20}init_process_group|missing XLA configuration|PMI\w* (?:server|support|library)?.{0,40}\b(?:not|fail)
             rank .{0,20}not (?:set|specified|provided)|KeyError: ['"](?:LOCAL_|NODE_|GROUP_|GLOBAL_)?RANK['"]|KeyError: ['"](?:WORLD_SIZE|MASTER_\w+|SLURM_\w+|OMPI_\w+|PMI_\w+)['"]|(?:rank|endpoint) is absent|horovod has not been initialized
         """,
@@ -276,10 +276,10 @@ OF_SYSTEMS = (
             world[_ ]size\b.{0,80}\b(?:must|not|differ\w*|mismatch|expected|divisible|equal|but|is not|!=|less|greater|should)|(?:must|not|divisible|equal|match|mismatch)\b.{0,60}\bworld[_ ]?size
             (?:number|num|total|count) of (?:\w+ )?(?:processes|gpus|ranks|devices|nodes|tasks|workers|replicas|participants|cores|shards|hosts)\b.{0,80}\b(?:must|not|mismatch|divisible|less|more|exceed\w*|but|different|expected|does|is|should)
             invalid device ordinal|more (?:processors|processes|ranks|tasks|nodes) requested|requested .{0,40}\b(?:gpus?|devices|nodes)\b.{0,60}\bbut\b|duplicate (?:gpu|rank|ordinal)|num_shards is not set
-            (?:tensor|pipeline|data|context|expert|model)[_ -](?:model[_ -])?parallel\w*(?:[_ -]size)?\b.{0,60}\b(?:must|not|divisible|!=)|parallel (?:dims|degrees?|size)|divisible by .{0,60}\b(?:parallel\w*|world|gpus?|processes|ranks|nodes|stages?|[tpvecd]p_size|tp ?\* ?dp)\b|\b(?:num_)?(?:layers|heads|experts)\b.{0,60}\bdivisible by .{0,40}\b(?:\w*stages?|\w*ranks?|[tpvecd]p\w*)\b|(?:available|total|desired) GPUs\b
-            joining a group with size|\brank\b.{0,20}(?:>=|<|out of range|is (?:invalid|larger|not less)).{0,20}(?:size|\d)|unexpected task registered|local_rank .{0,40}(?:out of|exceed|>=)
+            (?:tensor|pipeline|data|context|expert|model)[_ -](?:model[_ -])?parallel\w*(?:[_ -]size)?\b.{0,60}\b(?:must|not(?! (?:initiali[sz]ed|configured|set|enabled|used))|divisible|!=)|parallel (?:dims|degrees?|size)|divisible by .{0,60}\b(?:parallel\w*|world|gpus?|processes|ranks|nodes|stages?|[tpvecd]p_size|tp ?\* ?dp)\b|\b(?:num_)?(?:layers|heads|experts)\b.{0,60}\bdivisible by .{0,40}\b(?:\w*stages?|\w*ranks?|[tpvecd]p\w*)\b|(?:available|total|desired) GPUs\b
+            joining a group with size|(?<!have )(?<!has )(?<!with )(?<!tensor )\brank\b.{0,20}(?:>=|<|out of range|is (?:invalid|larger|not less)).{0,20}(?:size|\d)|unexpected task registered|local_rank .{0,40}(?:out of|exceed|>=)
         """,
-        w2=r"\b(?:nproc|nnodes|ntasks|num_gpus|num_processes|num_workers(?! ?(?:option|[>=]=? ?0|must be|should be))|gpus per node|devices=\d)\b|placement group bundle|different number of",
+        w2=r"\b(?:nproc|nnodes|ntasks|num_gpus|num_processes|num_workers(?! ?(?:option|[>=]=? ?0|must be|should be))|gpus per node|devices=\d)\b|placement group bundle|different number of (?!leading|leaves|dimensions|elements|columns|rows|arguments|channels|keys|layers|tensors|param|values|items|outputs|inputs|tokens|features|classes)",
     ),
     # devices
     row(
@@ -290,7 +290,7 @@ OF_SYSTEMS = (
     row(
         Cause.HARDWARE_NVLINK_PCIE_P2P,
         "the links between GPUs",
-        w3=r"\bNV(?:Link|Switch)\b|fabric ?manager|peer access|peer-to-peer|\bP2P\b|\bPCIe\b.{0,60}(?:error|fail|AER)|\bIMEX\b|system not yet initialized|TOO_MANY_PEERS|cuda ?IPC|ipc ?(?:open|handle)\w*|\bACS\b|\bIOMMU\b",
+        w3=r"\bNV(?:Link|Switch)\b|fabric ?manager|peer access|peer-to-peer|\bP2P\b(?!/)|\bPCIe\b.{0,60}(?:error|fail|AER)|\bIMEX\b|system not yet initialized|TOO_MANY_PEERS|cuda ?IPC|ipc ?(?:open|handle)\w*|\bACS\b|\bIOMMU\b",
     ),
     row(
         Cause.HARDWARE_TPU_UNHEALTHY,

@@ -45,7 +45,7 @@ OF_TRAINING = (
             cannot identify image|(?:could not|can'?t|cannot|unable to|failed to|error) (?:decode|decoding|parse|parsing|decompress)\b|invalid (?:jpeg|png|image|record|gzip|tar)|unexpected end of (?:data|file|image|stream)|magic (?:number|bytes)|bad (?:crc|zip|gzip|magic)|\bcrc\b|checksum
             mmap length is greater|not a (?:gzip|zip|tar|parquet|tfrecord|hdf5)\w* file|expected image \(|ReadError|UnidentifiedImage|incomplete (?:read|download|file)|premature end|before the end-of-stream
         """,
-        w2=r"\b(?:corrupt\w*|truncated|malformed)\b(?!/ ?incom)|codec can'?t decode|\bEOFError\b",
+        w2=r"\b(?:corrupt\w*|truncated|malformed)\b(?!/ ?incom|\.py\b)|codec can'?t decode|\bEOFError\b",
     ),
     row(
         Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
@@ -137,7 +137,7 @@ OF_TRAINING = (
         Cause.CHECKPOINT_CORRUPT_OR_MISSING,
         "a checkpoint that is missing or cannot be read",
         w3=r"""
-            (?:checkpoint|ckpt|snapshot|weights? file|model file|safetensors|orbax|\.pth?\b|\.h5\b|\.ckpt|\.zarr\w*|SaveV2|RestoreV2|MergeV2Checkpoints)\S*.{0,120}\b(?:not found|no such (?:file|object)|does(?: not|n'?t) exist|corrupt\w*|missing|invalid|incomplete|truncated|unable to open|could not|cannot|can'?t|failed|not ready|404)
+            (?:(?<!gradient[_ ])(?<!activation[_ ])(?<!\bModel)checkpoint|ckpt|snapshot|weights? file|model file|safetensors|orbax|\.pth?\b|\.h5\b|\.ckpt|\.zarr\w*|SaveV2|RestoreV2|MergeV2Checkpoints)\S*.{0,120}\b(?:not found|no such (?:file|object)|does(?: not|n'?t) exist|corrupt\w*|missing|invalid|incomplete|truncated|unable to open|could not|cannot|can'?t|failed|not ready|404)
             (?:not find|no|find a valid|unable to (?:open|load|read|find)|could not (?:open|load|read|find)|failed to (?:open|load|read|find|resume|restore)|can'?t (?:find|load|open)|missing|error (?:opening|reading|loading|restoring|writing)|no such file or directory:?) .{0,60}(?:checkpoints?\b|ckpt|snapshot|pytorch_model|model\.safetensors|\.pth?\b|zarr|orbax)
             PytorchStreamReader|central directory|invalid load key|pickle data was truncated|header ?too ?(?:large|small)|SafetensorError|UnpicklingError|unable to open file .{0,60}\.h5|not trained yet
         """,
@@ -190,7 +190,7 @@ OF_TRAINING = (
     row(
         Cause.PREEMPTION_SIGTERM,
         "an order to end",
-        w4=r"\bpreempt(?:ed|ion)\b|^(?!.*(?:closing signal|sending|children|terminating process \d)).*\bSIG(?:TERM|HUP|USR1)\b|got signal: (?:1|15|10)\b|DUE TO TIME LIMIT|CANCELLED AT|time limit|spot (?:instance|interruption)|job (?:was )?(?:cancell?ed|requeued|killed by)|received signal (?:1|15)\b|termination (?:signal|notice)|tasks? [\d,-]+: Terminated|signal 15|exit(?:ed)? (?:code|status) 143",
+        w4=r"\bpreempt(?:ed|ion)\b(?! sync manager)|^(?!.*(?:closing signal|sending|children|terminating process \d)).*\bSIG(?:TERM|HUP|USR1)\b|got signal: (?:1|15|10)\b|DUE TO TIME LIMIT|CANCELLED AT|time limit|spot (?:instance|interruption)|job (?:was )?(?:cancell?ed|requeued|killed by)|received signal (?:1|15)\b|termination (?:signal|notice)|tasks? [\d,-]+: Terminated|signal 15|exit(?:ed)? (?:code|status) 143",
         w2=r"^\s*(?:\S+ ){0,2}Terminated\b",
     ),
     # the program itself
@@ -214,7 +214,7 @@ OF_TRAINING = (
         Cause.FRAMEWORK_UNSUPPORTED_COMBINATION,
         "a combination that is not supported",
         w3=r"""
-            \bnot (?:yet |currently |officially |been )*(?:supported|implemented)\b|\b(?:un|not )supported (?:\w+ ){0,3}(?:op|ops|operations?|backend|device|platform|combination|feature|configuration|mode|strategy|optimizer|arguments?)|\b(?:do|does)(?: not|n't) (?:yet |currently )?(?:support|have a (?:sharding strategy|kernel)|implement)\b
+            (?<!None values )\bnot (?:yet |currently |officially |been )*(?:supported|implemented)\b|\b(?:un|not )supported (?:\w+ ){0,3}(?:op|ops|operations?|backend|device|platform|combination|feature|configuration|mode|strategy|optimizer|arguments?)|\b(?:do|does)(?: not|n't) (?:yet |currently )?(?:support|have a (?:sharding strategy|kernel)|implement)\b
             \bonly (?:supports?|supported|works? with|implemented for|available (?:for|with|on|in)|compatible with|\d+ \w+ per \w+ supported)\b|\bcannot be (?:used|combined|enabled|mixed)\b|\bcan(?:not|'t) (?:use|combine|mix)\b|mutually exclusive|\bincompatible (?:with|device|combination|arguments|options)\b|UNIMPLEMENTED|NotImplementedError|UnimplementedError
             no (?:registered|OpKernel|kernel (?:for|registered)|gradient (?:defined|registered)|backend type|lowering|sharding)\b|aren'?t (?:yet )?(?:supported|implemented)|isn'?t (?:yet )?(?:supported|implemented)|support has (?:not )?been (?:built|removed)|is used but incompatible|please (?:install|upgrade|downgrade)|cannot (?:colocate|place|merge devices)|not compatible with|unsupported by|requires (?:\w+ ){0,3}(?:>=|or (?:later|newer|higher)|to be (?:set|enabled|disabled|installed))
         """,
