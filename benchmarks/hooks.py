@@ -57,7 +57,6 @@ class Hooks:
         if self._post is not None:
             self._post.put(self._ours if on else self._ours.keepstep_before)
 
-
     def time(self) -> list[int]:
         """From now on, nanoseconds inside of the hooks are added to the number that is returned; what they call of the framework is not."""
         spent = [0]

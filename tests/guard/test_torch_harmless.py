@@ -68,8 +68,7 @@ import keepstep.guard.adapters.torch as t, keepstep.guard.adapters.torch_loaders
 import keepstep.guard.adapters.torch_collectives as c, keepstep.guard.adapters.torch_models as m
 import keepstep.guard.adapters.torch_watch as w, keepstep.guard.adapters.torch_saving as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
-import keepstep.guard.session as g
-l.Loaders._look_at = l.Loaders.begun = s.Steps._compare = g.Session.trains_in = c.Collectives._new = m._signature = w.Watch.tick = broken
+l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = c.Collectives.begin = m._signature = w.Watch.tick = broken
 def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
 t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
 """,

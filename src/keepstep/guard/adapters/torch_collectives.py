@@ -10,7 +10,6 @@ import functools
 import math
 import threading
 from collections import deque
-from threading import get_ident
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from keepstep.guard.adapters import torch_watch
 from keepstep.guard.adapters.torch_state import Torch, replace
 
 _COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
-PART = "collectives"
 REMEMBERED = 48
 NAMED, KNOWN = 100, 1000
 """So many shapes get a plan of their own, and so many are kept."""
@@ -114,13 +112,14 @@ class Issued:
 
     __slots__ = ("failed", "number", "running", "sequence", "shaped")
 
-    shaped: Shaped
-    number: int
-    """The how-manieth of the script's collectives on its group."""
-    sequence: int
-    """The group's own number of it."""
-    running: bool
-    failed: bool
+    def __init__(self, shaped: Shaped, number: int, sequence: int) -> None:
+        self.shaped = shaped
+        self.number = number
+        """The how-manieth of the script's collectives on its group."""
+        self.sequence = sequence
+        """The group's own number of it."""
+        self.running = True
+        self.failed = False
 
 
 class Collectives:
@@ -135,47 +134,38 @@ class Collectives:
         """Threads that are in one: what it calls itself is no collective of the script."""
 
     def begin(self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Issued | None:
-        """One function as far as it goes: a step of the training has emptied the caches, and every further one costs microseconds."""
         state = self._state
-        if state.closed or PART in state.session.off:
-            return None
+        given = len(args)
+        group = kwargs.get("group") if given <= form.group else args[form.group]
+        if group is None:
+            group = state.default_group()
+        if state.closed or not hasattr(group, "group_name"):
+            return None  # no world, or not in the group
+        tensor = reduction = None
+        if form.tensor is not None:
+            place, name = form.tensor
+            tensor = args[place] if given > place else kwargs.get(name)
+        if form.reduction is not None:
+            reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
+        name = group.group_name
+        key = (operation, tensor.shape, tensor.dtype, reduction, name) if tensor is not None else (operation, None, None, reduction, name)
         try:
-            given = len(args)
-            group = kwargs.get("group") if given <= form.group else args[form.group]
-            if group is None:
-                group = state.c10d._world.default_pg
-            name = getattr(group, "group_name", None)
-            if name is None:
-                return None  # not in the group
-            tensor = reduction = None
-            if form.tensor is not None:
-                place, called = form.tensor
-                tensor = args[place] if given > place else kwargs.get(called)
-            if form.reduction is not None:
-                reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
-            key = (operation, tensor.shape, tensor.dtype, reduction, name) if tensor is not None else (operation, None, None, reduction, name)
-            try:
-                shaped = self._shaped.get(key)
-            except TypeError:  # a reduction of the script's own that cannot be looked up
-                key = (operation, key[1], key[2], str(reduction), name)
-                shaped = self._shaped.get(key)
-            if shaped is None:
-                shaped = self._new(key, form, tensor)
-            issued = Issued()
-            issued.shaped, issued.running, issued.failed = shaped, True, False
-            issued.number = self._counts[name] = self._counts.get(name, 0) + 1
-            issued.sequence = state.sequence(group) + 1
-            self.recent[name].append(issued)
-            write = state.session.write
-            write(_COLLECTIVE, issued.sequence, shaped.packed)
-            if shaped.plan:
-                write(_PLAN, shaped.plan, 1)
-            if not state.steps and state.thread != get_ident():
-                state.thread, state.native_thread = get_ident(), threading.get_native_id()
-            return issued
-        except Exception as error:
-            state.session.failed(PART, error)
-            return None
+            shaped = self._shaped.get(key)
+        except TypeError:  # a reduction of the script's own that cannot be looked up
+            key = (operation, key[1], key[2], str(reduction), name)
+            shaped = self._shaped.get(key)
+        if shaped is None:
+            shaped = self._new(key, form, tensor)
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        issued = Issued(shaped, number, state.sequence(group) + 1)
+        self.recent[name].append(issued)
+        write = state.session.write
+        write(_COLLECTIVE, issued.sequence, shaped.packed)
+        if shaped.plan:
+            write(_PLAN, shaped.plan, 1)
+        if not state.steps and state.thread != threading.get_ident():
+            state.thread, state.native_thread = threading.get_ident(), threading.get_native_id()
+        return issued
 
     def _new(self, key: tuple[Any, ...], form: Form, tensor: Any) -> Shaped:
         operation, _, _, reduction, name = key
@@ -186,6 +176,14 @@ class Collectives:
         if len(self._shaped) < KNOWN:
             self._shaped[key] = shaped
         return shaped
+
+    def end(self, issued: Issued) -> None:
+        issued.running = False
+        if issued.shaped.plan:
+            self._state.session.write(_PLAN, issued.shaped.plan, 0)
+
+    def failed(self, issued: Issued) -> None:
+        issued.failed = True
 
 
 def hook(state: Torch, c10d: ModuleType) -> None:
@@ -198,14 +196,17 @@ def hook(state: Torch, c10d: ModuleType) -> None:
 
 
 def _watched(state: Torch, collectives: Collectives, name: str, form: Form, original: Any) -> Any:
-    session, is_traced, inside, begin = state.session, state.is_traced, collectives.inside, collectives.begin
+    session, is_compiling, inside = state.session, state.is_compiling, collectives.inside
+    begin = session.guarded("collectives", collectives.begin)
+    end = session.guarded("collectives", collectives.end)
+    failed = session.guarded("collectives", collectives.failed)
     tell = session.guarded("failed collectives", functools.partial(torch_watch.after_failure, state))
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_traced():
+        if is_compiling():
             return original(*args, **kwargs)
-        thread = get_ident()
+        thread = threading.get_ident()
         if thread in inside:
             return original(*args, **kwargs)
         inside.add(thread)
@@ -215,13 +216,11 @@ def _watched(state: Torch, collectives: Collectives, name: str, form: Form, orig
                 result = original(*args, **kwargs)
             except Exception:
                 if issued is not None:
-                    issued.failed = True
+                    failed(issued)
                     tell(issued)
                 raise
             if issued is not None:
-                issued.running = False
-                if issued.shaped.plan:
-                    session.write(_PLAN, issued.shaped.plan, 0)
+                end(issued)
             return result
         finally:
             inside.discard(thread)

@@ -50,9 +50,6 @@ class Loaders:
         self._kind: Any = None
         self._quick: list[tuple[Any, Any]] = []
         self._look_again = 0.0
-        self.unsettled = False
-        """Batches were handed out of which it is not known what they are for: the next step tells."""
-        self._look_closer = state.session.guarded("loaders", self._look_at)
 
     def begun(self, loader: Any) -> None:
         """An epoch begins."""
@@ -70,19 +67,14 @@ class Loaders:
         """A batch is handed to the training, with gradients on."""
         self.turns += 1
         self._handed += 1
-        key = id(dataset)
+        key, session = id(dataset), self._session
         if key == self._steady and type(batch) is self._kind and len(batch) == len(self._quick) and time.monotonic() < self._look_again:
             for each, (shape, dtype) in zip(batch, self._quick, strict=True):
-                if getattr(each, "dtype", None) is not dtype or each.shape != shape:
+                if getattr(each, "shape", None) != shape or each.dtype is not dtype:
                     break
             else:
                 return  # like the one that was looked at a moment ago
-        self._look_closer(key, batch)
-
-    def _look_at(self, key: int, batch: Any) -> None:
-        """Whether it is of the training, and like the ones before."""
-        session = self._session
-        self._steady, self.unsettled = 0, True
+        self._steady = 0
         self.length = self._lengths.get(key)
         if key not in self._training:
             self._pending.add(key)
@@ -100,7 +92,7 @@ class Loaders:
 
     def _settle(self, key: int, batch: Any) -> None:
         """From now on, for a while, batches of these shapes and types need not be looked into."""
-        if type(batch) in (list, tuple) and all(isinstance(each, self._state.torch.Tensor) for each in batch):
+        if type(batch) in (list, tuple) and all(hasattr(each, "shape") and hasattr(each, "dtype") for each in batch):
             self._steady, self._kind, self._look_again = key, type(batch), time.monotonic() + LOOK_S
             self._quick = [(each.shape, each.dtype) for each in batch]
 
@@ -125,7 +117,6 @@ class Loaders:
         if self._counts:
             self._counts = False
         self._without = 0
-        self.unsettled = False
 
     def signature(self) -> dict[str, str]:
         """What the first batches had in common, in words: sizes that vary are not told."""

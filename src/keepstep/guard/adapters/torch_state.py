@@ -70,11 +70,9 @@ class Torch:
         """The default group, or None. Never keep it."""
         return self.c10d._world.default_pg if self.c10d is not None else None
 
-    def sequence(self, group: Any = None) -> int:
-        """How many operations the group, or the default one, has been given; 0 where it does not count."""
+    def sequence(self, group: Any) -> int:
+        """How many operations the group has been given; 0 where it does not count."""
         try:
-            if group is None:
-                group = self.c10d._world.default_pg
             return int(group._get_sequence_number_for_group())
         except Exception:  # a backend of another kind
             return 0
@@ -86,6 +84,7 @@ def replace(modules: list[Any], name: str, wrapper: Any) -> None:
     for module in modules:
         if getattr(module, name, None) is original:
             setattr(module, name, wrapper)
+
 
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from threading import get_ident
 from types import ModuleType
 from typing import Any
 
 from keepstep.core.blackbox import Phase
 from keepstep.core.contracts import UNKNOWN, Subject
-from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.torch_state import Torch
 
 _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(Phase.INPUT)
-PART = "optimizer steps"
 SIGNED_AT = 4
 """The step at which batches are compared between ranks: sizes that vary have shown it by then."""
 SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampening", "alpha", "amsgrad", "maximize", "rho")
@@ -24,81 +21,73 @@ SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampe
 def hook_optimizers(state: Torch, module: ModuleType) -> None:
     """Every step of every optimizer. A compiled step traces the hooks too: there they are nothing."""
     steps = Steps(state)
-    module.register_optimizer_step_pre_hook(steps.before)
-    module.register_optimizer_step_post_hook(steps.after)
+    is_compiling = state.is_traced
+    before = state.session.guarded("optimizer steps", steps.before)
+    after = state.session.guarded("optimizer steps", steps.after)
+
+    def keepstep_before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        before(optimizer)
+
+    def keepstep_after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        after(optimizer)
+
+    module.register_optimizer_step_pre_hook(keepstep_before)
+    module.register_optimizer_step_post_hook(keepstep_after)
 
 
 class Steps:
-    """Which of the optimizers' steps are the training's: those of the one that leads, where there are several.
-
-    Each hook is one function: a step of the training has emptied the caches, and every further one costs microseconds.
-    """
+    """Which of the optimizers' steps are the training's: those of the one that leads, where there are several."""
 
     def __init__(self, state: Torch) -> None:
-        self._state, self._session, self._loaders = state, state.session, state.loaders
-        self._is_traced = state.is_traced
+        self._state, self._session = state, state.session
         self._outer = 0
         self._turn = -1
         self._lead = 0
         self._others = 0
         self._seen: set[int] = set()
 
-    def before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._is_traced() or PART in self._session.off:
-            return
-        try:
-            number, turns = id(optimizer), self._loaders.turns
-            if self._outer and self._outer != number and turns == self._turn:
-                return  # inside of another one's step (ZeroRedundancyOptimizer)
-            self._outer, self._turn = number, turns
-            if self._state.thread != get_ident():
-                self._state.thread, self._state.native_thread = get_ident(), threading.get_native_id()
-            if self._session.phase_now != _COMPUTE:
-                self._session.phase(_COMPUTE)
-            if not self._lead:
-                self._lead = number
-                self._session.open()
-                self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
-        except Exception as error:
-            self._session.failed(PART, error)
+    def before(self, optimizer: Any) -> None:
+        number = id(optimizer)
+        if self._outer and self._outer != number and self._state.loaders.turns == self._turn:
+            return  # inside of another one's step (ZeroRedundancyOptimizer)
+        self._outer, self._turn = number, self._state.loaders.turns
+        if self._state.thread != threading.get_ident():
+            self._state.thread, self._state.native_thread = threading.get_ident(), threading.get_native_id()
+        self._session.phase(_COMPUTE)
+        if not self._lead:
+            self._lead = number
+            self._session.open()
+            self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
 
-    def after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._is_traced() or PART in self._session.off:
+    def after(self, optimizer: Any) -> None:
+        number = id(optimizer)
+        if number != self._outer:
             return
-        try:
-            number = id(optimizer)
-            if number != self._outer:
-                return
-            self._outer = 0
-            state = self._state
-            if self._loaders.unsettled:
-                self._loaders.stepped()
-            if state.shared and id(optimizer.param_groups[0]["params"][0]) in state.shared:
-                state.steps += 1
-                if not state.closed:
-                    state.ends.append((state.steps, state.sequence()))
-                if state.steps <= SIGNED_AT:
-                    self._compare(optimizer)
-            if number == self._lead or self._follows(number):
-                self._others = 0
-                self._session.step_done()
-        except OutOfStep:
-            raise
-        except Exception as error:
-            self._session.failed(PART, error)
-
-    def _follows(self, number: int) -> bool:
-        """Whether the optimizer that led has stopped, and this one leads from now on."""
+        self._outer = 0
+        state = self._state
+        state.loaders.stepped()
+        if state.shared and id(optimizer.param_groups[0]["params"][0]) in state.shared:
+            self._shared_step(optimizer)
+        if number == self._lead:
+            self._others = 0
+            self._session.step_done()
+            return
         self._seen.add(number)
         self._others += 1
-        if self._others <= 2 * len(self._seen) + 8:
-            return False
-        self._lead = number
-        return True
+        if self._others > 2 * len(self._seen) + 8:  # the one that led has stopped
+            self._lead, self._others = number, 0
+            self._session.step_done()
 
-    def _compare(self, optimizer: Any) -> None:
-        """Contracts are stated at fixed numbers of the steps that every rank takes, so that nobody waits for a word."""
+    def _shared_step(self, optimizer: Any) -> None:
+        """A step that every rank takes: contracts are stated at fixed numbers of them, so that nobody waits for a word."""
         state = self._state
+        state.steps += 1
+        if not state.closed:
+            state.ends.append((state.steps, state.sequence(state.default_group())))
         if state.steps == 1:
             self._session.compare(Subject.OPTIMIZER, _settings(optimizer), ordinal=0)
             length = state.loaders.length
@@ -124,17 +113,17 @@ def _settings(optimizer: Any) -> dict[str, str]:
 def hook_loaders(state: Torch, module: ModuleType) -> None:
     """The wait for each batch, and how many an epoch has."""
     loaders = state.loaders
-    session, is_grad_enabled = state.session, state.torch.is_grad_enabled
+    session, is_grad_enabled, thread = state.session, state.torch.is_grad_enabled, threading.get_ident
     iterator: Any = module._BaseDataLoaderIter
     loader: Any = module.DataLoader
     get, begin = iterator.__next__, loader.__iter__
-    got = loaders.got
+    got = session.guarded("loaders", loaders.got)
     ended = session.guarded("loaders", loaders.ended)
     begun = session.guarded("loaders", loaders.begun)
 
     @functools.wraps(get)
     def __next__(self: Any) -> Any:
-        if get_ident() != state.thread:  # fetched ahead, beside the training
+        if thread() != state.thread:  # fetched ahead, beside the training
             return get(self)
         before = session.phase(_INPUT)
         try:
