@@ -214,3 +214,13 @@ def test_gpu_libraries_that_are_missing_end_only_what_needs_a_gpu(tmp_path):
     on, needs = findings(tmp_path / "on", log=SKIPPED + STEPS), findings(tmp_path / "needs", log=SKIPPED + NEEDED)
     assert not [each for each in on if each.severity.value == "fatal"]
     assert needs[0].cause.value == "env.missing_shared_library" and needs[0].severity.value == "fatal"
+
+
+NO_DEVICE_OF_TENSORFLOW = "tensorflow.python.framework.errors_impl.InternalError: no supported devices found for platform CUDA\n"
+
+
+def test_nor_is_one_said_to_misfit_tensorflow(tmp_path):
+    for number, (before, wanted) in enumerate([("", "env.framework_cuda_mismatch"), (NO_CONTEXT, "resource.gpu_oom")]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert root(folder, log=before + NO_DEVICE_OF_TENSORFLOW) == wanted

@@ -44,7 +44,7 @@ SIGNATURES = (
     signature(
         r"(?:handling error I(?:nternal|NTERNAL): |Error: )no supported devices found for platform (?:CUDA|ROCM)",
         CudaMismatch,
-        what="no GPU that this build supports is visible to this process",
+        what="no supported devices found: none that this build can use is visible to this process",
         anchors=("no supported devices found for platform",),
     ),
     signature(
