@@ -114,6 +114,21 @@ def test_the_server_of_the_store_leaving_first_is_no_news(tmp_path: Path, weight
         assert "TCPStore" not in run.logs() and "keepstep" not in run.logs()
 
 
+def test_a_store_that_is_still_asked_when_the_process_leaves_does_not_abort_it(tmp_path: Path, weights: list[str]) -> None:
+    """As on a machine so busy that an answer takes longer than is waited for: Python ends threads, and C++ cannot bear that."""
+    busy = """
+import keepstep.guard.adapters.torch_world as w
+close = w.Store.close
+def closed(self):
+    for _ in range(20000): self._ask(lambda store: store.check(["no such key"]), wait=False)
+    close(self)
+w.Store.close = closed
+"""
+    with ranks(tmp_path, "--first", busy) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+
+
 def test_nothing_is_imported_that_the_training_did_not(tmp_path: Path) -> None:
     ask = "import sys, torch; print(sorted(m for m in sys.modules if m.split('.')[0] not in ('keepstep', 'torch')))"
     import subprocess

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 BEAT_S, LESS_OFTEN = 1.0, 20.0
 """Between two beats; while the training stands still, this part of how long it has: a hang must not push its own story out."""
+LAST_TASK_S = 5.0
+"""So long the process waits, when it leaves, for what the thread is at."""
 SETTLED_S = 30.0
 """What is imported and set up at the start is not counted against the share."""
 MOST_SHARE = 0.002
@@ -54,10 +56,10 @@ class Pulse:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end, and wait a moment for it."""
+        """Ask the thread to end, and wait for it: one that is inside of a framework when Python ends it aborts the process."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=1.0)
+            self._thread.join(LAST_TASK_S)
 
     def _run(self) -> None:
         session, next_flush, next_beat = self._session, 0.0, 0.0

@@ -74,6 +74,8 @@ class Session(Peers):
         self._plans: dict[str, int] = {}
         self.off: set[str] = set()
         """Parts that failed, or could not be hooked."""
+        self.at_close: list[Callable[[], None]] = []
+        """What an adapter does when the process leaves, before the interpreter ends."""
         self._lines = 0
         self._opened = False
         self._hears_term = False
@@ -142,6 +144,9 @@ class Session(Peers):
             return
         self.write(_PHASE, _END, self.steps)
         self.pulse.stop()
+        for leave in self.at_close:
+            with contextlib.suppress(Exception):
+                leave()
         with contextlib.suppress(Exception):
             self.batches.at_end()
         with contextlib.suppress(Exception):

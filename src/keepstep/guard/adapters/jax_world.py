@@ -82,11 +82,16 @@ def watch(session: Session, distributed: Any, lockstep: Lockstep, version: str, 
 
     @functools.wraps(shutdown)
     def tell_and_shutdown(self: Any, *args: Any, **kwargs: Any) -> Any:
+        word = None
         if self.client is not None:
-            left()
+            word = left()
             for service in services:
                 service.close()
-        return shutdown(self, *args, **kwargs)
+        try:
+            return shutdown(self, *args, **kwargs)
+        finally:
+            if word is not None:  # a thread that is inside of JAX when Python ends aborts the process
+                word.join(LAST_CALL_S)
 
     state_class.initialize, state_class.shutdown = initialize_and_tell, tell_and_shutdown
     if distributed.global_state.client is not None:  # the script initialised JAX before it asked for the guard
@@ -116,14 +121,16 @@ def _versions(version: str) -> dict[str, str]:
     return found
 
 
-def _left(session: Session, lockstep: Lockstep) -> None:
-    """The last word before this rank waits for all others to leave too: how far it came. Never waits for long."""
+def _left(session: Session, lockstep: Lockstep) -> threading.Thread | None:
+    """The last word before this rank waits for all others to leave too: how far it came. Never waits for long; returns who says it."""
     failed = getattr(sys, "last_value", None) is not None  # Python has printed an exception that nobody caught
-    if session.steps and lockstep.sure and not failed and not session.is_off("words to peers"):
-        told = f"{lockstep.executed}:{session.steps}"
-        word = threading.Thread(target=session.tell_peers, args=("left", told), daemon=True)
-        word.start()
-        word.join(LAST_WORD_S)
+    if not session.steps or not lockstep.sure or failed or session.is_off("words to peers"):
+        return None
+    told = f"{lockstep.executed}:{session.steps}"
+    word = threading.Thread(target=session.tell_peers, args=("left", told), daemon=True)
+    word.start()
+    word.join(LAST_WORD_S)
+    return word
 
 
 class _Stall:

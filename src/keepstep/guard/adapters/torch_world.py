@@ -24,6 +24,8 @@ from keepstep.guard.adapters.torch_state import Torch, replace
 LONGEST_WAIT_S = 5
 LONGEST_ANSWER_S = 0.25
 """An answer of the store that takes longer is not waited for."""
+LAST_ANSWER_S, CUT_OFF_S = 2.0, 1.0
+"""When the process leaves: for the answer that is under way, and, once its connection is cut, for the thread."""
 OPTIONS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "UCC_", "RCCL_")
 OF_THE_HOST = re.compile(r"IFNAME|HCA|FILE|PATH|DEBUG|TOPO|DIR|NET_PLUGIN|HOSTID|CONF")
 """Options that healthy hosts set differently."""
@@ -56,28 +58,49 @@ class Store:
         self._lock = threading.Lock()
         self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._last: _Asked | None = None
+        self._thread: threading.Thread | None = None
 
     def connect(self, store: Any) -> None:
         """Use this store, which nobody else does."""
         store.set_timeout(datetime.timedelta(seconds=LONGEST_WAIT_S))
-        self.close()
+        self.leave()
         with self._lock:
             self._store, self._socket = store, _socket_of(store)
             self._waiting, self._last = queue.SimpleQueue(), None
-            threading.Thread(target=_answer, args=(store, self._waiting), name="keepstep-store", daemon=True).start()
+            self._thread = threading.Thread(target=_answer, args=(store, self._waiting), name="keepstep-store", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """The world ends: say nothing more."""
         with self._lock:
-            if self._store is not None:
-                self._waiting.put(None)
             self._store = None
+            self._waiting.put(None)
+            last = self._last
+        if last is None or last.done.wait(LONGEST_ANSWER_S):
+            self._hang_up()
+
+    def leave(self) -> None:
+        """The process ends: no thread may be inside of torch then. Python would end it there, and C++ aborts the process for that."""
+        self.close()
+        thread, waiting = self._thread, self._waiting
+        if thread is None:
+            return
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+        waiting.put(None)
+        thread.join(LAST_ANSWER_S)
+        if thread.is_alive() and self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            thread.join(CUT_OFF_S)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        with self._lock:
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
-            last = self._last
-        if last is not None:
-            last.done.wait(LONGEST_ANSWER_S)
 
     def alive(self) -> bool:
         with self._lock:
@@ -219,6 +242,7 @@ def formed(state: Torch) -> None:
 def _connect(state: Torch) -> bool:
     if state.store is None:
         state.store = Store()
+        state.session.at_close.append(state.store.leave)
     state.formations += 1
     own = _own_store(state, state.formations)
     if own is None:
