@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _STEP, _PHASE = int(Kind.STEP), int(Kind.PHASE)
 _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
+_now = time.monotonic_ns
 OFF = ("off", "0", "no", "false")
 LINE_LIMIT = 40
 """How many lines the guard prints into someone's output, at most."""
@@ -44,6 +45,9 @@ LINE_LIMIT = 40
 
 class Session(Peers):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
+
+    __slots__ = ("_opened", "_pausing", "_step_ended", "by_hand", "off", "phase_now", "steps", "trainer", "write")
+    """What every step touches, side by side: where a step has emptied the caches, each line of memory counts."""
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
         super().__init__(who)
@@ -243,7 +247,7 @@ class Session(Peers):
         if self._pausing:
             self._pausing = False
             self.phase(_COMPUTE)
-        now = time.monotonic_ns()
+        now = _now()
         self.steps += 1
         self.write(_STEP, self.steps, now - self._step_ended if self._step_ended else 0)
         self._step_ended = now
