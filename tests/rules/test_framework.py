@@ -5,11 +5,12 @@ from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.core.finding import Found
+from keepstep.core.facts.process import ExceptionRaised, Frame, NativeAbort
+from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
 from keepstep.rules.framework.internal_fault import internal_fault
+from keepstep.rules.framework.segfault import segfault
 from keepstep.rules.framework.unsupported_combination import unsupported_combination
 
 
@@ -33,6 +34,14 @@ def test_a_refused_combination_is_told() -> None:
 def test_a_failed_internal_check_is_told() -> None:
     (found,) = asked(internal_fault, (1, InternalFault(what="INTERNAL ASSERT FAILED")))
     assert "rank 1" in found.title
+
+
+def test_a_thread_that_was_left_behind_is_named_as_what_terminates_without_an_exception() -> None:
+    (found,) = asked(segfault, (1, NativeAbort(what="terminate called without an active exception")))
+    assert found.confidence is Confidence.HYPOTHESIS
+    assert "thread is still at work" in found.because and "join background threads" in found.fixes[0].do
+    (other,) = asked(segfault, (1, NativeAbort(what="double free or corruption (out)")))
+    assert "thread" not in other.because
 
 
 def raised_in(file: str) -> ExceptionRaised:

@@ -25,6 +25,12 @@ from keepstep.rules._crash import (
     were_ended,
 )
 
+NO_EXCEPTION = "without an active exception"
+LEFT_BEHIND = (
+    "C++ says so when a thread is still at work while what it belongs to is taken down, as a daemon thread inside of native code is when Python ends"
+)
+STOP_THREADS = "stop and join background threads (prefetchers, loggers, store clients) before the script ends, and destroy the process group"
+
 
 @rule(
     id="FRW003",
@@ -42,7 +48,8 @@ def segfault(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     A bug of that release; versions of its libraries that do not fit each other; sometimes memory that
-    other code damaged earlier.
+    other code damaged earlier. `terminate called without an active exception` at the end of a run that went well: a
+    background thread was inside of native code when Python ended.
 
     ## How we know
     The innermost native frame that is not the system's, or the innermost Python line, lies in the framework
@@ -84,7 +91,8 @@ def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
         return f"{were_ended(group)} by {first.how}, and nothing tells where; native code of the framework is the usual place"
     if blamed.said:
         whose = "native code" if blamed.confidence is Confidence.HYPOTHESIS else "the framework"
-        return f"{whose} of {names(group)} gave up by itself: {blamed.at}"
+        left = f"; {LEFT_BEHIND}" if NO_EXCEPTION in blamed.at else ""
+        return f"{whose} of {names(group)} gave up by itself: {blamed.at}{left}"
     if blamed.confidence is Confidence.HYPOTHESIS:
         return f"{were_ended(group)} by {first.how} in {blamed.at}; whose native code that was is not known"
     return f"{were_ended(group)} by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
@@ -93,6 +101,8 @@ def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
 def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:
     see = Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1")
     core = Fix(do="let it leave a core, and read it", command="ulimit -c unlimited; keepstep why core*")
+    if NO_EXCEPTION in blamed.at:
+        return (Fix(do=STOP_THREADS, safety=Safety.NEEDS_OWNER), see, core)
     if first.frames:
         return (
             Fix(
