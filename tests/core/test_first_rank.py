@@ -1,12 +1,14 @@
 """Which rank broke first."""
 
+from dataclasses import replace
+
 import pytest
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, TaskNamed, TracebackCut
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Finding, Severity, Standing, ranks_of
@@ -113,3 +115,20 @@ def test_of_many_ranks_one_that_was_struck_clearly_before_all_others_is_the_firs
 def test_one_or_two_whom_a_launcher_names_as_ended_are_named_where_nothing_else_tells(ended, expected):
     exits = [at(9, ProcessExited(reporter="srun", rank=rank, code=1)) for rank in ended]
     assert named(root(full(5)), *exits) == expected
+
+
+def test_the_first_that_gave_up_waiting_is_not_the_one_that_began_it():
+    waited = replace(root(at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM), ranks=())
+    assert named(waited, at(3, first(5))) == ()
+
+
+def test_one_that_the_launcher_names_first_and_that_did_not_wait_is_the_one():
+    waited = replace(root(at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM), ranks=())
+    assert named(waited, at(3, first(2))) == (2,)
+
+
+def test_a_local_rank_of_the_only_launcher_is_its_rank_and_one_among_several_hosts_is_not():
+    ended = at(1, ProcessExited(reporter="DeepSpeed's launcher", local_rank=0, signal="SIGKILL"))
+    assert first_to_fail(EvidenceSet(items=(ended,))) == 0
+    of_a_host = replace(ended, origin=replace(ended.origin, stream="worker-1"))
+    assert first_to_fail(EvidenceSet(items=(of_a_host,))) is None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import TerminationRequested
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import LimitReached, OomKilled
 from keepstep.parse.batch_schedulers import SIGNATURES
 
@@ -28,6 +28,11 @@ from keepstep.parse.batch_schedulers import SIGNATURES
         ('job 5150 exceeds job hard limit "h_vmem" of queue "gpu.q@n1" (3 > limit:2) - sending SIGKILL', OomKilled, {"by": "Grid Engine"}),
         ('job 5150 exceeds job hard limit "h_rt" of queue "gpu.q@n1"', Preempted, {"by": "Grid Engine"}),
         ("004 (123.000.000) 2024-05-01 10:00:00 Job was evicted.", Preempted, {"by": "HTCondor"}),
+        (
+            "TASK 7: worker_failed exit=0  duration=~1d1h  (Coscheduled sibling /anna/train_lm/3 failed)",
+            ProcessExited,
+            {"rank": 3, "first": True},
+        ),
         ("Job has gone over memory limit of 8192 megabytes. Peak usage: 9000 megabytes.", OomKilled, {"limit": "8192 megabytes"}),
         ("The job exceeded allowed execute duration of 3+00:00:00", Preempted, {"by": "HTCondor"}),
         ("0.1s: job.exception type=timeout severity=0 resource allocation expired", Preempted, {"by": "Flux"}),

@@ -161,3 +161,12 @@ def test_objects_that_no_checkpoint_bound_are_a_mismatch():
 )
 def test_a_format_that_this_torch_does_not_know(text, read, holds):
     assert holds(read(table, text), CheckpointUnreadable)
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [("No such file or directory", True), ("Too many open files", False), ("No space left on device", False)],
+)
+def test_a_limit_of_the_machine_is_no_fault_of_the_checkpoint(why, told, read, holds):
+    text = f'ValueError: Error opening "zarr" driver: Error writing local file "/c/500.tmp/w/.zarray": Failed to open [OS error: {why}]'
+    assert holds(read(table, text), CheckpointUnreadable) == told

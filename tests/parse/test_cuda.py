@@ -94,6 +94,7 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 @pytest.mark.parametrize(
     "text",
     [
+        "If you get `CUDA error: invalid device function` errors, the above might be the cause",
         "python: malloc.c:2379: sysmalloc: Assertion `(old_top == initial_top (av))' failed.",
         "failed to allocate 10.92G (11725330944 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         "I tensorflow/core/platform/cpu_feature_guard.cc:142] This TensorFlow binary is optimized to use AVX2 FMA",

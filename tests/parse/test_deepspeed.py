@@ -119,3 +119,9 @@ def test_a_host_that_ssh_does_not_reach_is_told():
 def test_the_call_of_ssh_that_failed_names_the_host():
     text = "CalledProcessError: Command '['ssh', '-o', 'PasswordAuthentication=no', 'manager', 'hostname']' returned non-zero exit status 255."
     assert one(text, ConnectFailed).peer == "manager"
+
+
+def test_the_command_of_the_only_local_rank_is_that_of_the_one_that_ended():
+    text = "[ERROR] [launch.py:324:sigkill_handler] ['python', 'run.py', '--local_rank=0', '--fp16'] exits with return code = -9"
+    assert one(text, ProcessExited).local_rank == 0
+    assert one(text.replace("=0'", "=7'"), ProcessExited).local_rank is None

@@ -97,6 +97,19 @@ WORDINGS = [
     ),
     ("ImportError: Extension horovod.torch has not been built: x not found", LibraryMissing, {"name": "horovod.torch"}),
     ("ValueError: MPI support has not been built.  If this is not expected", LibraryMissing, {}),
+    (
+        "Exception: horovodrun convenience script does not find an installed OpenMPI.",
+        LibraryMissing,
+        {"name": "an MPI that horovodrun knows"},
+    ),
+    ("Exception: horovod does not find an installed MPI.", LibraryMissing, {}),
+    ("Exception: horovodrun convenience script currently only supports Open MPI.", LibraryMissing, {}),
+    ("Exception: horovod does not find the jsrun command.", LibraryMissing, {"name": "jsrun"}),
+    (
+        "Exception: Different slots in -hosts parameter are not supported in Intel(R) MPI.",
+        ClusterSpecInvalid,
+        {},
+    ),
     ("Allgather is not supported with Join at this time.", UnsupportedCombination, {}),
     (
         "HostsError: Requested more processes (4) than there are available slots (2)",

@@ -63,6 +63,7 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     "text",
     [
         "dlopen of libfoo.so succeeded",
+        "n:1:2 [1] NCCL INFO dlvsym failed on mlx5dv_reg_dmabuf_mr - libmlx5.so: undefined symbol: mlx5dv_reg_dmabuf_mr, version MLX5_1.25",
         "W redzone_allocator.cc:312] Not found: ./bin/ptxas not found",
         "NCCL WARN Failed to open libibverbs.so[.1]",
     ],

@@ -1,5 +1,7 @@
 """The scan: chunks, floods, wrapped lines, hostile bytes."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from keepstep.core.facts.training import StepSeen, StreamEnded
 from keepstep.parse import logscan
 from keepstep.parse.block import block
 from keepstep.parse.knowledge import build
+from keepstep.parse.log_lines import held
 from keepstep.parse.logscan import LogScan
 from keepstep.parse.signature import signature
 
@@ -80,6 +83,9 @@ TRACEBACK = (
         "I0718 14:02:57.560956 139711506118464 run_docker.py:180] ",
         "  | 2025-05-16T16:40:02.222-07:00 | ",
         "[36m(main_task pid=1)[0m ",
+        "20/03/04 05:06:07 INFO PythonRunner: ",
+        "2020-03-04 05:06:07,123 - INFO - ",
+        "INFO|2018-01-26T13:26:02|/opt/launcher.py|27| ",
     ],
 )
 def test_a_traceback_is_read_behind_whatever_a_log_viewer_puts_before_each_line(before):
@@ -176,3 +182,61 @@ def test_an_error_of_another_writer_above_a_traceback_is_not_its_logger():
         if isinstance(s.fact, ExceptionRaised)
     ]
     assert raised.logged
+
+
+def test_lines_that_end_as_on_windows_are_read_alike():
+    lines = ["Address already", "in use here", *TRACEBACK, "after"]
+    plain, windows = (found(end.join([*lines, ""]).encode(), knowledge=known()) for end in ("\n", "\r\n"))
+    assert [(s.line, s.fact) for s in windows] == [(s.line, s.fact) for s in plain]
+    assert any(isinstance(s.fact, ExceptionRaised) for s in windows)
+
+
+def test_what_a_container_wrote_is_taken_out_of_the_json_of_docker():
+    lines = ["step 1 loss 0.5", *TRACEBACK]
+    said = [
+        json.dumps({"log": f"{line}\n", "stream": "stderr", "time": f"2020-03-04T05:06:{n:02}.5Z"})
+        for n, line in enumerate(lines)
+    ]
+    hits = found("\n".join(said).encode(), knowledge=known())
+    (raised,) = [s for s in hits if isinstance(s.fact, ExceptionRaised)]
+    assert (raised.fact.type, raised.fact.message, len(raised.fact.frames)) == ("KeyError", "'lr'", 1)
+    (step,) = [s for s in hits if isinstance(s.fact, StepSeen)]
+    assert (raised.at, step.at) == (1583298361.5, 1583298360.5)
+
+
+@pytest.mark.parametrize("line", ['{"log":"a \\x"}', '{"log": 3}', '{"loss": 0.5}', "{"])
+def test_what_only_looks_like_the_json_of_docker_stays_as_it_is(line):
+    assert held(line) == line
+
+
+def test_a_line_of_docker_that_was_cut_still_tells_what_was_said():
+    assert held('{"log":"Address already in') == "Address already in"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2020-03-04T05:06:07.5Z stderr F ",
+        "Wed Mar  4 05:06:07.5 2020[3]<stdout>:",
+        "[2020-03-04T05:06:07.500000Z] 8de2ca81 [rank=3] || ",
+        "2020-03-04 05:06:07.5 10.164.0.29 [3] ",
+        "[rank3]: 2020-03-04 05:06:07.5 ",
+    ],
+)
+def test_progress_has_the_time_that_stands_before_the_name_of_its_writer(before):
+    steps = [
+        s
+        for s in found("".join(f"{before}step {n} loss 0.5\n" for n in range(5)).encode(), knowledge=known())
+        if isinstance(s.fact, StepSeen)
+    ]
+    assert [s.at for s in steps] == [1583298367.5] * 5
+
+
+def test_blocks_of_a_long_log_that_ends_its_lines_as_on_windows(monkeypatch):
+    monkeypatch.setattr(logscan, "WRAPPED", 0)
+    (hit,) = [
+        s.fact
+        for s in found("\r\n".join([*TRACEBACK, ""]).encode(), knowledge=known())
+        if isinstance(s.fact, ExceptionRaised)
+    ]
+    assert (hit.type, hit.lines) == ("KeyError", 3)

@@ -79,3 +79,15 @@ FURTHER = [
 @pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
 def test_a_further_wording_is_read(text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Some common causes include: (1) the process was killed by the OOM killer due to high memory usage, (2) ray stop",
+        "If the process was killed by the kernel OOM killer (verifiable by checking for OOM in dmesg of the OOMing node),",
+        "if the worker was killed by the OOM killer, lower the number of workers",
+    ],
+)
+def test_a_guess_is_not_an_observation(text, read):
+    assert read(table, text) == []

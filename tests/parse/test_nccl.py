@@ -45,6 +45,14 @@ SAID = [
         InterfaceMissing(),
     ),
     (
+        "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
+        InterfaceMissing(),
+    ),
+    (
+        "ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+        VersionConflict(component="NCCL", certain=False),
+    ),
+    (
         "h:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
         InterfaceUsed(name="eth0", address="10.0.0.1"),
     ),

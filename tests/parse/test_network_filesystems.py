@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network file systems that stopped answering, by the kernel's log."""
+"""Network file systems that stopped answering, by the kernel's log, and mounts without locks."""
 
 from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import SlowStorage
 from keepstep.parse import network_filesystems as table
 
@@ -29,6 +30,20 @@ def test_a_file_system_that_does_not_answer_is_told(text, read, holds):
 @pytest.mark.parametrize(
     "text",
     [
+        'ValueError: FAILED_PRECONDITION: Error writing local file "/h/p.tmp/_sharding": Failed to acquire lock on file:'
+        " /h/p.tmp/_sharding.__lock [OS error: Function not implemented] [source locations='tensorstore/kvstore/kvstore.cc:268']",
+        "Failed to lock file [OS error: No locks available]",
+        "File locking failed in ADIOI_Set_lock(fd 4,cmd F_SETLKW/7,type F_RDLCK/0,whence 0) with return value FFFFFFFF and errno 26.",
+    ],
+)
+def test_a_mount_that_knows_no_locks_is_told(text, read, holds):
+    assert holds(read(table, text), UnsupportedCombination)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to acquire lock on file .lock in /var/kafka. Another process is using this directory.",
         "Lustre: scratch-OST0003-osc-ffff: Connection restored to 10.0.0.4@o2ib (at 10.0.0.4@o2ib)",
         "Lustre: Mounted scratch-client",
         "ceph: mds0 reconnect success",

@@ -31,6 +31,13 @@ WORDINGS = [
         SlowStorage,
         {},
     ),
+    (
+        "TimeoutError: ChainedFuture completed 0/1 futures but timed out after 1199.96 seconds.",
+        SlowStorage,
+        {"detail": "ChainedFuture completed 0/1 futures but timed out after 1199.96 seconds"},
+    ),
+    ("TimeoutError: Thread commit_3 did not complete within 1199.5 seconds.", SlowStorage, {}),
+    ("TimeoutError: Timed out while waiting for async_write_complete barrier.", SlowStorage, {}),
 ]
 
 
@@ -40,7 +47,13 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 
 
 @pytest.mark.parametrize(
-    "text", ["Step directory /ckpt/100 was created.", "Waiting at barrier 'save'", "Restoring item from /c/1."]
+    "text",
+    [
+        "Step directory /ckpt/100 was created.",
+        "Waiting at barrier 'save'",
+        "Restoring item from /c/1.",
+        "ChainedFuture completed 3/3 futures in 41.20 seconds.",
+    ],
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []

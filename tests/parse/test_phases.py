@@ -39,12 +39,16 @@ def test_every_pattern_compiles() -> None:
         ("INFO:tensorflow:Skipping training since max_steps has already saved.", Phase.STOPPING_EARLY),
         ("INFO rank=0 training finished after 128 steps", Phase.FINISHED),
         ("INFO:tensorflow:Loss for final step: 0.1.", Phase.FINISHED),
+        (':::MLLOG {"event_type": "INTERVAL_END", "key": "run_stop", "value": null}', Phase.FINISHED),
+        (":::MLPv0.5.0 ssd 1541710200.5 (train.py:9) run_final", Phase.FINISHED),
+        ("2024-05-31 01:11:36,332 sagemaker-training-toolkit INFO     Reporting training SUCCESS", Phase.FINISHED),
+        ("# Avg bus bandwidth    : 178.078", Phase.FINISHED),
     ],
 )
 def test_a_phase_is_read(text, phase):
     assert one(text, PhaseSeen).phase is phase
 
 
-@pytest.mark.parametrize("text", ["step 10 loss 2.3", "Training: step 198", "training_loop marked as finished"])
+@pytest.mark.parametrize("text", ["step 10 loss 2.3", "Training: step 198", "training_loop marked as finished", "Training finished iteration 3 at 2023"])
 def test_steps_are_no_phases(text):
     assert facts(text) == []

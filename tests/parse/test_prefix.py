@@ -25,6 +25,7 @@ from keepstep.parse.prefix import Prefixes, heading, identify
         ("(worker1, rank=1, pid=4711, ip=10.0.0.2) boom", 1, "boom"),
         ("master-replica-0 ERROR boom", 0, "boom"),
         ("worker-replica-3 boom", 3, "boom"),
+        ("E  worker-replica-3 boom", 3, "boom"),
         ("Worker 2: boom", 2, "boom"),
         ("[process 3] boom", 3, "boom"),
         ("[Host 2]: boom", 2, "boom"),
@@ -108,6 +109,13 @@ def test_the_stamps_of_a_container_runtime_are_taken_off():
     lines = [f"2024-05-01T10:00:0{n}.123456789Z stderr F [rank{n}]: text {n}" for n in range(5)]
     writer, text = Prefixes(lines).split(lines[3])
     assert (writer.rank, text) == (3, "text 3")
+
+
+def test_the_logger_of_a_program_itself_stays_in_its_lines():
+    lines = [f"2020-03-04 05:06:0{n},123 - INFO - step {n}" for n in range(5)]
+    assert Prefixes(lines).split(lines[3])[1] == lines[3]
+    lines.append("2020-03-04 05:06:09,123 - INFO - Traceback (most recent call last):")
+    assert Prefixes(lines).split(lines[3])[1] == "step 3"
 
 
 @pytest.mark.parametrize("pattern", prefix._NEEDED, ids=lambda pattern: pattern.pattern[:30])

@@ -7,9 +7,11 @@ import pytest
 
 from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost
-from keepstep.core.facts.process import NativeAbort, ProcessExited
+from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
 from keepstep.parse import ray as table
 
 
@@ -107,3 +109,62 @@ FURTHER = [
 @pytest.mark.parametrize(("text", "kind", "fields"), FURTHER)
 def test_a_further_wording_is_read(text, kind, fields, read, holds):
     assert holds(read(table, text), kind, **fields)
+
+
+NODES_AND_TRAIN = [
+    ("The actor died because its node has died. Node Id: b157c93", PeerLost, {}),
+    ("\tthe actor's node was preempted: spot instance reclaimed", Preempted, {"reason": "spot instance reclaimed"}),
+    ("\tthe actor's node was terminated expectedly: received SIGTERM", Preempted, {"reason": "received SIGTERM"}),
+    ("\tthe actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats", PeerLost, {}),
+    (
+        "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.3",
+        PeerLost,
+        {},
+    ),
+    ("The node (IP: 10.0.0.3, node ID: 9f) where this task was running crashed unexpectedly.", PeerLost, {}),
+    ("The actor is dead because its owner has died. Owner Id: 01000000 Owner Ip address: 10.0.0.1", PeerLost, {}),
+    (
+        "Owner worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+        ProcessExited,
+        {"signal": "SIGKILL"},
+    ),
+    ("1 worker(s) were killed due to the node running low on memory. Node ID: 5f", OomKilled, {}),
+    ("    ray.get(helper_pg.ready(), timeout=1000)", NotScheduled, {"asked": "a placement group"}),
+    ("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", RendezvousTimeout, {"where": "remote call"}),
+    (
+        "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 00",
+        RendezvousTimeout,
+        {"where": "remote call"},
+    ),
+    ("The actor is not schedulable: The node specified via NodeAffinitySchedulingStrategy doesn't exist any more", NotScheduled, {}),
+    ("The actor 1f is unavailable: RpcError. The task may or may not have been executed on the actor.", PeerLost, {}),
+    ("ValueError: Failed to look up actor with name 'a1WorkerDict_0:0_register_center'. This could because", PeerLost, {}),
+    ("The following ranks have not joined the collective operation: [1, 3]", RanksMissing, {"missing": (1, 3), "final": True}),
+    (
+        "The workers have been waiting for 60.01 s for the following ranks to join the `ray.train.report` call: [0].",
+        RanksMissing,
+        {"missing": (0,), "final": False},
+    ),
+    ("RuntimeError: Some workers returned results while others didn't. Make sure that `session.report()`", CollectiveMismatch, {}),
+    ("A worker health check has been hanging for 600.50 seconds. Marking the worker as dead.", PeerLost, {}),
+    ("  distributed_context=DistributedContext(world_rank=3, world_size=8, local_rank=1", TaskNamed, {"rank": 3}),
+    ("Training was interrupted by node preemption (preempted_ranks=[2, 3], drain_timed_out=False).", Preempted, {"rank": 2}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "fields"), NODES_AND_TRAIN)
+def test_what_became_of_nodes_and_of_train_workers_is_read(text, kind, fields):
+    fact = one(text, kind)
+    assert {name: getattr(fact, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The actor is dead because all references to the actor were removed.",
+        "Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.",
+        "    ray.get(worker.ready.remote(), timeout=10)",
+    ],
+)
+def test_an_ordinary_end_and_what_follows_from_another_are_not_ends_of_a_worker(text):
+    assert not [fact for fact in facts(text) if not isinstance(fact, PeerLost)]

@@ -76,6 +76,10 @@ SAID = [
         "[1639] UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
         RdmaTrouble(what="Transport retry count exceeded"),
     ),
+    (
+        "[1038619.687627] infiniband efa_0: Failed to process command REG_MR (opcode 7) comp_status 1 err -12",
+        RdmaTrouble(what="Failed to process command REG_MR"),
+    ),
 ]
 
 HARMLESS = [
@@ -97,6 +101,11 @@ def test_the_words_give_the_fact(text, fact):
 @pytest.mark.parametrize("text", HARMLESS)
 def test_words_of_healthy_runs_give_nothing(text):
     assert read(text) == []
+
+
+def test_a_function_that_a_plugin_does_without_is_not_fatal():
+    (fact,) = read("[3] configure_nvls_option:287 NCCL WARN NET/OFI Could not find ncclGetVersion symbol")
+    assert not fact.fatal
 
 
 def test_a_verb_that_is_tried_again_is_not_fatal():

@@ -22,6 +22,18 @@ def test_a_tuple_field_takes_every_number_of_its_group():
     assert row.read("missing ranks: [1, 2, 13]") == RanksMissing(missing=(1, 2, 13))
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("If you see `Address already in use`, choose another port", False),
+        ("bind failed if you like. Address already in use", True),
+        ("Address already in use. If you see this, choose another port", True),
+    ],
+)
+def test_what_a_text_only_advises_about_has_not_happened(text, read):
+    assert (signature(r"Address already in use", PortTaken).read(text) is not None) is read
+
+
 def test_a_blank_also_matches_a_line_break():
     assert signature(r"Address already in use", PortTaken).read("Address already\n   in use") is not None
 

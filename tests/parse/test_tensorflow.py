@@ -173,6 +173,14 @@ def test_an_address_with_a_users_name_is_not_one_of_a_cluster() -> None:
     assert read(line.replace("me@", "")) == []
 
 
+@pytest.mark.parametrize("port", ["0", "100000"])
+def test_a_peer_whose_port_nobody_can_have_is_a_fault_of_the_description(port: str) -> None:
+    line = f"grpc_channel.cc:215] Initialize GrpcChannelCache for job ps -> {{0 -> localhost:40001, 1 -> ps1:{port}}}"
+    said = ClusterSpecInvalid(detail=f"nobody can be reached at the port of ps1:{port}")
+    assert said in read(line)
+    assert said.__class__ not in {type(each) for each in read(line.replace(f"ps1:{port}", "ps1:2220"))}
+
+
 def test_a_worker_says_who_it_is_by_the_devices_of_its_session() -> None:
     (said,) = read('device_filters: "/job:worker/task:2/cpu:0"')
     assert isinstance(said, WorldSeen) and (said.index, said.role, said.size) == (2, "worker", None)

@@ -37,9 +37,11 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
     "text",
     [
         "Registered SIGTERM handler",
+        "[   15.353167] systemd-journald[3450]: Received SIGTERM from PID 1 (systemd).",
         "Cancelled call to retrieve preemption notice. This is expected upon program shutdown.",
         "Sending process 5757 closing signal SIGTERM",
         "This can happen if the node was preempted, or raylet crashed unexpectedly on that node.",
+        "This can happen if the node was preempted, had a hardware failure, or its raylet crashed unexpectedly.",
     ],
 )
 def test_a_near_miss_says_nothing(text, read):

@@ -4,7 +4,9 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.data import EmptyBatch, LabelOutOfRange, UnevenShards
+from keepstep.core.facts.data import EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.core.facts.training import Slowness
 from keepstep.parse import torch_data
 from keepstep.parse import torch_data as table
 from keepstep.parse.signature import Signature
@@ -20,6 +22,7 @@ def read(line: str) -> list[Fact]:
     ("line", "expected"),
     [
         ("IndexError: Target 10 is out of bounds.", LabelOutOfRange(label="10")),
+        ("    StopIteration", EndOfData(what="exception")),
         ("UserWarning: world_size 4 > num_shards 0", UnevenShards(detail="4 > num_shards 0")),
         ("Loss.cu:250: block: [0,0,0] Assertion `t >= 0 && t < n_classes` failed.", LabelOutOfRange()),
         (
@@ -79,3 +82,31 @@ def test_shards_that_do_not_suffice_are_told_apart_from_shards_used_again():
 
 def test_a_list_of_datasets_with_nothing_in_it(read, holds):
     assert holds(read(table, "AssertionError: datasets should not be an empty iterable"), UnevenShards)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Timed out receiving the shared seed from the distribtued store on Rank 2. (world_size=8, timeout=1800)",
+        "    store.wait([_utils.DATAPIPE_SHARED_SEED], _utils.DATAPIPE_SHARED_SEED_DEFAULT_TIMEOUT)",
+        "    _shared_seed_str = store.get(_utils.DATAPIPE_SHARED_SEED)",
+        "    _sd_str = store.get(SHARED_SEED)",
+    ],
+)
+def test_a_rank_that_waits_for_the_seed_of_the_loaders_waits_for_rank_zero(line: str) -> None:
+    (fact,) = read(line)
+    assert isinstance(fact, RanksMissing)
+    assert fact.missing == (0,)
+
+
+def test_the_rank_that_waited_for_the_seed_is_the_one_that_says_so() -> None:
+    (fact,) = read("RuntimeError: Timed out receiving the shared seed from the distribtued store on Rank 2. (world_size=8")
+    assert fact.rank == 2
+
+
+def test_a_prefetcher_that_gets_no_data_in_time_is_slow_input() -> None:
+    assert read("PrefetchTimeoutError: Fail to fetch data within 120 seconds") == [Slowness(what="loader", detail="120 seconds")]
+
+
+def test_a_seed_that_arrived_is_nothing() -> None:
+    assert read("INFO:torch.utils.data.dataloader:Shared seed (1234) received from store on rank 3") == []

@@ -32,6 +32,7 @@ def facts(text: str) -> list[object]:
         ("Error recorded from infeed: From /job:worker/replica:0/task:0:\nEnd of sequence\n\t [[node a]]", EndOfData),
         ("Error recorded from infeed: End of sequence", EndOfData),
         ("End of sequence\n\t [[Node: input_pipeline_task0/IteratorGetNext = IteratorGetNext[]", EndOfData),
+        ("    End of sequence\n    \t [[Node: input_pipeline_task0/IteratorGetNext = IteratorGetNext[]", EndOfData),
         ("TPUEstimator.predict is only supported under three conditions: 1. num_hosts=1;", UnsupportedCombination),
         ("NotImplementedError: Operation of type Abs (a/b) is not supported on the TPU for inference.", UnsupportedCombination),
         ("RuntimeError: TPU is already initialized for embeddings. This may be caused by", UnsupportedCombination),

@@ -219,3 +219,24 @@ def test_no_space_where_python_shares_memory_is_not_the_disk(tmp_path):
         "OSError: [Errno 28] No space left on device\n"
     )
     assert root(tmp_path, log=text) == "resource.shm"
+
+
+ACTOR_KILLED = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker"
+    " unexpectedly exits with a connection error code 2. End of file.\n"
+)
+WAITED = (
+    "[rank9]:[E416 13:21:26.967 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum=76, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600089 milliseconds\n"
+)
+
+
+def test_a_wait_that_ended_after_the_kill_was_a_wait_for_the_killed(tmp_path):
+    found = findings(tmp_path, run=ACTOR_KILLED + WAITED)
+    assert (found[0].rule, found[0].confidence.value) == ("RES003", "supported")
+
+
+def test_a_worker_that_fell_after_the_wait_ended_was_not_what_they_waited_for(tmp_path):
+    found = {f.rule: f.confidence.value for f in findings(tmp_path, run=WAITED + ACTOR_KILLED)}
+    assert found.get("RES003") != "supported"

@@ -159,13 +159,16 @@ class EvidenceSet:
         """Whether the same stream trained on after this: it finished, or printed two further, different steps.
 
         One step more is not enough: progress bars are drawn once again when a program dies, and nested bars all are;
-        nor is a bar at zero.
+        nor is a bar at zero. A stream that has more to say also lived on where another one of its source, such as
+        that of rank 0, says later that the training is finished.
         """
         line = place.origin.line
         if line is None:
             return False
         phases = self.near(place, PhaseSeen, after=TO_THE_END)
         if any(e.fact.phase is Phase.FINISHED and (e.origin.line or 0) > line for e in phases):
+            return True
+        if self._finished.get(place.origin.source, -1) > line and self._said_more(place):
             return True
         later = [e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line and e.fact.step != 0]
         drawn = {e.fact.of: e.fact.step for e in self.near(place, StepSeen, before=LINES_OF_BARS) if e.fact.of}
@@ -178,8 +181,18 @@ class EvidenceSet:
             return False
         if raised.fact.caught:
             return True
-        last = raised.origin.line + raised.fact.lines + 3
-        return self._ends.get((raised.origin.source, raised.origin.stream), -1) > last
+        return self._said_more(raised)
+
+    def _said_more(self, place: Evidence[Fact]) -> bool:
+        """Whether the same stream wrote on after this, and after all the lines of it."""
+        lines = place.fact.lines if isinstance(place.fact, ExceptionRaised) else 0
+        return self._ends.get((place.origin.source, place.origin.stream), -1) > (place.origin.line or 0) + lines + 3
+
+    @cached_property
+    def _finished(self) -> dict[str, int]:
+        """Of each source the last line that says that the training is finished."""
+        done = [e for e in self.all(PhaseSeen) if e.fact.phase is Phase.FINISHED]
+        return {e.origin.source: e.origin.line or 0 for e in sorted(done, key=lambda e: e.origin.line or 0)}
 
     def is_last_word(self, place: Evidence[Fact], within: int = 3) -> bool:
         """Whether the same stream said next to nothing after this."""
@@ -195,6 +208,12 @@ class EvidenceSet:
             ends[key] = max(each.origin.line or 0, ends.get(key, 0))
         return ends
 
+    def harmless(self, exited: Evidence[ProcessExited]) -> bool:
+        """Whether a process that ended badly was none of the run's, or no longer: the run trained on, or was finished and tidied up."""
+        told_to = exited.fact.signal == "SIGTERM" or exited.fact.code in (143, -15)
+        done = self._finished.get(exited.origin.source, 10**9)
+        return self.survived(exited) or (told_to and done < (exited.origin.line or 0))
+
     @cached_property
     def broken(self) -> bool:
         """Whether anything here shows a process that ended badly."""
@@ -202,7 +221,7 @@ class EvidenceSet:
             any(not self.survived(e) and not self.merely_logged(e) for e in self.all(ExceptionRaised))
             or bool(self.all(FatalSignal))
             or bool(self.all(NativeAbort))
-            or any(e.fact.code or e.fact.signal for e in self.all(ProcessExited))
+            or any((e.fact.code or e.fact.signal) and not self.harmless(e) for e in self.all(ProcessExited))
             or any(not self.survived(e) for e in self.all(TracebackCut))
         )
 

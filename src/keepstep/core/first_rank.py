@@ -92,10 +92,13 @@ def first_to_fail(seen: EvidenceSet) -> int | None:
 
 
 def _by_torchrun(seen: EvidenceSet) -> set[int]:
-    """Whom its agent names when it gives up: it knows the local rank, the table below (by the process) the global one."""
+    """Whom its agent names when it gives up: it knows the local rank, the table below (by the process) the global one.
+
+    Other launchers' local ranks count where one launcher writes: of several hosts' it would be the rank on one of them.
+    """
     exits = seen.all(ProcessExited)
     known: dict[int | None, int] = {e.fact.pid: e.fact.rank for e in exits if e.fact.pid and e.fact.rank is not None}
-    named = [e.fact for e in exits if e.fact.reporter == "torchrun" and e.fact.rank is None]
+    named = [e.fact for e in exits if e.fact.rank is None and (e.fact.reporter == "torchrun" or not e.origin.stream)]
     return {known.get(fact.pid, fact.local_rank) for fact in named if fact.local_rank is not None}
 
 
@@ -110,11 +113,12 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
 
     Kernels, drivers and native libraries print without any rank. Asked in turn: whom the launcher calls the
     first to fail; the only one that failed; the one that failed just below the words; whom the others miss.
-    A symptom is felt by those who print it: where a rule names none of them, who failed near it is not to blame.
+    A symptom is felt by those who print it: where a rule names none of them, who failed near it is not to blame,
+    and a launcher's word of the first to fail is then only of the first that gave up waiting.
     """
     first = first_to_fail(seen)
     said = any(e.fact.first for e in seen.all(ProcessExited))
-    if first is not None and said:
+    if first is not None and said and not (root.standing is Standing.SYMPTOM and first in ranks_of(root.evidence)):
         return (first,)
     if root.standing is Standing.SYMPTOM and (ranks_of(root.evidence) or root.cause.family == "sync"):
         return _missed(seen)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why other schedulers than Slurm ended a job: PBS, Torque and Moab, LSF, Grid Engine, HTCondor, Flux."""
+"""Why other schedulers than Slurm ended a job: PBS, Torque and Moab, LSF, Grid Engine, HTCondor, Flux, Iris."""
 
 from __future__ import annotations
 
 from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.core.facts.process import TerminationRequested
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import LimitReached, OomKilled
 from keepstep.parse.signature import signature
 
@@ -48,4 +48,7 @@ SIGNATURES = (
     # Flux
     signature(r"job\.exception type=timeout\b|resource allocation expired", Preempted, by="Flux", reason="time limit",
               anchors=("job.exception type=timeout", "resource allocation expired")),
+    # Iris, which ends all tasks of a gang when one has failed
+    signature(r"Coscheduled sibling \S{1,300}?/(?P<rank>\d{1,6}) failed", ProcessExited, reporter="Iris", first=True,
+              anchors=("Coscheduled sibling ",)),
 )

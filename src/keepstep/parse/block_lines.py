@@ -52,6 +52,7 @@ class BlockLines:
         read = 0
         passed = 0
         position = self._position
+        position += buffer[position : position + 2] == b"\r\n"
         while position + 1 < len(buffer) and read < MOST_BYTES_OF_A_BLOCK and passed < MOST_LINES_OF_A_BLOCK:
             if buffer[position] in b"\r\n":
                 start, stop = position + 1, end_of_line(buffer, position + 1)
@@ -59,7 +60,7 @@ class BlockLines:
                 start, stop = bounds(buffer, position + 1, ends=False)
             read += stop - start + 1
             passed += 1
-            position = stop
+            position = stop + 1 if buffer[stop : stop + 2] == b"\r\n" else stop
             if self._is_of_another(buffer, start, stop, key):
                 adjacent = False
                 continue

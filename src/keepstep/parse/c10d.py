@@ -428,7 +428,7 @@ _STORE = (
     signature(r"Stop_waiting response is expected", PeerLost, how="store connection closed"),
     signature(
         r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,"
-        r"160}?\): (?P<how>[^\n]{0,60})",
+        r"400}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
         anchors=("failed on SocketImpl",),
     ),

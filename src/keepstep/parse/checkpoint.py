@@ -181,7 +181,7 @@ SIGNATURES = (
     signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     # unreadable: JAX
     signature(
-        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver(?![^\n]{0,300} but received: )|"
+        r"Error (?:opening|reading) \\?\"(?:zarr3?|ocdbt|n5)\\?\" driver(?![^\n]{0,300} but received: |[^\n]{0,900}\[OS error: (?:Too many open|No space left|Disk quota|No locks|Function not|Operation not supp))|"
         r"NOT_FOUND: Error (?:opening|reading|writing) [^\n]{1,200} in OCDBT database",
         CheckpointUnreadable,
         why="tensorstore cannot open it",

@@ -70,8 +70,9 @@ _TABLE = (
     ),
     signature(r"imdecode_?\w*[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
     signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\)) in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
+    # of libjpeg itself "Corrupt JPEG data" is a warning, and the image is used: only an exception that says so counts
     signature(
-        r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|JPEG|video|audio|sample|"
+        r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|(?<=Error: Corrupt )JPEG|video|audio|sample|"
         r"data|file|shard|record|tar|parquet)[^\n]{0,60})",
         _corrupt,
         anchors=(

@@ -19,11 +19,14 @@ from keepstep.core.facts.environment import (
 from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import CheckpointMismatch, NonFinite
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
+
+_LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")
 
 
 def _ended(match: re.Match[str]) -> ProcessExited | None:
-    """The command in this line is always that of the last local rank, so it names nobody."""
+    """The command in this line is always that of the last local rank, so it names nobody, unless that is the only one."""
     code = int(match["code"])
     if code == 0:
         return None
@@ -31,7 +34,8 @@ def _ended(match: re.Match[str]) -> ProcessExited | None:
         name = signal.Signals(-code).name if code < 0 else None
     except ValueError:
         name = None
-    return ProcessExited(reporter="DeepSpeed's launcher", code=code, signal=name)
+    alone = bool(_LAST_IS_FIRST.search(match.string[: match.start()]))
+    return ProcessExited(reporter="DeepSpeed's launcher", code=code, signal=name, local_rank=0 if alone else None)
 
 
 def _batch_sizes(match: re.Match[str]) -> Fact:

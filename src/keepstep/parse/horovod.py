@@ -243,6 +243,15 @@ SIGNATURES = (
         ),
     ),
     signature(
+        r"horovod(?:run convenience script)? (?:does not find (?:an installed (?:OpenMPI|Open MPI|MPI)|the (?P<jsrun>jsrun) command)|"
+        r"currently only supports Open MPI)",
+        lambda m: LibraryMissing(name=m["jsrun"] or "an MPI that horovodrun knows"),
+        anchors=("does not find an installed", "does not find the jsrun command", "currently only supports Open MPI"),
+    ),
+    signature(
+        r"(?P<detail>Different slots in -hosts parameter are not supported in Intel\(R\) MPI)", ClusterSpecInvalid
+    ),
+    signature(
         r"(?P<what>(?:Allgather|Alltoall|Broadcast|Reducescatter) is not supported with Join|Running (?:GPU )?Adasum "
         r"(?:with non-power of 2|on heterogeneous)[^\n]{0,40}|Adasum (?:reduction )?does not (?:currently )?support "
         r"[^\n]{0,60}|op == Adasum is not supported[^\n]{0,30}|gradient_predivide_factor not supported[^\n]{0,30}|"

@@ -3,11 +3,22 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, Why
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, Phase, PhaseSeen
 from keepstep.parse.signature import signature
+
+
+def _no_weights(match: re.Match[str]) -> Fact | None:
+    """Not where diffusers only looked for the one kind of file, and takes the other."""
+    if "while trying to fetch" in match.string[: match.start()]:
+        return None
+    return CheckpointUnreadable(path=match["path"], why="no weights are there")
+
 
 SIGNATURES = (
     signature(
@@ -25,8 +36,7 @@ SIGNATURES = (
     ),
     signature(
         r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)",
-        CheckpointUnreadable,
-        why="no weights are there",
+        _no_weights,
     ),
     signature(
         r"(?P<path>\S{1,200}) does not appear to have a file named (?:pytorch_model|model|tf_model|flax_model)[\w.\-]+",

@@ -26,7 +26,10 @@ def _killed(match: re.Match[str]) -> Fact:
     return OomKilled(by=by, pid=int(match["pid"]), process=match["process"])
 
 
-def _trap(match: re.Match[str]) -> Fact:
+def _trap(match: re.Match[str]) -> Fact | None:
+    """A breakpoint is how programs of a desktop (GLib, browsers) give up, and none that trains."""
+    if match["trap"] == "int3" and not re.match(r"python|pt_|ray|train", match["process"]):
+        return None
     return FatalSignal(
         signal=_TRAPS.get(match["trap"], "SIGSEGV"),
         pid=int(match["pid"]),
@@ -73,7 +76,7 @@ SIGNATURES = (
         signal="SIGSEGV",
     ),
     signature(
-        r"traps: [^\n\[]{1,40}\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general"
+        r"traps: (?P<process>[^\n\[]{1,40})\[(?P<pid>\d+)\] (?:trap )?(?P<trap>invalid opcode|divide error|int3|general"
         r" protection(?: fault)?"
         r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
         _trap,

@@ -18,6 +18,9 @@ MOST_ERRORS = 16
 MOST_BELOW = 3
 """Lines without a level of their own that are read as the rest of the message above them."""
 LONGEST = 1000
+RESULTS = 3
+"""Lines in a row."""
+LONGEST_QUOTED = 120
 
 _DAY = r"\d{4}-\d\d-\d\d[ T][\d:.,]+Z?"
 _GLOG = r"(?:^|[\s:>\]])\[?{0}\d{{3,4}} \d\d:|{1}: {0} |^{0} \S+\.(?:cc|h|cpp)\b|\[{0}\d* [\w/]+\.(?:cc|h|cpp|py)|^{0}\s{{2,}}\S|\d\d:\d\d:\d\d,\d{{3}} {0} \d+ \d+\]"
@@ -90,6 +93,9 @@ def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
     """The errors among the last lines of one stream, as (index of the line, what it said)."""
     levels = _as_one_message([loudness(text) for text in lines], lines)
     found = [(number, level, _below(lines, levels, number)) for number, level in enumerate(levels) if level is not None]
+    found = [each for each in found if each[1] is Loudness.FATAL or not (each[2] and _MADE_DO.search(each[2][0][:LONGEST]))]
+    if _ends_in_results(lines):
+        found = [(number, level, below) for number, level, below in found if level is Loudness.FATAL]
     if not found:
         return
     of_errors = {number + more for number, _, below in found for more in range(len(below) + 1)}
@@ -100,8 +106,20 @@ def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
         yield number, ErrorSaid(text=text, loudness=level, below=len(lines) - 1 - number, share=round(share, 2))
 
 
+def _ends_in_results(lines: Sequence[str]) -> bool:
+    """Whether a program came to print what it counted or measured, number by number: no error above has ended it."""
+    last = [text for text in lines[-2 * RESULTS :] if _WORD.search(text)][-RESULTS:]
+    return len(last) == RESULTS and all(_RESULT.search(text) for text in last)
+
+
 def _as_one_message(levels: list[Loudness | None], lines: Sequence[str]) -> list[Loudness | None]:
-    """A complaint without a level of its own, right below a warning, is the rest of that warning."""
+    """A complaint without a level of its own, right below a warning or in the box that it opens, is the rest of that warning."""
+    boxed = False
+    for number, text in enumerate(lines[:-1]):
+        if _RULER.match(text):
+            boxed = bool(_WARNS.match(lines[number + 1]))
+        elif boxed and levels[number] is Loudness.COMPLAINED:
+            levels[number] = Loudness.WARNED
     for number in range(1, len(levels)):
         if levels[number] is Loudness.COMPLAINED and levels[number - 1] is Loudness.WARNED and not _TOLD.search(lines[number]):
             levels[number] = Loudness.WARNED
@@ -128,7 +146,7 @@ def loudness(text: str) -> Loudness | None:
 @lru_cache(maxsize=4096)
 def _loudness_of(head: str) -> Loudness | None:
     """The same for all lines of one shape: thousands of ranks end in the same words with other numbers."""
-    if _FRAME.search(head):
+    if _FRAME.search(head) or _OF_THE_SYSTEM.search(head):
         return None
     level = _loudness(head)
     return None if level is None or _HARMLESS.search(head) else level
@@ -138,6 +156,8 @@ def _loudness(head: str) -> Loudness | None:
     if _FATAL.search(head):
         return Loudness.FATAL
     complains = bool(_COMPLAINT.search(head)) and not _WORDY.search(head)
+    if len(head) > LONGEST_QUOTED and _QUOTED.search(head):
+        return None  # a text that the program reads, not one that it says
     if _ERROR_AS_WARNING.search(head):
         return Loudness.ERROR
     if _TOLD.search(head) or (_WARNED.search(head) and not _MARKED.search(head)):
@@ -153,5 +173,14 @@ def _loudness(head: str) -> Loudness | None:
     return Loudness.WARNED if _WAITS.search(head) else None
 
 
+_MADE_DO = lazy_pattern(r"(?i)^\W*(?:defaulting|falling back|reverting) to\b|^\W*(?:continuing|proceeding|going on) (?:with|anyway)")
+"""Said right below an error: what the program does instead."""
+_OF_THE_SYSTEM = lazy_pattern(r"^\s*(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? |^\w{3} +\d+ [\d:]+ \S+ (?:kernel|systemd(?:-\w+)?(?:\[\d+\])?): ")
+"""The kernel complains of much that no run notices; what ends runs its own tables know."""
+_RULER = lazy_pattern(r"^\s*(?:-{20,}|={20,}|\*{20,})\s*$")
+_WARNS = lazy_pattern(r"^\s*WARNING\b")
+_WORD = lazy_pattern(r"[A-Za-z]")
+_RESULT = lazy_pattern(r"^\s*(?!(?i:exit|return|status|err|rank|pid|signal|code|node|task|job))[A-Za-z][\w %@/()\-]{2,40}[:=] *-?\d+(?:\.\d+)?%?\s*$")
+_QUOTED = lazy_pattern(r"^\s*\[?['\"]")
 _MARKED = lazy_pattern(_level("E") + r"|\b(?:ERROR|SEVERE)\b")
 _DIGITS = str.maketrans("23456789", "11111111")

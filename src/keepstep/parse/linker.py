@@ -24,10 +24,17 @@ def _missing(match: re.Match[str]) -> Fact | None:
     optional = re.search(
         r"Could not load dynamic library|could not open library|WARNING|\bWARN\b|[Ww]arning|Unable to "
         r"(?:open|load) lib|"
-        r"NCCL INFO|\bI tensorflow|dso_loader|dlerror|Failed to (?:open|find)|plugin|Skipping|Ignore",
+        r"NCCL INFO|\bI tensorflow|dso_loader|dlerror|Failed to (?:open|find)|plugin|Skipping|Ignore|\(ignored\)|failed to load module",
         line,
     )
     return LibraryMissing(name=match["name"].rpartition("/")[2], fatal=optional is None)
+
+
+def _symbol(match: re.Match[str]) -> Fact | None:
+    """Not where NCCL, at the level of its notes, only looks whether a library has an optional function."""
+    if "NCCL INFO" in match.string[: match.start()]:
+        return None
+    return SymbolMissing(symbol=match["symbol"], library=(match["library"] or "").rpartition("/")[2] or None)
 
 
 def _unreadable(match: re.Match[str]) -> Fact | None:
@@ -96,7 +103,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)",
-        lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
+        _symbol,
         anchors=("undefined symbol: ",),
     ),
     signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),

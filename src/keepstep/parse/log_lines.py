@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -14,7 +15,18 @@ _ANSI = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 _SPELLED = lazy_pattern(r"(?:#033|\\x1b|\\033|\^\[)?\[(?:0|[0-9]{1,2}(?:;[0-9]{1,3})*)m")
 
 
-_UNCLEAN = (b"\x1b", b"[0m", b"#033[", b"\x00")
+_UNCLEAN = (b"\x1b", b"[0m", b"#033[", b"\x00", b'{"')
+
+HEAD = 300
+"""How much of a line is looked at for its time."""
+
+_NOTED = lazy_pattern(rb'"(?:time|timestamp)": ?"([\d\-T:.+Z]{19,40})"')
+
+# before the name of the writer: container runtimes, horovodrun, Determined, xla_dist
+_DATED = lazy_pattern(r"\[?(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d\d |[A-Z][a-z]{2} [A-Z][a-z]{2} +\d)")
+
+# docker's json-file, and Google's logs as they are downloaded
+_HELD = lazy_pattern(r'\{"(?:log|textPayload)": ?"(?P<said>(?:[^"\\]|\\.)*)')
 
 
 def clean(raw: bytes) -> str:
@@ -31,6 +43,29 @@ def clean(raw: bytes) -> str:
     return text
 
 
+def held(text: str) -> str:
+    """What was said, out of a container's line of JSON: {"log":"text\\n","stream":"stderr","time":"..."}."""
+    match = _HELD.match(text) if text[:1] == "{" else None
+    if match is None:
+        return text
+    try:
+        said = json.loads(f'"{match["said"]}"', strict=False)
+    except ValueError:
+        return text
+    return str(said).rstrip("\r\n")
+
+
+def head(raw: bytes) -> str:
+    """Where the time of a line stands: its beginning, or what its container noted of it."""
+    noted = _NOTED.search(raw) if raw[:1] == b"{" else None
+    return noted[1].decode() if noted else clean(raw[:HEAD])
+
+
+def stamped(raw: bytes, line: str, text: str) -> str:
+    """Where the time of a line stands, of which the text was told from what launchers put before it."""
+    return head(raw) if line[:1] == "{" or (text != line and _DATED.match(line)) else text
+
+
 def sample(buffer: bytes) -> list[str]:
     """Some lines from the beginning, middle and end."""
     size = 32 << 10
@@ -40,7 +75,7 @@ def sample(buffer: bytes) -> list[str]:
     joined = b"\n".join(lines)
     if joined.isascii() and not any(mark in joined for mark in _UNCLEAN):
         return joined.decode().split("\n")
-    return [clean(raw) for raw in lines]
+    return [held(clean(raw)) for raw in lines]
 
 
 def find_headings(buffer: bytes) -> Iterator[tuple[int, Writer]]:

@@ -23,7 +23,7 @@ from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.last_errors import LAST_LINES, read_errors
 from keepstep.parse.line_count import newlines
-from keepstep.parse.log_lines import clean, find_headings, sample
+from keepstep.parse.log_lines import clean, find_headings, head, held, sample, stamped
 from keepstep.parse.memory_readings import read_memory
 from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned
 from keepstep.parse.signature import Signature
@@ -49,6 +49,7 @@ _ANCHOR = itemgetter(0)
 _LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
     r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
+    r"|\bfailed with: $"
 )
 
 
@@ -146,7 +147,7 @@ class LogScan:
     def _begin(self, piece: bytes, last: bool) -> bytes:
         """Learn from the first piece who writes here; a small pasted log is unwrapped."""
         if last and len(piece) <= WRAPPED:
-            self._unwrapped = Unwrapped(piece)
+            self._unwrapped = Unwrapped(piece.replace(b"\r\n", b"\n"))
             piece = self._unwrapped.text
             self._headings = list(find_headings(piece))
         self._prefixes = Prefixes(sample(piece))
@@ -180,8 +181,8 @@ class LogScan:
 
     def _line(self, buffer: bytes, start: int, stop: int, hit: int | None = None) -> tuple[Writer, str]:
         raw = buffer[start:stop]
-        text = clean(raw)
-        upto = len(clean(buffer[start:hit])) if hit is not None and hit > start else None
+        text = held(clean(raw))
+        upto = len(clean(buffer[start:hit])) if hit is not None and hit > start and raw[:1] != b"{" else None
         writer, text = self._prefixes.split(text, upto)
         if writer is NOBODY:
             if self._headings:
@@ -264,19 +265,20 @@ class LogScan:
                 fact = each.read(above[1] + "\n" + text)
                 if fact is not None:
                     return fact
-        if stop + 1 < len(buffer):
-            below = self._line(buffer, *bounds(buffer, stop + 1, ends=False))
+        after = stop + (2 if buffer[stop : stop + 2] == b"\r\n" else 1)
+        if after < len(buffer):
+            below = self._line(buffer, *bounds(buffer, after, ends=False))
             if below[0].key in (writer.key, ""):
                 return each.read(text + "\n" + below[1])
         return None
 
     def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
         """The time of a line, or of the nearest line above that has one."""
-        at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
+        at = self._clock.read(head(buffer[start:stop]))
         tries = 0
         while at is None and start > 1 and tries < 60:
             start, stop = bounds(buffer, start - 1)
-            at = self._clock.read(clean(buffer[start : min(stop, start + 300)]))
+            at = self._clock.read(head(buffer[start:stop]))
             tries += 1
         return at
 
@@ -287,7 +289,7 @@ class LogScan:
         if begin:
             begin = buffer.find(b"\n", begin) + 1
         number = ended + 1 - newlines(buffer, begin, len(buffer))
-        ends: dict[str, deque[tuple[int, Writer, str]]] = {}
+        ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}
         position = begin
         while position < len(buffer):
             stop = buffer.find(b"\n", position)
@@ -297,7 +299,9 @@ class LogScan:
                 piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
             piece = piece[:LONGEST_LINE]
             if piece and not piece.isspace():
-                writer, text = self._prefixes.split(clean(piece))
+                line = clean(piece)
+                writer, text = self._prefixes.split(held(line))
+                timed = stamped(piece, line, text)
                 if writer is NOBODY and self._headings:
                     writer = self._heading_at(position)
                 words = text.strip()
@@ -305,19 +309,19 @@ class LogScan:
                     shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
                     for fact in (self._know.read_progress(text), read_memory(text)):
                         if fact is not None:
-                            yield Sighting(fact, shown, writer, self._clock.read(text), words[:QUOTE])
+                            yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
                     if writer.key not in ends:
                         ends[writer.key] = deque(maxlen=LAST_LINES)
-                    ends[writer.key].append((shown, writer, text))
+                    ends[writer.key].append((shown, writer, text, timed))
             position = stop + 1
             number += 1
         for end in ends.values():
-            for index, said in read_errors([text for _, _, text in end]):
-                shown, writer, text = end[index]
-                yield Sighting(said, shown, writer, self._clock.read(text), text.strip()[:QUOTE])
-            shown, writer, text = end[-1]
+            for index, said in read_errors([text for _, _, text, _ in end]):
+                shown, writer, text, timed = end[index]
+                yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
+            shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
-            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(text), words)
+            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,11 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import HostAllocationFailed, MemoryGrew, OomKilled, SharedMemoryExhausted
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
+
+_ONE_OF_THE_GUESSES = lazy_pattern(r"\(\d\) the $|\b[Ii]f (?:the |a )$|auses? (?:include|are)[^\n]{0,60}$")
+"""Before what would else be told as seen."""
 
 
 def _torch_cpu(match: re.Match[str]) -> Fact:
@@ -80,8 +84,7 @@ SIGNATURES = (
     signature(
         r"(?:process|worker|job|task|node|rank|[Pp]od|container)[^\n]{0,60} killed (?:due to|because of|by)"
         r" (?:the )?(?:OOM|oom|out[- ]of[- ]memory)",
-        OomKilled,
-        by="the system",
+        lambda m: None if _ONE_OF_THE_GUESSES.search(m.string[max(0, m.start() - 90) : m.start()]) else OomKilled(by="the system"),
         anchors=(" killed due to", " killed because of", " killed by"),
     ),
     # growth that the run itself reports

@@ -78,11 +78,19 @@ def _value(match: re.Match[str]) -> float:
     return float(number) * _BYTES.get(unit[:1].lower(), 1.0)
 
 
+_TRAINS = lazy_pattern(r"(?i)\b(?:epoch|iter(?:ation)?|step)s?\b[\s=:/\[#]{0,3}\d|\d%\||\d ?it/s|\d ?s/it|\bloss\b")
+"""DeepSpeed reads the memory all through its set-up, which fills it: what counts begins with the training."""
+
+
 def _series(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     values = [float(match["value"])]
+    setting_up = "see_memory_usage" in match.string
     for _, line in zip(range(4000), lines, strict=False):
         found = _READING.search(line)
-        if found and (found["what"], found["unit"]) == (match["what"], match["unit"]):
+        if setting_up:
+            setting_up = not _TRAINS.search(line[:LONGEST])
+            values = values if not found else [float(found["value"])]
+        elif found and (found["what"], found["unit"]) == (match["what"], match["unit"]):
             values.append(float(found["value"]))
     if len(values) < FEWEST or values[-1] < GROWTH * values[0]:
         return

@@ -192,7 +192,8 @@ SIGNATURES = (
     signature(
         r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
     ),
-    signature(r"connecting to address +\S* ?with family \d+ is neither AF_INET", InterfaceMissing),
+    signature(r"connecting to address +\S* ?with family 0 is neither AF_INET", VersionConflict, component="NCCL", certain=False),
+    signature(r"connecting to address +\S* ?with family [1-9]\d* is neither AF_INET", InterfaceMissing),
     signature(r"Socket creation failed ?: ?Address family not supported by protocol", InterfaceMissing),
     signature(
         r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|"

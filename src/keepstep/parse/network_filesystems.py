@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the clients of network file systems write into the kernel's log: Lustre, Ceph, CIFS. NFS is in ``checkpoint``.
+"""Network file systems: what Lustre, Ceph and CIFS write into the kernel's log, and locks that a mount does not know.
 
-All of them wait and recover; of a run that went on they tell nothing.
+The clients wait and recover; of a run that went on they tell nothing. NFS is in ``checkpoint``.
 """
 
 from __future__ import annotations
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import SlowStorage
 from keepstep.parse.signature import signature
 
@@ -33,5 +34,16 @@ SIGNATURES = (
         r"CIFS: (?:VFS: )?[^\n]{0,80}?(?P<detail>\S{1,80} has not responded in \d+ seconds)",
         SlowStorage,
         anchors=(" has not responded in ",),
+    ),
+    # TensorStore and ROMIO lock the files that they write
+    signature(
+        r"(?P<what>Failed to (?:acquire lock on|lock) file)[^\n]{0,400}\[OS error: (?:Function not implemented|Operation not supported|No locks available)",
+        UnsupportedCombination,
+        anchors=("Failed to acquire lock on file", "Failed to lock file"),
+    ),
+    signature(
+        r"(?P<what>File locking failed in ADIOI_(?:GEN_)?Set_lock)",
+        UnsupportedCombination,
+        anchors=("File locking failed in ADIOI_",),
     ),
 )

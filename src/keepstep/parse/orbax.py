@@ -38,8 +38,9 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>Timed out waiting for array_metadatas base directory creation|Thread \S{1,60} did not complete within \d+ seconds|Timeout"
-        r" waiting at barrier '[^'\n]{1,120}')",
+        r"(?P<detail>Timed out waiting for array_metadatas base directory creation|Thread \S{1,60} did not complete within \d+(?:\.\d+)? seconds"
+        r"|Timeout waiting at barrier '[^'\n]{1,120}'|ChainedFuture completed \d+/\d+ futures but timed out after \d+(?:\.\d+)? seconds"
+        r"|Timed out while waiting for async_(?:write|commit)_complete barrier)",
         SlowStorage,
     ),
 )

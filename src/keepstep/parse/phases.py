@@ -106,7 +106,7 @@ SIGNATURES = (
     ),
     *_saying(
         Phase.FINISHED,
-        r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b",
+        r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)",
         anchors=("raining complete", "raining finished", "raining done", "raining is ", "raining has ", "raining was "),
     ),
     *_saying(
@@ -119,5 +119,10 @@ SIGNATURES = (
         r"Total training time[: ]",
         r"Training time:? ?\d",
         r"done training in [\d.]+ seconds",
+        r"\d epochs completed in [\d.]+ hours",  # of YOLO
+        r"sagemaker-training-toolkit INFO +Reporting training SUCCESS|Completed - Training job completed",
+        r"# Avg bus bandwidth +: |# Collective test concluded: ",  # of nccl-tests
     ),
+    # MLPerf's own log: a run is over, in time or not
+    *_saying(Phase.FINISHED, r":::ML[^\n]{0,300}\brun_(?:stop|final)\b", anchors=("run_stop", "run_final")),
 )

@@ -66,13 +66,13 @@ _DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
 _SPOKEN = lazy_pattern(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
 # Google's ML Engine and Vertex: "master-replica-0 ERROR text"
-_CLOUD = lazy_pattern(r"^(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
+_CLOUD = lazy_pattern(r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
 # DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
 _INSIDE = lazy_pattern(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
 # written by programs: "Rank 3 got exception: ..."
 _TOLD = lazy_pattern(r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) ")
 
-_NAMED_FIRST = lazy_pattern(r"\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
+_NAMED_FIRST = lazy_pattern(r"(?:[DIWEF] )?\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
 """How lines begin that any of these may match."""
 
 _WEAK = (
@@ -101,6 +101,15 @@ _STAMP = lazy_pattern(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\
 
 # logs quoted in mails and issues
 _QUOTED = lazy_pattern(r"^> ?")
+
+# the logger of a parent that passes on what its child wrote (Spark, launchers): "20/03/04 05:06:07 INFO PythonRunner: text"
+_TIMES = r"\d{2,4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
+_LEVELS = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
+_RELAYED = lazy_pattern(
+    rf"^(?:\[?{_TIMES}\]?(?: ?[-|] ?| )(?:[\w.\-]+ [-|] )?\[?{_LEVELS}\]?(?: [\w.$]+:| ?[-|:]|(?<=\])) ?|{_LEVELS}\|{_TIMES}\|[^|\s]+\|\d+\| ?)"
+)
+_OF_CHILD = lazy_pattern(r"Traceback \(most recent call last|\s+File \"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d")
+"""What no logger writes behind its own time: then it is not the program's."""
 
 # viewers number lines: "[80746] text", "  12: text", "12<tab>text"
 _COUNTED = lazy_pattern(r"^ *\[?(?P<number>\d{1,8})(?:\]:?|:|\t) ?")
@@ -132,7 +141,7 @@ FEWEST = 3
 """Lines from which a habit can be learned."""
 
 
-_NEEDED = {_STAMP: "T", _QUOTED: ">", _WEAK[0]: ":", _WEAK[1]: "[", _WEAK[2]: " [", _WEAK[3]: "|", _WEAK[4]: "-", _WEAK[5]: "]:", _WEAK[6]: ":"}
+_NEEDED = {_STAMP: "T", _QUOTED: ">", _RELAYED: ":", _WEAK[0]: ":", _WEAK[1]: "[", _WEAK[2]: " [", _WEAK[3]: "|", _WEAK[4]: "-", _WEAK[5]: "]:", _WEAK[6]: ":"}
 """In every line that they match."""
 
 
@@ -172,6 +181,10 @@ def _are_counted(lines: list[str]) -> bool:
     return rising and (len(numbers) >= MANY or (len(numbers) >= FEWEST and numbers[0] >= PAST_MOST_RANKS))
 
 
+def _are_relayed(lines: list[str]) -> bool:
+    return any(_OF_CHILD.match(match.string, match.end()) for match in _matches(_RELAYED, lines, 0.9))
+
+
 class Prefixes:
     """The prefixes in use in one file, learned from a sample of its lines."""
 
@@ -180,6 +193,8 @@ class Prefixes:
         self._stamp = next((pattern for pattern in (_STAMP, _QUOTED) if _matches(pattern, lines, 0.9)), None)
         if self._stamp is None and _are_counted(lines):
             self._stamp = _COUNTED
+        if self._stamp is None and _are_relayed(lines):
+            self._stamp = _RELAYED
         if self._stamp is not None:
             lines = [self._unstamped(line) for line in lines]
         self._weak: re.Pattern[str] | None = None

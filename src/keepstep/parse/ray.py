@@ -17,14 +17,15 @@ from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
-from keepstep.core.facts.process import NativeAbort, ProcessExited
+from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
+from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
 _WITHOUT_A_WORD = lazy_pattern(
-    r"connection error code 2\. End of file|exit code None|exceeded K8s pod memory limits|killed by SIGKILL by OOM killer due to high memory"
+    r"connection error code \d+\. (?:End of file|Connection reset by peer|Broken pipe)|exit code None|exceeded K8s pod memory limits|killed by SIGKILL by OOM killer due to high memory"
 )
 """The raylet only saw the pipe close: nothing was caught or raised, as with SIGKILL."""
 _ENDS = {
@@ -99,7 +100,12 @@ SIGNATURES = (
         anchors=("Changing the",),
     ),
     # host memory
-    signature(r"Task was killed due to the node running low on memory", OomKilled, by="Ray's memory monitor"),
+    signature(
+        r"(?:Task was|worker\(s\) were) killed due to the node running low on memory",
+        OomKilled,
+        by="Ray's memory monitor",
+        anchors=("killed due to the node running low on memory",),
+    ),
     signature(
         r"Ray killed this worker[^\n]{0,80}because it was the most recently scheduled task",
         OomKilled,
@@ -152,7 +158,38 @@ SIGNATURES = (
         anchors=("worker died or was killed while executing",),
     ),
     signature(r"WorkerCrashedError", PeerLost, how="a Ray worker died"),
-    signature(r"The actor is dead because its node has died", PeerLost, how="a Ray node died"),
+    signature(
+        r"The actor (?:is dead|died) because its node has died",
+        PeerLost,
+        how="a Ray node died",
+        anchors=("because its node has died",),
+    ),
+    signature(
+        r"the actor's node was (?:preempted|terminated expectedly): ?(?P<reason>[^\n]{0,120})",
+        Preempted,
+        by="Ray's autoscaler",
+        anchors=("the actor's node was ",),
+    ),
+    signature(
+        r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ",
+        PeerLost,
+        anchors=("the actor's node was terminated",),
+    ),
+    signature(
+        r"Task failed because the node it was running on is dead or unavailable|Task failed due to the node dying"
+        r"|\) where this task was running crashed unexpectedly",
+        PeerLost,
+        how="the Ray node of a task died",
+        anchors=("Task failed because the node it", "Task failed due to the node dying", "where this task was running"),
+    ),
+    signature(
+        r"The actor is dead because its owner has died", PeerLost, how="the process that had started a Ray actor died"
+    ),
+    signature(
+        r"Owner worker exit type: (?P<kind>[A-Z_]+)(?P<detail> Worker exit detail: (?!Owner's )[^\n]{0,600})",
+        _worker_end,
+        anchors=("Owner worker exit type: ",),
+    ),
     signature(
         r"[Tt]he node with (?:node id|client ID):? (?P<peer>\w+)[^\n]{0,200}has been marked dead",
         PeerLost,
@@ -178,6 +215,14 @@ SIGNATURES = (
         anchors=("NodeDiedError", "LocalRayletDiedError"),
     ),
     signature(r"ray\.exceptions\.OwnerDiedError", PeerLost, how="the owner of an object died"),
+    signature(
+        r"The actor \w+ is unavailable: [^\n]{0,300}may or may not have been executed",
+        PeerLost,
+        how="a Ray actor did not answer",
+        anchors=(" is unavailable: ",),
+    ),
+    signature(r"Failed to look up actor with name '[^'\n]{1,120}'", PeerLost, how="a named Ray actor was not there"),
+    signature(r"All copies of \w+ have been lost due to node failure", PeerLost, how="a Ray node died"),
     # the head
     signature(r"Failed to connect to GCS at address (?P<peer>[\w.:\-]+)", ConnectFailed, why=Why.FAILED),
     signature(r"Failed to connect to GCS within \d+ seconds", ConnectFailed, why=Why.TIMED_OUT, peer="Ray's GCS"),
@@ -261,7 +306,52 @@ SIGNATURES = (
         where="Ray's own start",
         anchors=("The current node timed out during", "The current node has not been updated"),
     ),
+    # the call of a traceback: all that NeMo-RL and others say of a group of resources that never came
+    signature(
+        r"\bray\.get\([\w.\[\] ]{1,60}\.ready\(\)[^\n]{0,30}timeout",
+        NotScheduled,
+        by="Ray",
+        asked="a placement group",
+        anchors=(".ready(), timeout",),
+    ),
+    signature(r"GetTimeoutError: Get timed out: some object", RendezvousTimeout, where="remote call"),
+    signature(
+        r"RayChannelTimeoutError: (?:System error: )?Timed out (?:waiting for|acquiring|setting|writing)", RendezvousTimeout, where="remote call"
+    ),
+    signature(
+        r"The (?:task|actor) is not schedulable: (?P<asked>[^\n]{0,120})", _unschedulable, anchors=(" is not schedulable: ",)
+    ),
+    signature(
+        r"Timed out waiting for placement groups? to be ready[^\n]{0,300}?cluster (?:may not|does not) have enough resources",
+        NotScheduled,
+        by="Ray",
+        anchors=("Timed out waiting for placement group",),
+    ),
     # Ray Train
+    signature(
+        r"The following ranks have not joined the collective operation: \[(?P<missing>[\d, ]+)\]",
+        RanksMissing,
+        what="ray.train.report",
+    ),
+    signature(
+        r"for the following ranks to join the `(?P<what>[\w.]{1,60})` call: \[(?P<missing>[\d, ]+)\]", RanksMissing, final=False
+    ),
+    signature(
+        r"Some workers returned results while others didn't", CollectiveMismatch, what="how often the ranks reported"
+    ),
+    signature(
+        r"A worker health check has been hanging for [\d.]+ seconds", PeerLost, how="a Ray Train worker stopped answering"
+    ),
+    signature(
+        r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked", anchors=("worker health check failed.",)
+    ),
+    signature(
+        r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed, anchors=("DistributedContext(world_rank=",)
+    ),
+    signature(
+        r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?", Preempted, by="Ray's autoscaler"
+    ),
+    signature(r"PreemptionWatcher: (?P<reason>preemption detected)", Preempted, by="Ray's autoscaler"),
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),
     signature(
         r"(?P<reason>expected termination|preempt\w*)[^\n]{0,40}: received SIGTERM",

@@ -135,7 +135,8 @@ SIGNATURES = (
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
         r"|Remote? endpoint)[^\n]{0,100})",
-        lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
+        # a function that the plugin looks for in NCCL and does without
+        lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string and not m["what"].endswith(" symbol")),
         anchors=("NET/OFI",),
     ),
     signature(
@@ -145,6 +146,12 @@ SIGNATURES = (
         r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
         anchors=("NET/OFI",),
+    ),
+    # the kernel's own words of EFA and other cards
+    signature(
+        r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
+        RdmaTrouble,
+        anchors=(": Failed to ",),
     ),
     signature(
         r"libfabric:\d+:\d+::\S{1,120}<(?:warn|critical)> (?P<what>[^\n]{0,80}?err: \d+, (?:message|prov_err)[^\n]{0,80}"

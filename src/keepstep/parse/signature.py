@@ -32,7 +32,10 @@ except ImportError:  # Python 3.10
 Make = Callable[[re.Match[str]], Fact | None]
 
 SHORTEST_ANCHOR = 4
+LONGEST_ADVICE = 80
 _INSIDE_BRACKETS = lazy_pattern(r"\[.*\]")
+_ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]*$")
+"""What comes next has not happened: a text tells what to do if it should."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class Signature:
     def read(self, text: str) -> Fact | None:
         """The fact that the text states, if it matches."""
         match = self.pattern.search(text)
-        return self.make(match) if match else None
+        if match is None or _ADVICE.search(text, max(0, match.start() - LONGEST_ADVICE), match.start()):
+            return None
+        return self.make(match)
 
 
 class Derived(NamedTuple):

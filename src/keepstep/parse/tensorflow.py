@@ -365,6 +365,12 @@ SIGNATURES = (
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
         anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),
+    # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
+    signature(
+        r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
+        lambda match: ClusterSpecInvalid(detail=f"nobody can be reached at the port of {match['address']}"),
+        anchors=("GrpcChannelCache for job ",),
+    ),
     # Who is in the world
     signature(
         r"device_filters: \"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<index>\d+)",

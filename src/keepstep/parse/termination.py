@@ -35,7 +35,7 @@ SIGNATURES = (
     signature(
         r"(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Tt]rapped|[Ii]ntercepted)(?: (?:a|the"
         r"|signal))? ?:? ?(?P<signal>SIGTERM|SIGHUP|SIGUSR1|SIGUSR2)\b"
-        r"(?![^\n]{0,20}handler (?:installed|registered))",
+        r"(?![^\n]{0,20}handler (?:installed|registered))(?! from PID \d+ \()",  # the latter: systemd's own services
         TerminationRequested,
         anchors=("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"),
     ),
@@ -65,7 +65,7 @@ SIGNATURES = (
         anchors=("nterruption", "reemption", "ermination", "viction"),
     ),
     signature(
-        r"(?:instance|VM|node|machine|worker|host) (?:was|has been|is being|will be) (?:preempted|reclaimed)(?!,? or\b)",
+        r"(?<!if the )(?:instance|VM|node|machine|worker|host) (?:was|has been|is being|will be) (?:preempted|reclaimed)(?!,? or\b)",
         Preempted,
         by="the cloud",
         anchors=("preempted", "reclaimed"),

@@ -8,6 +8,8 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.core.facts.training import Slowness
 from keepstep.parse.signature import signature
 
 
@@ -18,7 +20,25 @@ def _not_divisible(match: re.Match[str]) -> Fact | None:
     return BatchNotDivisible(batch=match["batch"], parts=match["parts"])
 
 
+_SEED = "the seed that all loaders share"
+
 SIGNATURES = (
+    # Rank 0 draws the seed of the pipes and writes it into the store; the others wait for it
+    signature(
+        r"Timed out receiving the shared seed from the distri\w+ store on Rank (?P<rank>\d+)",
+        RanksMissing,
+        missing=(0,),
+        what=_SEED,
+        anchors=("receiving the shared seed from",),
+    ),
+    signature(
+        r"\bstore\.(?:wait|get)\(\[?(?:_utils\.)?(?:DATAPIPE_)?SHARED_SEED\b",
+        RanksMissing,
+        missing=(0,),
+        what=_SEED,
+        anchors=("SHARED_SEED",),
+    ),
+    signature(r"Fail to fetch data within (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),
     signature(
         r"assert len\(indices\) == self\.(?:total_size|num_samples)\b",
         UnevenShards,
@@ -169,7 +189,7 @@ SIGNATURES = (
         what="samples of the sampler",
     ),
     signature(
-        r"RuntimeError: generator raised StopIteration|^StopIteration\s*$",
+        r"RuntimeError: generator raised StopIteration|^\s{0,16}StopIteration\s*$",
         EndOfData,
         what="exception",
         anchors=("StopIteration",),

@@ -48,7 +48,7 @@ SIGNATURES = (
         what="exception",
         anchors=("Error occurred during infeed/outfeed",),
     ),
-    signature(r"^\s{0,8}End of sequence\s{1,4}\[\[", EndOfData, what="exception", anchors=("End of sequence",)),
+    signature(r"^\s{0,16}End of sequence\s{1,20}\[\[", EndOfData, what="exception", anchors=("End of sequence",)),
     signature(r"Output shapes of then and else branches do not match", ShapeMismatch, op="branches of a condition"),
     signature(
         r"Expected multiples argument to be a vector of length (?P<left>\d+) but got length (?P<right>\d+)",

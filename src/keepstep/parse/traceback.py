@@ -19,8 +19,8 @@ MOST_MESSAGE_LINES = 40
 LINES_AFTER_A_CUT = 4
 INNERMOST = 3
 LONGEST_CODE = 240
-CATCHES = ("_exit_barrier",)
-"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end."""
+CATCHES = ("_exit_barrier", "safe_import", "safe_import_from")
+"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end, optional modules."""
 
 _FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")

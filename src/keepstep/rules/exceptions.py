@@ -96,6 +96,10 @@ _WRAPPERS = {
     "WorkerCrashedError",
     "TrainingFailedError",
     "WorkerGroupError",
+    "ControllerError",
+    "StartTraceback",
+    "StartTracebackWithWorkerRank",
+    "WorkerHealthCheckFailedError",
     "TuneError",
     "BrokenProcessPool",
     "RemoteTraceback",
@@ -224,7 +228,7 @@ def at_teardown(fact: ExceptionRaised) -> bool:
     first = fact.frames[0]
     if first.function == "emit" and re.search(r"[/\\]logging[/\\](?:__init__|handlers)\.py$", first.file or ""):
         return True
-    return first.function.rpartition(".")[2] in ("__del__", "_run_exitfuncs", "finalize")
+    return first.function.rpartition(".")[2] in ("__del__", "_run_exitfuncs", "_run_finalizers", "finalize")
 
 
 def user_frame(fact: ExceptionRaised) -> Frame | None:

@@ -54,11 +54,15 @@ class VersionSeen(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionConflict(Fact):
-    """Two processes or hosts have different versions of what must agree; both where said."""
+    """Two processes or hosts have different versions of what must agree; both where said.
+
+    Not ``certain``: nobody compared the versions, but what came from the other side could not be read.
+    """
 
     component: str | None = None
     here: str | None = None
     there: str | None = None
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

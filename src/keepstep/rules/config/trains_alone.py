@@ -13,6 +13,9 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 
+NEAR = 400
+"""Lines within which processes that start together say how large their world is: far apart they are runs, one after the other."""
+
 
 def _said_again(seen: EvidenceSet, sized: tuple[Evidence[WorldSeen], ...]) -> int:
     """How often one stream said the same of its world before any step of training: a process says it once."""
@@ -22,7 +25,8 @@ def _said_again(seen: EvidenceSet, sized: tuple[Evidence[WorldSeen], ...]) -> in
             e for e in sized
             if _words(e) == _words(first) and (e.origin.source, e.origin.stream) == (first.origin.source, first.origin.stream)
         ]  # fmt: skip
-        lines = {e.origin.line for e in alike if e.origin.line is not None}
+        start = first.origin.line or 0
+        lines = {line for e in alike if (line := e.origin.line) is not None and start <= line <= start + NEAR}
         if len(lines) >= 2 and not any(min(lines) < (s.origin.line or 0) < max(lines) for s in seen.all(StepSeen)):
             often = max(often, len(lines))
     return often

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.data import EndOfData
 from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
+
+LINES_BELOW = 4
 
 
 @rule(id="DAT005", cause=Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, needs=(EndOfData,), explains=FALLOUT)
@@ -39,8 +42,10 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     found = tuple(e for e in lasting(seen, EndOfData) if e.fact.what != "logged")
     if not found:
         return
-    short = tuple(e for e in found if e.fact.what == "ran out of data")
+    short = tuple(e for e in found if (e.fact.what or "").startswith("ran out of data"))
     hard = tuple(e for e in found if e not in short)
+    well = not seen.broken and not others_stopped(seen)
+    short = tuple(e for e in short if not _merely_ended(seen, e, well))
     if hard:
         raised = any(e.fact.what != "collective aborted" for e in hard)
         ended = any(
@@ -56,6 +61,8 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    if not short:
+        return
     stopped = others_stopped(seen)
     yield Found(
         title=f"{who(short)} ran out of input before its epochs were done",
@@ -66,6 +73,16 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
         severity=Severity.FATAL if stopped or seen.broken else Severity.WARNING,
         fixes=_FIXES,
     )
+
+
+def _merely_ended(seen: EvidenceSet, place: Evidence[EndOfData], well: bool) -> bool:
+    """Whether it was the end of an epoch: Keras 3 says the same where a dataset's length is not known to it."""
+    _, _, otherwise = (place.fact.what or "").partition(", or ")
+    if not otherwise:
+        return False
+    if well and otherwise == "ended":
+        return True
+    return any(e.fact.step and e.fact.step == e.fact.of for e in seen.near(place, StepSeen, after=LINES_BELOW))
 
 
 _FIXES = (

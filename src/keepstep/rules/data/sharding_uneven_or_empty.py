@@ -37,6 +37,8 @@ _SHARES_OUT = lazy_pattern(
 )
 """Functions of data libraries that give each rank and worker its part."""
 _FOUND_NOTHING = {"IndexError", "ZeroDivisionError"}
+_BY_NO_BATCHES = lazy_pattern(r"(?:/|//|%) *(?:float\(|int\()?len\((?:self\.)?\w*(?:loader|sampler|batches)\w*\)")
+"""A division by the number of batches."""
 
 
 @rule(
@@ -58,8 +60,8 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
     the number of steps is taken from the local length of the data.
 
     ## How we know
-    A library says so; or one rank was seen to finish, or to run out of data, while others still trained;
-    or the ranks print different numbers of steps for one epoch.
+    A library says so; or a mean over the batches was divided by none; or one rank was seen to finish, or to run out
+    of data, while others still trained; or the ranks print different numbers of steps for one epoch.
 
     ## What to do
     Make the number of batches equal on all ranks: drop or pad the remainder, repeat the dataset with a
@@ -82,7 +84,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
     if empty:
         yield Found(
             title=f"{who(empty)} had too few shards or samples to share out among the workers",
-            because="it failed in the function that gives every rank and worker its part of the data",
+            because="it failed where every rank and worker is given its part of the data, or divided by a number of batches that is 0",
             evidence=empty,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -132,7 +134,10 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _nothing_to_share(fact: ExceptionRaised) -> bool:
-    return bool(fact.frames) and short_type(fact) in _FOUND_NOTHING and bool(_SHARES_OUT.match(fact.frames[-1].function))
+    if not fact.frames or short_type(fact) not in _FOUND_NOTHING:
+        return False
+    no_batches = short_type(fact) == "ZeroDivisionError" and any(_BY_NO_BATCHES.search(line) for line in fact.code[-1:])
+    return no_batches or bool(_SHARES_OUT.match(fact.frames[-1].function))
 
 
 def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:

@@ -58,10 +58,14 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
     if said:
         fact = said[0].fact
         both = f" ({fact.here} here, {fact.there} there)" if fact.here and fact.there else ""
+        sure = any(e.fact.certain for e in said)
         yield Found(
             title=f"processes run different versions of {fact.component or 'what must agree'}{both}",
-            because="two sides of the run compared their versions and refused each other",
+            because="two sides of the run compared their versions and refused each other"
+            if sure
+            else "what a peer sent could not be read, as it happens when its version lays it out otherwise",
             evidence=said,
+            confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED,
             fixes=_FIXES,
         )
         return

@@ -12,6 +12,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
 from keepstep.core.facts.training import NonFinite, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
 
@@ -31,6 +32,8 @@ FEW_LATE = 3
 SOME_TIMES = 5.0
 LARGE = 5.0
 """A loss that was small once, and is this large at the end, went the wrong way."""
+
+_BEGINS = lazy_pattern(r"^\s*Epoch 1/\d+\s*$")
 
 _Readings = dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]]
 
@@ -164,8 +167,11 @@ def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     """A loss that, from some reading on, is many times what it was before, to the end of the log."""
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = {}
     for step in seen.all(StepSeen):
+        key = (step.origin.source, step.origin.stream)
         if step.fact.loss is not None and math.isfinite(step.fact.loss):
-            streams.setdefault((step.origin.source, step.origin.stream), []).append(step)
+            streams.setdefault(key, []).append(step)
+        elif step.fact.step is None and _BEGINS.search(step.quote):
+            streams.pop(key, None)  # the next training, perhaps of another model
     for readings in streams.values():
         losses = [e.fact.loss or 0.0 for e in readings]
         if len(losses) < FEW + 1 or losses[0] <= 0:

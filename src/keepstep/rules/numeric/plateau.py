@@ -31,7 +31,9 @@ LEAST = 0.3
 NEAR = 0.002
 GUESSED = (2, 3, 4, 5, 10, 20, 21, 80, 100, 101, 200, 365, 400, 700, 1000, 1001)
 """Numbers of classes of the usual data sets."""
-MANY_CLASSES = 5_000
+MANY_CLASSES, MOST_CLASSES = 5_000, 2_000_000
+FROM_THE_START = 300
+"""Up to this line, or the middle of what was read, a first reading is one of the start."""
 
 
 @rule(
@@ -110,7 +112,9 @@ def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
         if not steps or max(steps) - min(steps) < SPAN:
             return False
     classes = math.exp(min(max(losses), 20.0))
-    guessed = any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED) or classes > MANY_CLASSES
+    if (readings[0].origin.line or 0) > max(FROM_THE_START, (readings[-1].origin.line or 0) // 2):
+        return False  # only the end of a long log was read: the loss may have come a long way
+    guessed = any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED) or MANY_CLASSES < classes < MOST_CLASSES
     return guessed or (enough == EPOCHS and len(set(losses)) == 1)
 
 

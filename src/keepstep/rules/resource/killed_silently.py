@@ -20,7 +20,8 @@ from keepstep.core.wording import ranks
 from keepstep.rules.resource.lookup import ended_by, once_a_line
 
 _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
-_OTHER_STORIES: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout, ParameterServerLost, MemberRestarted)
+_WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)
+_OTHER_STORIES: tuple[type[Fact], ...] = (ParameterServerLost, MemberRestarted)
 _TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
 
 
@@ -79,7 +80,7 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
         because="SIGKILL came first and without a word, as when the kernel's out-of-memory killer strikes",
         evidence=evidence,
         ranks=blamed,
-        confidence=Confidence.SUPPORTED if _only_missed(seen) else None,
+        confidence=Confidence.SUPPORTED if _only_missed(seen, killed[0]) else None,
         fixes=(
             Fix(
                 do="look for the killer in the kernel log of the node",
@@ -96,9 +97,15 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _only_missed(seen: EvidenceSet) -> bool:
-    """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal."""
+def _only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
+    """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal.
+
+    A wait that ended after it was a wait for the one that was killed.
+    """
+    here = seen.position[id(killed)]
     if any(seen.all(kind) for kind in _OTHER_STORIES):
+        return False
+    if any(seen.position[id(e)] < here for kind in _WAITS for e in seen.all(kind)):
         return False
     return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in _LOSSES)
 

@@ -21,6 +21,9 @@ FIRST = 1
 """The step of an epoch up to which every run waits: its loader has only just begun."""
 MOSTLY = 0.6
 """The part of a step, and of all steps, from which it is worth a word."""
+MANY = 50
+STEADY = 0.02
+"""Of so many steps, how much of themselves their times may differ and still be a device's; loaders never are that steady."""
 
 
 @rule(
@@ -46,7 +49,8 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     Add loader workers, prefetch, cache or pre-decode the data, move it to local disks.
 
     ## When this is wrong
-    The first steps of an epoch wait for data in every run.
+    The first steps of an epoch wait for data in every run. A program that hands its work to the device and goes on waits
+    for the device where it asks for its next batch; steps that all take the same time are taken for that.
     """
     said: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(Slowness) if e.fact.what == "input")
     timed = [
@@ -96,7 +100,17 @@ def _slow_streams(timed: list[Evidence[StepSeen]]) -> set[tuple[str, str, int | 
 
 
 def _slow(readings: list[Evidence[StepSeen]]) -> bool:
-    return sum((e.fact.waiting or 0.0) >= MOSTLY for e in readings) >= ENOUGH and _part(readings) >= MOSTLY
+    waits = sum((e.fact.waiting or 0.0) >= MOSTLY for e in readings) >= ENOUGH and _part(readings) >= MOSTLY
+    return waits and not _keeps_time(readings)
+
+
+def _keeps_time(readings: list[Evidence[StepSeen]]) -> bool:
+    """Whether steps are all of one length, as only a device keeps it: the program waits for that where it asks for its batch."""
+    times = sorted(e.fact.seconds for e in readings if e.fact.seconds)
+    if len(times) < MANY:
+        return False
+    low, middle, high = (times[len(times) * part // 100] for part in (5, 50, 95))
+    return high - low < STEADY * middle
 
 
 def _part(timed: list[Evidence[StepSeen]]) -> float:

@@ -18,7 +18,7 @@ from keepstep.core.rule import rule
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
 """What only a program says that is about to work with others, whether or not they are seen."""
 _SET_UP = lazy_pattern(
-    _SAID_AS_ONE_OF_MANY + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b))|^NCCL version \d|process rank \d+ is bound to device \d"
+    _SAID_AS_ONE_OF_MANY + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b|terminat|operation=Stop| exit: stop ))|^NCCL version \d|process rank \d+ is bound to device \d"
     r"|\[\d+\] INFO Launch mode |Setting up process group for: |(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
     r"|Waiting for the cluster, timeout =|Coordination agent has successfully connected|has connected to coordination service"
     r"|Connecting to JAX distributed service on|Collective all_reduce tensors: |batch_all_reduce: \d+ all-reduces"
