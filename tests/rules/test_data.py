@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
+
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import (
@@ -129,6 +131,18 @@ def test_a_data_file_that_one_rank_misses_is_named() -> None:
 def test_a_data_file_that_all_ranks_miss_is_the_programs_own_matter() -> None:
     missing = DataMissing(path="/data/points.tfrecord")
     assert not asked(missing_on_some, (0, missing), (1, missing))
+
+
+@pytest.mark.parametrize(("line", "none"), [("loss = total / len(self.eval_dataloader)", True), ("mean = total / len(names)", False)])
+def test_a_mean_over_no_batches_tells_of_an_empty_share(line: str, none: bool) -> None:
+    raised = ExceptionRaised(
+        type="ZeroDivisionError",
+        message="float division by zero",
+        frames=(Frame(file="train.py", line=90, function="evaluate"),),
+        code=(line,),
+    )
+    found = asked(sharding_uneven_or_empty, (1, raised))
+    assert [each.title for each in found] == (["rank 1 had no batches at all"] if none else [])
 
 
 def test_a_function_that_shares_out_data_and_finds_none_had_too_little() -> None:

@@ -208,11 +208,15 @@ class EvidenceSet:
             ends[key] = max(each.origin.line or 0, ends.get(key, 0))
         return ends
 
-    def harmless(self, exited: Evidence[ProcessExited]) -> bool:
-        """Whether a process that ended badly was none of the run's, or no longer: the run trained on, or was finished and tidied up."""
+    @cached_property
+    def bad_exits(self) -> tuple[Evidence[ProcessExited], ...]:
+        """Processes of the run that ended badly: not where the run trained on, or was finished and tidied up."""
+        return tuple(e for e in self.all(ProcessExited) if (e.fact.code or e.fact.signal) and not self.survived(e) and not self._tidied_up(e))
+
+    def _tidied_up(self, exited: Evidence[ProcessExited]) -> bool:
         told_to = exited.fact.signal == "SIGTERM" or exited.fact.code in (143, -15)
-        done = self._finished.get(exited.origin.source, 10**9)
-        return self.survived(exited) or (told_to and done < (exited.origin.line or 0))
+        done = self._finished.get(exited.origin.source)
+        return told_to and done is not None and done < (exited.origin.line or 0)
 
     @cached_property
     def broken(self) -> bool:
@@ -221,7 +225,7 @@ class EvidenceSet:
             any(not self.survived(e) and not self.merely_logged(e) for e in self.all(ExceptionRaised))
             or bool(self.all(FatalSignal))
             or bool(self.all(NativeAbort))
-            or any((e.fact.code or e.fact.signal) and not self.harmless(e) for e in self.all(ProcessExited))
+            or bool(self.bad_exits)
             or any(not self.survived(e) for e in self.all(TracebackCut))
         )
 

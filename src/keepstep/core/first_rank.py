@@ -87,12 +87,12 @@ def first_to_fail(seen: EvidenceSet) -> int | None:
     """The rank that a launcher calls the first to fail; of several launchers' words the one with the earliest time."""
     ranks = {e.fact.rank for e in first_exits(seen) if e.fact.rank is not None}
     if not ranks:
-        ranks = _by_torchrun(seen)
+        ranks = _by_launcher(seen)
     return ranks.pop() if len(ranks) == 1 else None
 
 
-def _by_torchrun(seen: EvidenceSet) -> set[int]:
-    """Whom its agent names when it gives up: it knows the local rank, the table below (by the process) the global one.
+def _by_launcher(seen: EvidenceSet) -> set[int]:
+    """Whom torchrun's agent names when it gives up: it knows the local rank, the table below (by the process) the global one.
 
     Other launchers' local ranks count where one launcher writes: of several hosts' it would be the rank on one of them.
     """

@@ -3,27 +3,18 @@
 
 from __future__ import annotations
 
-import re
-
 from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_OF_KERAS_3 = lazy_pattern(r"(?P<by_itself>(?:epoch_iterator|contextlib)\.py:\d+: )?UserWarning: $")
-
-
-def _ran_out(match: re.Match[str]) -> EndOfData:
-    """Keras 3 says so too where it only did not know how long the dataset is: sure where the whole line is there."""
-    warned = _OF_KERAS_3.search(match.string[: match.start()])
-    return EndOfData(what="ran out of data" + ("" if warned is None else ", or ended" if warned["by_itself"] else ", or its epoch"))
-
+_AS_A_WARNING = lazy_pattern(r"(?:^|\.py:\d+: )UserWarning: $")
 
 SIGNATURES = (
     signature(
         r"[Yy]our (?:input|dataset(?: iterator)?) ran out of data",
-        _ran_out,
+        lambda m: EndOfData(what="ran out of data", warned=bool(_AS_A_WARNING.search(m.string[: m.start()]))),
         anchors=("ran out of data",),
     ),
     signature(

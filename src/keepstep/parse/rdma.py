@@ -151,7 +151,7 @@ SIGNATURES = (
     signature(
         r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
         RdmaTrouble,
-        anchors=(": Failed to ",),
+        anchors=("infiniband ",),
     ),
     signature(
         r"libfabric:\d+:\d+::\S{1,120}<(?:warn|critical)> (?P<what>[^\n]{0,80}?err: \d+, (?:message|prov_err)[^\n]{0,80}"

@@ -43,9 +43,13 @@ class DataMissing(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndOfData(Fact):
-    """An iterator ended (``End of sequence``, ``OUT_OF_RANGE``, ran out of data)."""
+    """An iterator ended (``End of sequence``, ``OUT_OF_RANGE``, ran out of data).
+
+    ``warned``: by the warning that Keras 3 gives at the end of any dataset whose length it does not know.
+    """
 
     what: str | None = None
+    warned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

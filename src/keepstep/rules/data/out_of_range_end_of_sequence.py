@@ -42,7 +42,7 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     found = tuple(e for e in lasting(seen, EndOfData) if e.fact.what != "logged")
     if not found:
         return
-    short = tuple(e for e in found if (e.fact.what or "").startswith("ran out of data"))
+    short = tuple(e for e in found if e.fact.what == "ran out of data")
     hard = tuple(e for e in found if e not in short)
     well = not seen.broken and not others_stopped(seen)
     short = tuple(e for e in short if not _merely_ended(seen, e, well))
@@ -77,12 +77,10 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
 
 def _merely_ended(seen: EvidenceSet, place: Evidence[EndOfData], well: bool) -> bool:
     """Whether it was the end of an epoch: Keras 3 says the same where a dataset's length is not known to it."""
-    _, _, otherwise = (place.fact.what or "").partition(", or ")
-    if not otherwise:
+    if not place.fact.warned:
         return False
-    if well and otherwise == "ended":
-        return True
-    return any(e.fact.step and e.fact.step == e.fact.of for e in seen.near(place, StepSeen, after=LINES_BELOW))
+    told = [e.fact for e in seen.near(place, StepSeen, after=LINES_BELOW) if e.fact.step and e.fact.of]
+    return any(fact.step == fact.of for fact in told) if told else well
 
 
 _FIXES = (

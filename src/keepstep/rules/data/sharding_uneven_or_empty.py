@@ -82,9 +82,12 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         return
     empty = tuple(e for e in seen.all(ExceptionRaised) if _nothing_to_share(e.fact) and not seen.survived(e))
     if empty:
+        divided = _divides_by_no_batches(empty[0].fact)
         yield Found(
-            title=f"{who(empty)} had too few shards or samples to share out among the workers",
-            because="it failed where every rank and worker is given its part of the data, or divided by a number of batches that is 0",
+            title=f"{who(empty)} had no batches at all" if divided else f"{who(empty)} had too few shards or samples to share out among the workers",
+            because="it divided by the number of its batches, which is 0"
+            if divided
+            else "it failed in the function that gives every rank and worker its part of the data",
             evidence=empty,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -136,8 +139,11 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
 def _nothing_to_share(fact: ExceptionRaised) -> bool:
     if not fact.frames or short_type(fact) not in _FOUND_NOTHING:
         return False
-    no_batches = short_type(fact) == "ZeroDivisionError" and any(_BY_NO_BATCHES.search(line) for line in fact.code[-1:])
-    return no_batches or bool(_SHARES_OUT.match(fact.frames[-1].function))
+    return _divides_by_no_batches(fact) or bool(_SHARES_OUT.match(fact.frames[-1].function))
+
+
+def _divides_by_no_batches(fact: ExceptionRaised) -> bool:
+    return short_type(fact) == "ZeroDivisionError" and any(_BY_NO_BATCHES.search(line) for line in fact.code[-1:])
 
 
 def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:

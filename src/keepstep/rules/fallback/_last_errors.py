@@ -53,7 +53,7 @@ def _failed_by_itself(seen: EvidenceSet) -> bool:
 def _ended_badly(seen: EvidenceSet) -> bool:
     """Whether a process was struck or told of its failure: an exception alone may be one of the clean-up."""
     struck = bool(seen.all(FatalSignal)) or bool(seen.all(NativeAbort))
-    return struck or any((e.fact.code or e.fact.signal) and not seen.harmless(e) for e in seen.all(ProcessExited))
+    return struck or bool(seen.bad_exits)
 
 
 def _counts(seen: EvidenceSet, said: Said) -> bool:

@@ -118,8 +118,8 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
-    exits = [e for e in seen.all(ProcessExited) if (e.fact.code or e.fact.signal) and not seen.harmless(e)]
-    first = [e for e in exits if e.fact.first] or exits
+    exits = seen.bad_exits
+    first = tuple(e for e in exits if e.fact.first) or exits
     if first and all(ended_by(e.fact, "SIGTERM") for e in first) and not asked:
         ours = [
             e
