@@ -15,7 +15,7 @@ import time
 import timeit
 from pathlib import Path
 
-from benchmarks.hooks import HEADING
+from benchmarks.hooks import HEADING, INSIDE, PAIRS, SETTLING, STEPS
 from keepstep.core.blackbox import Kind
 from keepstep.guard.box import Box
 from keepstep.guard.exchange import Folder
@@ -28,7 +28,7 @@ PLANS = 50
 
 def main() -> None:
     print("# The guard\n")
-    print("Made by `make bench`; the same processes with the guard's hooks in place and taken out, a few steps each in turns. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, which it shares with the guard's thread.\n")
+    print(f"Made by `make bench`; the same processes with the guard's hooks in place and taken out, {STEPS} steps each in {PAIRS} turns, after {SETTLING} steps in which the guard weighs its hooks. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, which it shares with the guard's thread. Inside of the hooks: the mean of {STEPS} steps, one of them recorded in full; the median of {INSIDE // STEPS} such means.\n")
     print(f"A record: {record_ns():.0f} ns. A step with its phases (3 records): {step_ns() / 1000:.2f} µs.")
     for ranks in (2, 8):
         print(f"A contract of {ranks} ranks (200 entries), through a folder: {contract_ms(ranks):.1f} ms.")

@@ -20,8 +20,12 @@ from types import FunctionType
 from typing import Any
 
 from benchmarks.in_turns import Ranks, median_within
+from keepstep.guard.thrift import EVERY
 
-PAIRS, STEPS, INSIDE = 800, 5, 1000
+PAIRS, STEPS = 200, EVERY
+"""Each turn holds one of the steps that are recorded in full."""
+SETTLING, INSIDE = 1500, 100 * EVERY
+"""Steps until the guard has weighed its hooks, and steps in which they are timed."""
 HEADING = (
     "| what | step ms without | with | difference (95 %) | processor time of the training's thread | inside of the hooks | the guard's thread, of a core | bar |\n"
     "|---|---|---|---|---|---|---|---|"
@@ -112,7 +116,8 @@ def serve(framework: str, take: Callable[[int], None], warm_up: int = 60) -> Non
                 spent[0] = 0
                 take(1)
                 seen.append(spent[0] / 1e9)
-            print(f"TOOK {statistics.median(seen)}", flush=True)
+            whole = range(0, len(seen) - EVERY + 1, EVERY)
+            print(f"TOOK {statistics.median(statistics.mean(seen[at : at + EVERY]) for at in whole)}", flush=True)
             continue
         hooks.put(mode == "on")
         take(1)
@@ -136,6 +141,7 @@ def row(name: str, start: Callable[[Path], Ranks], *, bar: float, pairs: int = P
         job = start(Path(folder))
         try:
             job.answers()
+            job.ask(f"on {SETTLING}")
             began, own = time.perf_counter(), max(answer[2] for answer in job.ask(f"on {steps}"))
             for _ in range(pairs):
                 for mode in random.sample(("off", "on"), 2):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.core import blackbox
-from keepstep.core.blackbox import Kind, Phase
+from keepstep.core.blackbox import LEAN, Kind, Phase
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
@@ -49,6 +49,17 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
             assert phases >= {Phase.START, Phase.COMPILE, Phase.INPUT, Phase.COMPUTE, Phase.EVALUATION, Phase.END}
         plans = {note["fields"]["name"] for note in running.notes("PlanNamed")}
         assert plans >= {"update", "loss_of"}
+
+
+def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path, plain: list[str]) -> None:
+    with ranks(tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert running.results() == plain
+        assert {note["fact"] for note in running.notes()} == HEALTHY
+        for rank in (0, 1):
+            steps = [record for record in box(running, rank).records if record.kind == Kind.STEP]
+            assert [step.value for step in steps] == list(range(1, 25))
+            assert 6 < sum(step.spare == LEAN for step in steps) < 20, "an evaluation between them is written in full"
 
 
 BROKEN = {

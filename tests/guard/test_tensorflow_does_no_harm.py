@@ -8,6 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from keepstep.core.blackbox import LEAN
 from tests.guard.tf_workers import Ran, Workers
 
 pytest.importorskip("tensorflow")
@@ -27,6 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
             "broken", "tf_broken_guard.py", env={"KEEPSTEP": "", "KEEPSTEP_DIR": str(blocked / "x"), "BROKEN": "all"}
         ),
         "silent service": workers.begin("service", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "service"}),
+        "lean": workers.begin("lean", "tf_broken_guard.py", env={"KEEPSTEP": "", "BROKEN": "lean"}),
         "ragged": workers.begin("ragged", "tf_training.py", "--wrong", "ragged_and_retraced"),
     }
     return lambda name: begun[name].result()
@@ -54,6 +56,15 @@ def test_without_the_key_value_service_the_training_goes_on(runs: Callable[[str]
     assert silent.codes == [0, 0]
     assert silent.digests == runs("off").digests
     assert {fact.part for fact in silent.facts("GuardPart")} >= {"contracts"}
+
+
+def test_lean_steps_are_counted_silent_and_train_as_without_the_guard(runs: Callable[[str], Ran]) -> None:
+    lean, full = runs("lean"), runs("on")
+    assert lean.codes == [0, 0] and lean.digests == runs("off").digests
+    assert lean.spoken == [] and lean.remarkable == []
+    assert [len(steps) for steps in lean.steps] == [len(steps) for steps in full.steps] != [0, 0]
+    assert all(sum(step.spare == LEAN for step in steps) > len(steps) // 2 for steps in lean.steps)
+    assert not any(step.spare for steps in full.steps for step in steps)
 
 
 def test_ragged_batches_and_a_function_traced_at_every_step_are_told_and_the_run_goes_on(runs: Callable[[str], Ran]) -> None:

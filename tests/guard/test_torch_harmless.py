@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
+from keepstep.core import blackbox
+from keepstep.core.blackbox import LEAN, Kind, Phase
 from keepstep.core.codec import from_dict
 from tests.guard.torch_ranks import ranks
 
@@ -39,6 +41,21 @@ def test_a_healthy_run_is_the_same_to_the_bit_and_silent(tmp_path: Path, weights
             from_dict(note)
         assert len(list(run.guard.glob("*.box"))) == 2
         assert not explain_paths([run.guard]).report.findings
+
+
+def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, weights: list[str]) -> None:
+    with ranks(tmp_path, "--first", "from keepstep.guard import start; start.session().every = 5") as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert run.results() == weights
+        assert {note["fact"] for note in run.notes()} <= QUIET
+        assert not explain_paths([run.guard]).report.findings
+        for path in run.guard.glob("*.box"):
+            records = blackbox.read(path.read_bytes()).records
+            steps = [record for record in records if record.kind == Kind.STEP]
+            assert [step.value for step in steps] == list(range(1, 31))
+            assert [step.value for step in steps if step.spare != LEAN] == [1, 6, 11, 16, 21, 26]
+            waits = [record.extra for record in records if record.kind == Kind.PHASE and record.value == Phase.INPUT]
+            assert waits == [0, 5, 10, 15, 20, 25, 30], "by the steps that were done before"
 
 
 def test_a_run_under_fsdp_is_the_same_to_the_bit(tmp_path: Path) -> None:

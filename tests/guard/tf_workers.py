@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepstep.core import blackbox
+from keepstep.core.blackbox import Kind, Record
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
@@ -33,6 +35,7 @@ class Ran:
     codes: list[int]
     outputs: list[str]
     notes: list[Evidence[Fact]]
+    steps: list[list[Record]]
 
     def facts(self, name: str) -> list[Any]:
         return [each.fact for each in self.notes if type(each.fact).__name__ == name]
@@ -83,7 +86,8 @@ def run(
     for path in sorted(guard.glob("rank*.notes.jsonl")) + sorted(guard.glob("unranked*.notes.jsonl")):
         for line in path.read_text().splitlines():
             notes.append(from_dict(json.loads(line)))
-    return Ran(codes, outputs, notes)
+    boxes = [blackbox.read(path.read_bytes()) for path in sorted(guard.glob("rank*.box"))]
+    return Ran(codes, outputs, notes, [[each for each in box.records if each.kind == Kind.STEP] for box in boxes])
 
 
 def _start(

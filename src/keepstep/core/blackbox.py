@@ -41,7 +41,7 @@ class Kind(IntEnum):
     PHASE = 1
     """value: the phase entered; extra: the number of steps that are done."""
     STEP = 2
-    """value: how many steps are done now; extra: nanoseconds since the one before."""
+    """value: how many steps are done now; extra: nanoseconds since the one before; spare: LEAN where its phases are not written."""
     PLAN = 3
     """value: the number of the plan entered (its name is in the notes); extra: 1 entered, 0 left."""
     COLLECTIVE = 4
@@ -54,6 +54,9 @@ class Kind(IntEnum):
     """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran."""
 
 
+LEAN = 1
+LEAN_STEP = Kind.STEP | LEAN << 32
+"""A step's kind and spare as they are written, in one."""
 _OF_THE_GUARD = (Kind.BEAT, Kind.HELD)
 """Written by the guard's own thread: no sign that the training gets on."""
 
@@ -100,6 +103,7 @@ class Record(NamedTuple):
     kind: int
     value: int
     extra: int
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ def read(data: Bytes) -> BlackBox:
     whole = [place for place, (number, again) in pairs if number and number == again and number % capacity == place]
     whole.sort(key=ring.numbers.__getitem__)
     damaged = capacity - places + sum(any(field[place] for field in ring) for place in set(range(len(ring.numbers))).difference(whole))
-    fields = (ring.numbers, ring.at, ring.kinds, ring.values, ring.extras)
+    fields = (ring.numbers, ring.at, ring.kinds, ring.values, ring.extras, ring.spare)
     return BlackBox(who, tuple(map(Record, *([field[place] for place in whole] for field in fields))), damaged)
 
 
@@ -201,10 +205,10 @@ def _number(data: Bytes, place: int) -> int:
 
 
 def _at(data: Bytes, place: int, capacity: int) -> Record | None:
-    number, at, value, extra, kind, _, again = RECORD.unpack_from(data, HEADER_SIZE + place * RECORD.size)
+    number, at, value, extra, kind, spare, again = RECORD.unpack_from(data, HEADER_SIZE + place * RECORD.size)
     if number != again or number == 0 or number % capacity != place:
         return None
-    return Record(number, at, kind, value, extra)
+    return Record(number, at, kind, value, extra, spare)
 
 
 @dataclass(frozen=True, slots=True)

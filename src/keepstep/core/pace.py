@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from keepstep.core.blackbox import Kind, Phase, Record
+from keepstep.core.blackbox import LEAN, Kind, Phase, Record
 from keepstep.core.held import held_back
 
 STEPS = 40
@@ -117,7 +117,7 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
                 waited += record.at - entered
             entered = record.at if record.value == Phase.INPUT else None
         elif record.kind == Kind.STEP:
-            if record.extra > 0:
+            if record.extra > 0 and record.spare != LEAN:
                 waits.append(waited)
                 steps.append(record.extra)
             waited = 0

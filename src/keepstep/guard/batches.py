@@ -111,6 +111,11 @@ class Batches:
             self._odd(BatchFault.SHORT, "batch", f"{rows} rows", f"{self._rows} rows", quiet=True)
 
     @property
+    def declared(self) -> bool:
+        """Whether the script itself has said what batches must be."""
+        return bool(self.labels or self.dtypes)
+
+    @property
     def signature(self) -> dict[str, str]:
         """The contract in words, for the other ranks: rows apart from the rest."""
         return {name: f"{dtype}{list(shape[1:])}" for name, shape, dtype in self._learned} | {"rows": str(self._rows)}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 BEAT_S, LESS_OFTEN = 1.0, 20.0
 """Between two beats; while the training stands still, this part of how long it has: a hang must not push its own story out."""
+STILL_S = 0.3
+"""A step that takes longer than this is written down in full."""
 LAST_TASK_S = 5.0
 """So long the process waits, when it leaves, for what the thread is at."""
 SETTLED_S = 30.0
@@ -74,6 +76,8 @@ class Pulse:
                         task.call()
             if (doing := (session.steps, session.phase_now)) != at:
                 at, since, next_beat = doing, now, min(next_beat, now + BEAT_S)
+            elif session.lean and now - since > STILL_S:
+                session.catch_up()
             if now >= next_flush:
                 next_flush = now + BEAT_S
                 with session.part("notes"):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from keepstep.core.blackbox import Kind, Phase, Record
+from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity
@@ -31,12 +31,14 @@ from keepstep.guard.past import OwnPast
 from keepstep.guard.pauses import Pauses
 from keepstep.guard.peers import Peers
 from keepstep.guard.pulse import Pulse
+from keepstep.guard.thrift import Thrift
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _STEP, _PHASE = int(Kind.STEP), int(Kind.PHASE)
 _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
+_STEPPING = (int(Phase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
 OFF = ("off", "0", "no", "false")
 LINE_LIMIT = 40
@@ -46,7 +48,9 @@ LINE_LIMIT = 40
 class Session(Peers):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
-    __slots__ = ("_opened", "_pausing", "_step_ended", "by_hand", "off", "phase_now", "steps", "trainer", "write")
+    __slots__ = (
+        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns", "step_ended", "steps", "trainer", "write",
+    )  # fmt: skip
     """What every step touches, side by side: where a step has emptied the caches, each line of memory counts."""
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
@@ -74,7 +78,15 @@ class Session(Peers):
         self._notes: Notes | None = None
         self.phase_now = _START
         self._pausing = False
-        self._step_ended = 0
+        self.step_ended = 0
+        self.every = 1
+        """One step in so many is recorded in full..."""
+        self.lean = False
+        """... and this is none of them."""
+        self.in_full, self.spent_ns = 0, 0
+        """Steps in full, and the time inside of the hooks in them."""
+        self.at_catching_up: list[Callable[[], None]] = []
+        """What an adapter writes down of a lean step that takes long."""
         self._plans: dict[str, int] = {}
         self.off: set[str] = set()
         """Parts that failed, or could not be hooked."""
@@ -108,7 +120,7 @@ class Session(Peers):
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
                     self.pulse.every(1.0, "companion", Watched(self.folder, self._env))
-            for task in (Held(self), Pauses(self), OwnPast(self)):
+            for task in (Held(self), Pauses(self), OwnPast(self), Thrift(self)):
                 self.pulse.every(task.period_s, task.part, task)
             self.pulse.start()
 
@@ -220,8 +232,19 @@ class Session(Peers):
         before = self.phase_now
         if phase != before:
             self.phase_now = phase
+            if self.lean:
+                if phase in _STEPPING and before in _STEPPING:
+                    return before
+                self.lean = False
             self.write(_PHASE, phase, self.steps)
         return before
+
+    def catch_up(self) -> None:
+        """From the guard's thread: a lean step takes long, and what was not written of it is worth it now."""
+        self.lean = False
+        self.write(_PHASE, self.phase_now, self.steps)
+        for tell in self.at_catching_up:
+            tell()
 
     def pause(self, phase: int) -> None:
         """Enter a phase from outside of the training's thread; its next step leaves it, if nothing did before."""
@@ -240,21 +263,28 @@ class Session(Peers):
         """A training step has ended (or was handed to the device)."""
         if self.by_hand and not by_hand:
             return
-        if not self._opened:
-            self.open()
-        if not self.trainer:
-            self.trainer, self.trains_in_thread = threading.get_native_id(), threading.get_ident()
-        if self._pausing:
-            self._pausing = False
-            self.phase(_COMPUTE)
-        now = _now()
-        self.steps += 1
-        self.write(_STEP, self.steps, now - self._step_ended if self._step_ended else 0)
-        self._step_ended = now
+        if self.lean:
+            now = _now()
+            self.steps += 1
+            self.write(LEAN_STEP, self.steps, now - self.step_ended)
+        else:
+            if not self._opened:
+                self.open()
+            if not self.trainer:
+                self.trainer, self.trains_in_thread = threading.get_native_id(), threading.get_ident()
+            if self._pausing:
+                self._pausing = False
+                self.phase(_COMPUTE)
+            now = _now()
+            self.steps += 1
+            self.in_full += 1
+            self.write(_STEP, self.steps, now - self.step_ended if self.step_ended else 0)
+        self.step_ended = now
+        self.lean = self.steps % self.every != 0
 
     def see_batch(self, batch: Any) -> None:
         """A batch is about to be trained on. Raises OutOfStep only in strict mode."""
-        if "batch checks" in self.off:
+        if self.lean or "batch checks" in self.off:
             return
         try:
             self.batches.see(batch, self.values)

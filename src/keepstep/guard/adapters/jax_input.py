@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PART = "JAX's input"
 _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
 MAKERS = ("make_array_from_process_local_data", "make_array_from_callback", "make_array_from_single_device_arrays", "device_put")
+_now = time.monotonic_ns
 MOST_LEAVES = 64
 LOOK_EVERY = 1000
 """Times as long as the last look took."""
@@ -77,13 +78,19 @@ class Feed:
             if self._thread and thread() != self._thread:
                 came(takes, args, kwargs)
                 return make(*args, **kwargs)
+            began = _now()
             before = session.phase(_INPUT)
             try:
                 came(takes, args, kwargs)
+                if not session.lean:
+                    session.spent_ns += _now() - began
                 return make(*args, **kwargs)
             finally:
+                began = _now()
                 session.phase(_COMPUTE if self._awaited else before)
                 self._fed, self._awaited = True, False
+                if not session.lean:
+                    session.spent_ns += _now() - began
 
         return make_and_look
 

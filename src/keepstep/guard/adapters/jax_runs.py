@@ -9,6 +9,7 @@ afterwards, the one that `jax_debug_nans` uses too. Both together see every exec
 from __future__ import annotations
 
 import functools
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from keepstep.guard.session import Session
 
 _PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
+_now = time.monotonic_ns
 TURNS = 3
 """Executions of another program, and none of the step, after which the other one is the step."""
 SMALLER_TURNS = 100
@@ -188,12 +190,15 @@ class Runs:
             if self._others:
                 self._settle()
             session = self._session
-            if self._plan == function.number:
-                session.write(_PLAN, function.number, 1)
-            else:
-                self._enter(function)
+            if session.lean and self._plan == function.number:
+                session.step_done()
+                self.after_step()
+                return
+            began = _now()
+            self._enter(function)
             session.step_done()
             self.after_step()
+            session.spent_ns += _now() - began
         elif not function.internal:
             self._other_ran(function)
         elif function.spans:

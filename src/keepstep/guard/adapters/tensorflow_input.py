@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,13 +45,34 @@ def _refused(state: State, text: str) -> None:
 
 
 def _next(state: State, original: Any) -> Callable[..., Any]:
-    session, local, executing_eagerly = state.session, state.local, state.executing_eagerly
+    session, local, executing_eagerly, now = state.session, state.local, state.executing_eagerly, time.monotonic_ns
     look = session.guarded("dataset iterators", _look_at)
-    refused = session.guarded("refused batches", _refused)
+    failed = session.guarded("refused batches", functools.partial(_failed, state))
+
+    def lean_take(self: Any, mark: Mark) -> Any:
+        """The batch of a step of which no more is written down than that it was taken."""
+        before, session.phase_now = session.phase_now, INPUT
+        shared = state.formed and mark.shared
+        if shared:
+            enter_call(state, ITERATOR, training=True)
+        try:
+            batch = original(self)
+        except Exception as error:
+            failed(mark, shared, error)
+            raise
+        finally:
+            session.phase(before)
+            if shared:
+                leave_call(state)
+        state.source = mark
+        return batch
 
     def take(self: Any) -> Any:
+        if session.lean and (mark := self.__dict__.get(ATTRIBUTE)) is not None:
+            return lean_take(self, mark)
         if getattr(local, "taking", False) or not executing_eagerly():
             return original(self)
+        began = now()
         local.taking = True
         mark = self.__dict__.get(ATTRIBUTE) or look(self, None)
         shared = state.formed and mark is not None and mark.shared
@@ -58,24 +81,32 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
         before = session.phase_now
         if before not in (EVALUATION, CHECKPOINT):
             session.phase(INPUT)
+        session.spent_ns += now() - began
         try:
             batch = original(self)
-        except StopIteration:
-            shares.iterator_ended(state, mark)
-            raise
         except Exception as error:
-            shares.left_by(state, shared, error)
-            refused(state, str(error)[:4000])
+            failed(mark, shared, error)
             raise
         finally:
+            began = now()
             local.taking = False
             session.phase(before)
             if shared:
                 leave_call(state)
+            session.spent_ns += now() - began
         state.source = mark
         return batch
 
     return take
+
+
+def _failed(state: State, mark: Mark | None, shared: bool, error: Exception) -> None:
+    """There is no batch: the dataset is over, a peer is gone, or the pipeline wanted another one."""
+    if isinstance(error, StopIteration):
+        shares.iterator_ended(state, mark)
+    else:
+        shares.left_by(state, shared, error)
+        _refused(state, str(error)[:4000])
 
 
 def _is_shared(iterator: Any) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import deque
@@ -50,6 +51,7 @@ class Plan:
 
 IGNORED = Plan("", 0, step=False, shared=False, batches=None)
 """A function that neither trains nor talks to other ranks."""
+UNKNOWN = Plan("", 0, step=False, shared=False, batches=None)
 
 
 class Programs:
@@ -61,6 +63,8 @@ class Programs:
         self.batches: dict[str, FunctionBatches] = {}
         self.traced: dict[str, Traced] = {}
         self.trace_s = 0.0
+        self.step = UNKNOWN
+        """The function that was the last step in full."""
         self.lock = threading.RLock()
         self.meet = self.session.guarded("programs", self._meet)
 
@@ -177,9 +181,35 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
     """
     state, session = programs.state, programs.session
     local, executing_eagerly = state.local, state.executing_eagerly
+    now = time.monotonic_ns
+
+    def lean_call(self: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """A step of which no more is written down than that it was taken."""
+        local.inside = True
+        session.phase_now = COMPUTE
+        if (mark := state.source) is not None:
+            mark.trained += 1
+        if plan.shared:
+            enter_call(state, plan.name, training=True)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            shares.left_by(state, plan.shared, error)
+            raise
+        finally:
+            local.inside = False
+            leave_call(state)
+        if plan.shared:
+            state.shares.steps += 1
+            if not session.lean:  # it took long, and was written down after all
+                session.write(_PLAN, plan.number, 0)
+        session.step_done()
+        return result
 
     def call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
         plan = self.__dict__.get(ATTRIBUTE)
+        if session.lean and plan is programs.step and not state.in_run and not getattr(local, "inside", False):
+            return lean_call(self, plan, args, kwargs)
         if plan is IGNORED or not executing_eagerly() or getattr(local, "inside", False):
             return original(self, *args, **kwargs)
         if plan is None:
@@ -188,6 +218,7 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
                 return original(self, *args, **kwargs)
         if state.coordinated:
             return original(self, *args, **kwargs)
+        began = now()
         step = plan.step and session.phase_now != EVALUATION and not state.in_run
         local.inside = True
         try:
@@ -212,6 +243,7 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
                 session.write(_PLAN, plan.number, 1)
             except Exception as error:
                 _fail(session, error)
+            session.spent_ns += now() - began
             result = original(self, *args, **kwargs)
         except BaseException as error:
             shares.left_by(state, plan.shared, error)
@@ -221,14 +253,24 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
             local.inside = False
             if state.entered_at:
                 leave_call(state)
+        began = now()
         session.write(_PLAN, plan.number, 0)
         if step:
             if plan.shared:
                 state.shares.steps += 1
+            programs.step = plan
             session.step_done()
+        session.spent_ns += now() - began
         return result
 
+    session.at_catching_up.append(functools.partial(_catch_up, programs))
     return call_flat
+
+
+def _catch_up(programs: Programs) -> None:
+    """A lean step takes long: the plan that it is in."""
+    if programs.state.entered_at and programs.state.running == programs.step.name:
+        programs.session.write(_PLAN, programs.step.number, 1)
 
 
 def _fail(session: Any, error: Exception) -> None:

@@ -165,6 +165,7 @@ class Loaders:
         """No optimizer is heard of: it is compiled, or of another kind. Then a batch is a step."""
         if self._counts:
             self._session.step_done()
+            self._session.lean = False  # here it is that steps are counted
             return
         self._without += 1
         if self._without > WITHOUT_STEPS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +14,7 @@ from keepstep.core.contracts import UNKNOWN, Subject
 from keepstep.guard.adapters.torch_state import Torch
 
 _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(Phase.INPUT)
+_now = time.monotonic_ns
 SIGNED_AT = 4
 """The step at which batches are compared between ranks: sizes that vary have shown it by then."""
 SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampening", "alpha", "amsgrad", "maximize", "rho")
@@ -21,17 +23,26 @@ SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampe
 def hook_optimizers(state: Torch, module: ModuleType) -> None:
     """Every step of every optimizer. A compiled step traces the hooks too: there they are nothing."""
     steps = Steps(state)
-    is_compiling = state.is_traced
-    before = state.session.guarded("optimizer steps", steps.before)
-    after = state.session.guarded("optimizer steps", steps.after)
+    session, is_compiling = state.session, state.is_traced
+    before = session.guarded("optimizer steps", steps.before)
+    after = session.guarded("optimizer steps", steps.after)
 
     def keepstep_before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
+            return
+        if session.lean and id(optimizer) == steps.lead:
+            steps.outer = steps.lead
             return
         before(optimizer)
 
     def keepstep_after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
+            return
+        if session.lean and steps.outer == steps.lead == id(optimizer):
+            steps.outer = 0
+            if steps.lead_shares:
+                state.steps += 1
+            session.step_done()
             return
         after(optimizer)
 
@@ -44,43 +55,50 @@ class Steps:
 
     def __init__(self, state: Torch) -> None:
         self._state, self._session = state, state.session
-        self._outer = 0
+        self.outer = 0
         self._turn = -1
-        self._lead = 0
+        self.lead = 0
+        self.lead_shares = False
+        """It holds parameters that all ranks train together."""
         self._others = 0
         self._seen: set[int] = set()
 
     def before(self, optimizer: Any) -> None:
         number = id(optimizer)
-        if self._outer and self._outer != number and self._state.loaders.turns == self._turn:
+        began = _now()
+        if self.outer and self.outer != number and self._state.loaders.turns == self._turn:
             return  # inside of another one's step (ZeroRedundancyOptimizer)
-        self._outer, self._turn = number, self._state.loaders.turns
+        self.outer, self._turn = number, self._state.loaders.turns
         if self._state.thread != threading.get_ident():
             self._state.thread, self._state.native_thread = threading.get_ident(), threading.get_native_id()
         self._session.phase(_COMPUTE)
-        if not self._lead:
-            self._lead = number
+        if not self.lead:
+            self.lead = number
             self._session.open()
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
+        self._session.spent_ns += _now() - began
 
     def after(self, optimizer: Any) -> None:
         number = id(optimizer)
-        if number != self._outer:
+        if number != self.outer:
             return
-        self._outer = 0
-        state = self._state
+        self.outer = 0
+        state, session = self._state, self._session
+        began = _now()
         state.loaders.stepped()
-        if state.shared and id(optimizer.param_groups[0]["params"][0]) in state.shared:
+        shares = bool(state.shared) and id(optimizer.param_groups[0]["params"][0]) in state.shared
+        if shares:
             self._shared_step(optimizer)
-        if number == self._lead:
-            self._others = 0
-            self._session.step_done()
+        if number == self.lead:
+            self._others, self.lead_shares = 0, shares
+            session.step_done()
+            session.spent_ns += _now() - began
             return
         self._seen.add(number)
         self._others += 1
         if self._others > 2 * len(self._seen) + 8:  # the one that led has stopped
-            self._lead, self._others = number, 0
-            self._session.step_done()
+            self.lead, self._others = number, 0
+            session.step_done()
 
     def _shared_step(self, optimizer: Any) -> None:
         """A step that every rank takes: contracts are stated at fixed numbers of them, so that nobody waits for a word."""
@@ -125,7 +143,12 @@ def hook_loaders(state: Torch, module: ModuleType) -> None:
     def __next__(self: Any) -> Any:
         if thread() != state.thread:  # fetched ahead, beside the training
             return get(self)
-        before = session.phase(_INPUT)
+        if session.lean:
+            before, session.phase_now = _COMPUTE, _INPUT
+        else:
+            began = _now()
+            before = session.phase(_INPUT)
+            session.spent_ns += _now() - began
         try:
             batch = get(self)
         except StopIteration:
@@ -136,8 +159,13 @@ def hook_loaders(state: Torch, module: ModuleType) -> None:
             session.phase(before)
             raise
         if is_grad_enabled():
-            session.phase(_COMPUTE)
-            got(self._dataset, batch)
+            if session.lean:
+                session.phase_now = _COMPUTE
+            else:
+                began = _now()
+                session.phase(_COMPUTE)
+                got(self._dataset, batch)
+                session.spent_ns += _now() - began
         else:
             session.phase(_EVALUATION)
         return batch
