@@ -7,6 +7,7 @@ import pytest
 from keepstep.parse import anchors
 from keepstep.parse.coarse import WIDTH, choose, fit
 from keepstep.parse.knowledge import tables
+from keepstep.parse.usual import LINES
 
 HEALTHY = b"2026-11-15 01:02:03 step 17 loss=0.25 throughput=812.1 samples/s\n[INFO] epoch 3 lr 3.0e-4\n"
 
@@ -40,6 +41,21 @@ def test_words_that_stand_in_the_log_are_not_looked_for():
     groups = choose(literals)
     words = [word for _, (word, _) in fit(groups, literals, b"tensorflow/core: ready\n")]
     assert not any(word[-WIDTH:] in b"tensorflow/core: ready\n" for word in words)
+
+
+def test_words_of_usual_lines_are_taken_only_where_a_literal_has_no_others():
+    literals = [(b"tensorflow/core: device lost", False), (b"tensorflow/core: out of memory", False), (b"trainer.py", False)]
+    usual = b"I tensorflow/core: ready, trainer.py runs\n"
+    groups = choose(literals, usual)
+    assert sorted(number for group in groups for number in group.literals) == [0, 1, 2]
+    assert all((word[-WIDTH:] in usual) == (group.literals == [2]) for group in groups for word in group.words)
+
+
+@pytest.mark.skipif(not anchors.accelerated(), reason="hyperscan is not installed here")
+def test_usual_lines_hold_no_coarse_word_but_in_a_literal():
+    plain, coarse = anchors.finder(LITERALS), anchors._Coarse([(literal.encode(), fold) for literal, fold in LITERALS], None)
+    idle = [line for line in LINES.split(b"\n") if coarse.find(line) and not plain.find(line)]
+    assert not idle
 
 
 @pytest.mark.skipif(not anchors.accelerated(), reason="hyperscan is not installed here")

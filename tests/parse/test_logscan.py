@@ -38,6 +38,18 @@ def test_a_hit_is_found_once_wherever_chunks_are_cut(monkeypatch):
         assert [s.line for s in found(data, size)] == expected
 
 
+def test_as_much_is_read_around_a_hit_however_little_of_the_pieces_is_joined(monkeypatch):
+    lines = [*(f"2026-01-02 03:04:{n % 60:02d} step {n}" for n in range(900)), *TRACEBACK, "Address already in use"]
+    data = ("\n".join(lines * 8) + "\n").encode()
+    monkeypatch.setattr(logscan, "WRAPPED", 0)
+    plain = found(data, knowledge=known())
+    monkeypatch.setattr(logscan, "PIECE", 4096)
+    monkeypatch.setattr(logscan, "BEHIND", 256)
+    monkeypatch.setattr(logscan, "LONGEST_LINE", 256)
+    assert found(data, knowledge=known()) == plain
+    assert sum(isinstance(s.fact, ExceptionRaised) for s in plain) == 8
+
+
 def test_a_signature_broken_over_two_lines_is_found():
     assert len(found(b"prefix Address already\nin use here\n")) == 1
 

@@ -11,11 +11,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
 from keepstep.parse.coarse import WAY, Group, Word, choose, fit
+from keepstep.parse.usual import LINES
 
 hyperscan: Any
 try:
@@ -27,11 +28,12 @@ HEAD = 4
 """No literal is shorter than this."""
 LARGE = 8 << 20
 """From here on the coarse words are worth their preparation."""
-SMALL = 16 << 10
+SMALL = 256
+"""Below, the coarse words are not asked. Above, they are quicker: their tables are in the processor's cache."""
 DENSE = 96
 """Marks in one buffer: with more of them all of it is searched for the literals."""
-PAUSE = 7
-"""Buffers for which the coarse words are not asked where every place they mark is one."""
+PAUSE = 14
+"""Buffers, every other of which is a seam, for which the coarse words are not asked where every place they mark is one."""
 MOST_IDLE = 8_000
 """Marks without a literal: their cost is about that of another database."""
 NOISY = 100
@@ -44,11 +46,6 @@ Anchor = tuple[str, bool]
 Hits = list[tuple[int, int]]
 """(index of the anchor, end offset), in order of the ends."""
 _END = itemgetter(1)
-
-
-_PADDING = [(bytes(0xF8 + (number >> 3 * (place % 2)) % 8 for place in range(64)), False) for number in range(64)]
-"""Never in text. Besides what searches logs, Hyperscan builds what searches tiny buffers, which takes ten times as long; not
-where that would have many states."""
 
 
 def in_order(hits: Hits) -> Hits:
@@ -93,7 +90,7 @@ class _Hyperscan:
     def __init__(self, anchors: Sequence[Anchor], kept: Keeper | None = None) -> None:
         self._literals: list[Word] = [(literal.encode(), fold) for literal, fold in anchors]
         self._kept = kept
-        self._all = _Database(_kept_database("literals", self._literals, kept) if kept else _compiled(self._literals))
+        self._all = _Database(_kept_database("literals", self._literals, kept, lambda: _compiled(self._literals)))
         self._reach = max((len(literal) for literal, _ in self._literals), default=0)
         self._coarse: _Coarse | None = None
         self._pause = 0
@@ -136,23 +133,28 @@ class _Hyperscan:
 
 
 class _Coarse:
-    """The coarse words, fitted to what is read first; those that stand everywhere in it are given up."""
+    """The coarse words: those that are rare in usual logs; where they are not, fitted to the log that is read."""
 
     def __init__(self, literals: Sequence[Word], kept: Keeper | None) -> None:
         self._literals = literals
-        self._groups = _kept_groups(literals, kept) if kept else choose(literals)
+        self._kept = kept
         self._plain: set[int] = set()
         self._idle: Counter[int] = Counter()
-        self._database: _Database | None = None
+        self._database: _Database | None = _Database(
+            _kept_database("coarse", (WAY, LINES, literals), kept, lambda: self._fitted(LINES))
+        )
         self._times = 0
         self.given_up = False
 
     def find(self, buffer: bytes) -> Hits:
         """The marks, as hits of groups."""
         if self._database is None:
-            numbers, words = zip(*fit(self._groups, self._literals, buffer[:SAMPLE], self._plain), strict=True)
-            self._database = _Database(_compiled((*words, *_PADDING), (*numbers, *(0 for _ in _PADDING))))
+            self._database = _Database(self._fitted(buffer[:SAMPLE]))
         return self._database.find(buffer)
+
+    def _fitted(self, log: bytes) -> Any:
+        numbers, words = zip(*fit(_groups(self._literals, self._kept), self._literals, log, self._plain), strict=True)
+        return _compiled(words, numbers)
 
     def blame(self, groups: Iterable[int]) -> None:
         """These marked a place where no literal was."""
@@ -198,24 +200,28 @@ def _compiled(words: Sequence[Word], numbers: Sequence[int] | None = None) -> An
     return database
 
 
-def _kept_database(name: str, words: Sequence[Word], kept: Keeper) -> Any:
-    """The database of an earlier start, if it was made of the same literals, by the same library, on such a processor."""
+def _kept_database(name: str, of: object, kept: Keeper | None, make: Callable[[], Any]) -> Any:
+    """The database of an earlier start, if it was made of the same words, by the same library, on such a processor."""
+    if kept is None:
+        return make()
     here = _compiled([(b"any literal", False)]).info().decode()
-    key = hashlib.sha256(f"{hyperscan.__version__} {here} {list(words)}".encode()).hexdigest()
+    key = hashlib.sha256(f"{hyperscan.__version__} {here} {of}".encode()).hexdigest()
     body = kept.get(name, key)
     if body is not None:
         try:
             return hyperscan.loadb(body, hyperscan.HS_MODE_BLOCK)
         except hyperscan.HyperscanError:
             pass
-    database = _compiled(words)
+    database = make()
     kept.put(name, key, hyperscan.dumpb(database))
     return database
 
 
-def _kept_groups(literals: Sequence[Word], kept: Keeper) -> list[Group]:
-    """The groups that an earlier start chose for the same literals."""
-    key = hashlib.sha256(f"{WAY} {list(literals)}".encode()).hexdigest()
+def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[Group]:
+    """Those that an earlier start chose for the same literals, if there was one."""
+    if kept is None:
+        return choose(literals)
+    key = hashlib.sha256(f"{WAY} {LINES!r} {list(literals)}".encode()).hexdigest()
     body = kept.get("groups", key)
     if body is not None:
         return [Group(numbers, [word.encode("latin-1") for word in words], fold) for numbers, words, fold in json.loads(body)]

@@ -2,7 +2,7 @@
 """Fewer, equally long words to look for first, one of which is in every literal. Pure.
 
 Thousands of literals share hundreds of pieces of eight bytes, and a search for these is faster; the faster,
-the less they resemble what stands in the log at hand. Where one stands, the literals themselves are asked.
+the less they resemble what stands in logs. Where one stands, the literals themselves are asked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-WAY = "words of eight bytes with what is before them"
+from keepstep.parse.usual import LINES
+
+WAY = "words of eight bytes that are not usual, with what is before them"
 """Of choosing: what was kept of another way is not taken for it."""
 WIDTH = 8
 """As many bytes as the search looks at together; more of them cost it the same."""
@@ -31,18 +33,24 @@ class Group(NamedTuple):
     fold: bool
 
 
-def choose(literals: Sequence[Word]) -> list[Group]:
-    """Groups with every literal in one of them, as few as is quickly found: always the one with most of the rest."""
+def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
+    """Groups with every literal in one of them, as few as is quickly found: always the one with most of the rest.
+
+    Their words do not stand in what logs usually say, where a literal has others.
+    """
+    everywhere = {text[start : start + WIDTH] for text in (usual, usual.lower()) for start in range(len(text))}
     groups = {_folded(word): Group([], [_folded(word)[0]], word[1]) for word in literals if len(word[0]) <= WIDTH}
+    widths = sorted({len(text) for text, _ in groups})
     holders: dict[Word, set[int]] = defaultdict(set)
     left: set[int] = set()
     for number, literal in enumerate(literals):
-        short = next((word for word in _parts(literal, range(1, WIDTH + 1)) if word in groups), None)
+        short = next((word for word in _parts(literal, widths) if word in groups), None)
         if short is not None:
             groups[short].literals.append(number)
             continue
         left.add(number)
-        for word in _parts(literal, (WIDTH,)):
+        parts = list(_parts(literal, (WIDTH,)))
+        for word in [part for part in parts if part[0] not in everywhere] or parts:
             holders[word].add(number)
     chosen = [group for group in groups.values() if group.literals]
     heap = [(-len(numbers), word) for word, numbers in holders.items()]

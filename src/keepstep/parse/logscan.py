@@ -8,8 +8,9 @@ pass finds anchors in whole chunks; only lines that hold one are decoded and rea
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ from keepstep.parse.wrapping import Unwrapped
 PIECE = 256 << 10
 """Searched at once: small enough for the processor's cache, large enough for the longest block."""
 LONGEST_ANCHOR = 512
+BEHIND = 128 << 10
+"""How far above a hit is looked for what belongs to it: the beginning of its line, the words before, the time."""
 MOST_PER_STREAM = 40
 """Equal messages of one writer kept; the rest only repeat it."""
 MOST_PER_ANCHOR = 3_000
@@ -157,19 +160,28 @@ class LogScan:
         wanted = [hit for hit in here.hits if self._is_wanted(hit[0])]
         if not wanted:
             return
-        first = before or here
-        buffer = b"".join(piece.data for piece in (before, here, ahead) if piece is not None)
         self._spawns = any(piece.tells_of_spawned for piece in (before, here, ahead) if piece is not None)
-        shift = here.begin - first.begin
-        counted_to, number = shift, here.line
+        low, high = (0, len(here.data)) if self._unwrapped else (wanted[0][1] - BEHIND, wanted[-1][1] + LONGEST_LINE)
+        above = memoryview(before.data if before is not None and low < 0 else b"")[low:]
+        low = max(0, low)
+        data = memoryview(here.data)[low:]
+        below = memoryview(ahead.data if ahead is not None else b"")
+        buffer = b"".join((above, data[: high - low], below[: max(0, high - len(here.data))]))
+
+        @cache
+        def with_the_rest() -> bytes:
+            return b"".join((above, data, below))
+
+        shift = len(above) - low
+        counted_to, number = 0, here.line
         for anchor, end in wanted:
             start, stop = bounds(buffer, end + shift)
-            if start > counted_to:
-                number += newlines(buffer, counted_to, start)
-                counted_to = start
+            if start - shift > counted_to:
+                number += newlines(here.data, counted_to, start - shift)
+                counted_to = start - shift
             writer, text = self._line(buffer, start, stop, end + shift)
             joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
-            yield from self._read(anchor, buffer, first.begin, start, stop, number + joined, writer, text)
+            yield from self._read(anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text)
 
     def _is_wanted(self, anchor: int) -> bool:
         self._flood[anchor] += 1
@@ -200,8 +212,18 @@ class LogScan:
         return found
 
     def _read(
-        self, anchor: int, buffer: bytes, base: int, start: int, stop: int, number: int, writer: Writer, text: str
+        self,
+        anchor: int,
+        buffer: bytes,
+        with_the_rest: Callable[[], bytes],
+        base: int,
+        start: int,
+        stop: int,
+        number: int,
+        writer: Writer,
+        text: str,
     ) -> Iterator[Sighting]:
+        """What stands in a line with an anchor, and in the block that it begins: only blocks need the rest of the buffer."""
         at: float | None = None
         timed = False
         raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
@@ -229,7 +251,7 @@ class LogScan:
             self._seen[key] += 1
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
-            following = BlockLines(self._line, self._prefixes.is_of_another, buffer, stop, writer, text[: match.start()])
+            following = BlockLines(self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()])
             logged = bool(_LOGGER.search(self._before(buffer, start, writer, text, match.start())))
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
