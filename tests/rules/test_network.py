@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
@@ -234,6 +235,13 @@ def test_two_ranks_that_miss_each_others_heartbeats_were_both_alive(tmp_path):
 def test_a_rank_that_is_told_of_its_own_silence_was_not_heard(tmp_path):
     found = two_logs(tmp_path, SILENT, SILENT)
     assert (found.rule, found.ranks) == ("NET012", (1,))
+
+
+def test_a_rank_that_the_kernel_showed_stopped_was_not_cut_off(tmp_path):
+    fields = {"pid": 7, "command": "python train.py", "state": "T"}
+    note = {"fact": "ProcessSeen", "fields": fields, "origin": {"source": "pid 7"}, "rank": {"index": 1}, "quote": "state T"}
+    (tmp_path / "rank1-7-0.notes.jsonl").write_text(json.dumps(note) + "\n")
+    assert two_logs(tmp_path, SILENT, SILENT).rule != "NET012"
 
 
 def test_a_rank_that_only_the_others_miss_may_have_died(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
@@ -38,7 +39,8 @@ def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
     A firewall, route, link or host interface between them went away in the middle of the run.
 
     ## How we know
-    A process that has died or hangs does not complain of the other's silence; here each side does.
+    A process that has died or hangs does not complain of the other's silence; here each side does, and the kernel
+    has not shown either of them stopped.
 
     ## What to do
     Look at the network between the two hosts at that time: firewalls, conntrack tables, links, routes.
@@ -46,10 +48,12 @@ def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A host that was frozen for a while (suspended, out of memory) misses answers and is missed as well.
     """
+    frozen = {each.who for each in seen.all(ProcessSeen) if each.fact.state in ("T", "t")}
     lost: dict[tuple[int, int], Evidence[PeerLost]] = {}
     for each in seen.all(PeerLost):
-        if each.who is not None and each.fact.peer_rank is not None and each.fact.how in _SILENCE:
-            lost.setdefault((each.who, each.fact.peer_rank), each)
+        who, peer = each.who, each.fact.peer_rank
+        if who is not None and peer is not None and each.fact.how in _SILENCE and not frozen.intersection((who, peer)):
+            lost.setdefault((who, peer), each)
     deaf = [each for (one, other), each in lost.items() if one == other]
     if deaf:
         yield _not_heard(deaf, [each for (one, other), each in lost.items() if one != other])
