@@ -170,3 +170,8 @@ def test_a_format_that_this_torch_does_not_know(text, read, holds):
 def test_a_limit_of_the_machine_is_no_fault_of_the_checkpoint(why, told, read, holds):
     text = f'ValueError: Error opening "zarr" driver: Error writing local file "/c/500.tmp/w/.zarray": Failed to open [OS error: {why}]'
     assert holds(read(table, text), CheckpointUnreadable) == told
+
+
+def test_tensors_of_a_device_that_is_not_here_are_read(read, holds):
+    text = "Exception in device=TPU:3: don't know how to restore data location of torch.FloatStorage (tagged with xla:0)"
+    assert holds(read(table, text), CheckpointUnreadable)

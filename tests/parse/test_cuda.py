@@ -42,6 +42,7 @@ WORDINGS = [
         {"fatal": True},
     ),
     ("Cuda failure 802 'system not yet initialized'", CudaMismatch, {"fatal": True}),
+    ("  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized", CudaMismatch, {"fatal": True}),
     ("AssertionError: Torch not compiled with CUDA enabled", CudaMismatch, {"fatal": True}),
     ("Failed to initialize NVML: Driver/library version mismatch", CudaMismatch, {"fatal": True}),
     (

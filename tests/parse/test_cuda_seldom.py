@@ -26,6 +26,8 @@ read = reader(cuda_seldom)
         ("cuda runtime error (54) : exclusive-thread device already in use by a different thread", Contention),
         ("terminate called: CUDA error: driver shutting down", DeviceFault),
         ("NCCL WARN Cuda failure 709 'context is destroyed'", DeviceFault),
+        ("n1: Test CUDA failure common.cu:891 'CUDA driver is a stub library'", CudaMismatch),
+        ("cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorJitCompilationDisabled: a PTX JIT compilation failed", CudaMismatch),
     ],
 )
 def test_a_seldom_error_is_read(text: str, kind: type[Fact]) -> None:

@@ -54,6 +54,11 @@ def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
 
 FURTHER = [
     (
+        'Error writing "psi/0.0.0" in OCDBT database at local file "/c/0/ocdbt.process_0/": Configuration mismatch on uuid: expected "c7" but',
+        SharedStateRace,
+        {"path": "/c/0/ocdbt.process_0/"},
+    ),
+    (
         "FileNotFoundError: [Errno 2] Failed to open local file '/c/json/default-99ab/cache-3f2a9917cc.arrow'. Detail: [errno 2]",
         SharedStateRace,
         {},

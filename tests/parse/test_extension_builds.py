@@ -38,6 +38,11 @@ WORDINGS = [
         {"name": "ninja"},
     ),
     (
+        "subprocess.CalledProcessError: Command '['which', 'c++']' returned non-zero exit status 1.",
+        LibraryMissing,
+        {"name": "c++"},
+    ),
+    (
         "RuntimeError: apex.optimizers.FusedAdam requires cuda extensions",
         LibraryMissing,
         {"name": "apex"},

@@ -61,3 +61,10 @@ def test_a_message_of_the_tool_gives_its_fact(line: str, expected: Fact) -> None
 )
 def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
     assert read(line) == []
+
+
+def test_a_leader_that_refuses_a_task_it_knew_has_gone() -> None:
+    line = "WatchTasksAsync failed for task 1: UNAVAILABLE: failed to connect to all addresses; last error: ipv4:10.0.0.1:3257: Connection refused"
+    assert read(line) == [
+        PeerLost(how="the coordination leader does not answer", peer="the coordination leader", peer_rank=0),
+    ]

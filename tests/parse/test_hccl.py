@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import DeviceFault, NicFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
@@ -36,6 +37,13 @@ from keepstep.parse import hccl
         ),
         ("2026-08-12 Communication_Error_Get_Socket(EI0006): Getting socket times out.", ConnectFailed, {"why": Why.TIMED_OUT}),
         ("EJ0002: The network port is down.", NicFault, {}),
+        (
+            "RuntimeError: npuSynchronizeDevice:x/NPUStream.cpp:435 NPU function error: aclrtSynchronizeDevice, error code is 507046",
+            CollectiveTimeout,
+            {"op": "HCCL"},
+        ),
+        ("RuntimeError: NPU function error: aclInit(nullptr), error code is 507899", DeviceFault, {"hardware": True}),
+        ("RuntimeError: Failed to find function HcclCommInitRootInfoConfig", CudaMismatch, {}),
         (
             "[2717288][HcclSocket][Listen] socket type[1], listen on ip[192.168.20.160] and specific port[16666] fail. Please check the port",
             PortTaken,

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.config import RankVariableMissing
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing
 from keepstep.core.facts.network import RdmaTrouble, RendezvousTimeout
-from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted, LimitReached
 from keepstep.parse import intel
 
 CCL = "2025:05:23-19:04:20:(168955) |CCL_ERROR| "
@@ -21,6 +22,15 @@ SAID = [
     ("RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", DeviceMemoryExhausted),
     ("RuntimeError: synStatus=20 [Device already acquired] Device acquire failed.", Contention),
     ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.", CudaMismatch),
+    ("RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].", InternalFault),
+    (CCL + "atl_ofi_helper.cpp:1118 atl_ofi_get_prov_list: fi_getinfo error: ret -61, providers 0", RdmaTrouble),
+    (CCL + "atl_ofi_helper.cpp:907 atl_ofi_get_prov_list: can't create providers for name shm", RdmaTrouble),
+    ("RuntimeError: oneCCL: atl_ofi_comm.cpp:79 atl_ofi_comm: EXCEPTION: init transport failed", RdmaTrouble),
+    ("could not open the library: libze_loader.so", LibraryMissing),
+    (CCL + "topo_manager.cpp:1 init: condition local_idx >= 0 && local_idx < local_count failed", RankVariableMissing),
+    (CCL + "ze_call.cpp:43 do_call: ze error at zeMemOpenIpcHandle, code: ZE_RESULT_ERROR_INVALID_ARGUMENT", PeerAccessFault),
+    (CCL + "base_thread.cpp:36 start: error while creating worker thread #0 pthread_create returns 22", ClusterSpecInvalid),
+    (CCL + "base_thread.cpp:36 start: error while creating worker thread #0 pthread_create returns 11", LimitReached),
 ]
 
 

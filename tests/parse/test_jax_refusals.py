@@ -12,7 +12,14 @@ from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, Unsupp
 from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing, ReplicasDiffer
+from keepstep.core.facts.sync import (
+    CollectiveMismatch,
+    CollectiveTimeout,
+    ForkOrThread,
+    GroupShutDown,
+    RanksMissing,
+    ReplicasDiffer,
+)
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse import jax_refusals
 from tests.parse.reading import reader
@@ -90,3 +97,28 @@ def test_the_rank_that_left_a_barrier_is_named() -> None:
 )
 def test_what_healthy_jobs_say_is_not_read(text: str) -> None:
     assert read(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RuntimeError: jaxlib/cusolver.cc:51: operation cusolverDnCreate(&handle) failed: cuSolver internal error", CudaMismatch),
+        ("RuntimeError: jaxlib/gpu/solver_kernels.cc:45: operation gpusolverDnCreate(&handle) failed: cuSolver internal error", CudaMismatch),
+        ("INTERNAL: CustomCall failed: jaxlib/cusolver_kernels.cc:44: operation cusolverDnCreate(&handle) failed: cuSolver internal error", DeviceMemoryExhausted),
+        ("RuntimeError: operation gpublasCreate(&handle) failed: cuBLAS allocation failed", DeviceMemoryExhausted),
+        ("JaxRuntimeError: FAILED_PRECONDITION: Agent must be in CONNECTED state. It is currently in ERROR.", GroupShutDown),
+        ("JaxRuntimeError: FAILED_PRECONDITION: NcclCommunicator aborted", GroupShutDown),
+        ("W0818 pjrt_client.cc:1603] WatchTasksAsync failed for task 1: UNAVAILABLE: failed to connect", PeerLost),
+        ("E0818 hang_watchdog.cc:85] jit_train_step execution failed to finish in 30m.", CollectiveTimeout),
+        ("UNKNOWN: MPI: Communicator requested from a thread that is not the one MPI was initialized from. Multiple", ForkOrThread),
+        ("INVALID_ARGUMENT: GPU clique devices=[0,1] requested from different device groups: [[0,1]] vs [[0,1,2,3]]", CollectiveMismatch),
+        ("INVALID_ARGUMENT: Either all of or none of the local topologies should explicitly set slice_index", ClusterSpecInvalid),
+        ("INTERNAL: Cluster registration failed with error: DEADLINE_EXCEEDED: timed out", RendezvousTimeout),
+    ],
+)
+def test_a_wording_of_the_runtime_states_its_fact(text: str, kind: type[Fact]) -> None:
+    assert [type(fact) for fact in read(text)] == [kind]
+
+
+def test_a_job_that_is_only_late_is_not_read() -> None:
+    assert read("INFO: 3 of 200 downloads failed to finish in time") == []

@@ -11,6 +11,8 @@ from keepstep.core.facts.resource import OomKilled
 from keepstep.parse import kernel as table
 
 WORDINGS = [
+    ("infiniband efa_0: Wait for completion (polling) timeout", NicFault, {}),
+    ("bnxt_en 0000:27:00.0 ens41np0: TX timeout detected, starting reset task!", NicFault, {"device": "ens41np0"}),
     (
         "DMAR: [DMA Write] Request device [02:00.0] fault addr f8139000 [fault reason 05] PTE Write access is not set",
         PeerAccessFault,

@@ -39,6 +39,18 @@ read = reader(launch_refusals)
             "authentication methods available",
             ConnectFailed,
         ),
+        *(
+            (f"Error: failed to run torchrun --node_rank=1 train.py on 10.0.0.2, is localhost: False, exception: {said}", ConnectFailed)
+            for said in (
+                "not a valid RSA private key file",
+                "encountered RSA key, expected OPENSSH key",
+                "Host key for server '10.0.0.2' does not match: got 'AAA', expected 'AAB'",
+                "Incompatible ssh peer (no acceptable kex algorithm)",
+                "Bad authentication type; allowed types: ['publickey']",
+                "Authentication timeout.",
+            )
+        ),
+        ("paramiko.ssh_exception.AuthenticationException: Authentication failed.", ConnectFailed),
     ],
 )
 def test_a_refusal_gives_its_fact(text, kind):
@@ -54,6 +66,7 @@ def test_a_refusal_gives_its_fact(text, kind):
         "train.py: error: argument --lora_rank: invalid int value: ''",
         "CUDA is not available, training on CPU",
         "Error: failed to run torchrun train.py on 10.0.0.2, is localhost: False, exception: I/O operation on closed file",
+        "Error: failed to run torchrun train.py on 10.0.0.2, is localhost: False, exception: Encountered a bad command exit code!",
     ],
 )
 def test_other_words_give_nothing(text):

@@ -9,6 +9,11 @@ from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing,
 from keepstep.parse import linker as table
 
 WORDINGS = [
+    (
+        "python: Relink `/lib/libsystemd.so.0' with `/lib/librt.so.1' for IFUNC symbol `clock_gettime'",
+        SymbolMissing,
+        {"symbol": "clock_gettime", "library": "libsystemd.so.0"},
+    ),
     ("(unable to get root cause for java.lang.NoClassDefFoundError)", LibraryMissing, {"name": "Hadoop's classes"}),
     ("  (0) Not found: ./bin/ptxas not found", LibraryMissing, {"name": "ptxas", "fatal": True}),
     (

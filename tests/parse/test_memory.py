@@ -11,6 +11,9 @@ from keepstep.parse import memory as table
 WORDINGS = [
     ("terminate called after throwing an instance of 'std::bad_alloc'", HostAllocationFailed, {}),
     ("MemoryError", HostAllocationFailed, {}),
+    ("memory allocation of 2097152 bytes failed", HostAllocationFailed, {"requested": "2097152"}),
+    ("LLVM ERROR: out of memory", HostAllocationFailed, {}),
+    ("virtual memory exhausted: Cannot allocate memory", HostAllocationFailed, {}),
     (
         "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 2.00 GiB for an array with shape (1, 2)",
         HostAllocationFailed,

@@ -21,6 +21,12 @@ WORDINGS = [
     ),
     ("[a:1] btl:tcp: host node2, process [[27443,1],1] UNREACHABLE", ConnectFailed, {"peer": "node2"}),
     ("ssh_exchange_identification: Connection closed by remote host", ConnectFailed, {"why": Why.FAILED}),
+    (
+        "[n2:46613] [[17593,0],1] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file grpcomm_direct.c at line 355",
+        VersionConflict,
+        {"certain": False},
+    ),
+    ("bash: line 1: /opt/conda/bin/python: No such file or directory", LibraryMissing, {"name": "/opt/conda/bin/python"}),
     ("kex_exchange_identification: read: Connection reset by peer", ConnectFailed, {"why": Why.FAILED}),
     ("prterun was unable to reliably start one or more daemons.", ConnectFailed, {"final": True}),
     ('Error: unknown option "--hnp-topo-sig"', VersionConflict, {"component": "Open MPI"}),

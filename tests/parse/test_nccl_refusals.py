@@ -28,6 +28,7 @@ def facts(text: str) -> list[object]:
     ("text", "kind"),
     [
         ("Invalid config blocking attribute value -2147483648", CudaMismatch),
+        ("Error: corrupted comm object detected", InternalFault),
         ("invalid device count (16) requested", WorldSizeConflict),
         ("Could not find real path of /sys/class/pci_bus/0000:21/../../0000:21:00.0", UnsupportedCombination),
         ("Invalid device count requested : 9", WorldSizeConflict),
@@ -103,3 +104,10 @@ def test_a_warning_says_what_was_refused(text: str, kind: type) -> None:
 )
 def test_what_a_healthy_run_prints_is_no_refusal(text: str) -> None:
     assert facts(text) == []
+
+
+def test_a_call_that_xla_s_nccl_refuses_without_a_word_was_meant_for_another_nccl() -> None:
+    said = "INTERNAL: NCCL operation ncclAllReduce( send_buffer.opaque(), comm_, AsCudaStream(stream)) failed: invalid argument"
+    hint = " (run with NCCL_DEBUG=WARN for details). Last NCCL warning(error) log entry (may be unrelated) '"
+    assert [type(f) for f in facts(f"{said}{hint}'.")] == [UnsupportedCombination]
+    assert not facts(f"{said}{hint}Broadcast : something else'.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse import orbax as table
 
@@ -57,3 +58,16 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 )
 def test_a_near_miss_says_nothing(text, read):
     assert read(table, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ValueError: StepMetadata.item_handlers must be a dict, but is a <class 'str'>.", CheckpointUnreadable),
+        ("ValidationError: Expected /c/100/commit_success.txt (/c/100) to exist.", CheckpointUnreadable),
+        ("InvalidShardingError: The provided sharding is not valid. The primary replica has the following devices: [0, 1]", ClusterSpecInvalid),
+        ("ValueError: The product of DCN parallelism values 4 must equal num_slices 2.", WorldSizeConflict),
+    ],
+)
+def test_a_mesh_or_metadata_that_does_not_fit_is_read(text, kind, read, holds):
+    assert holds(read(table, text), kind)

@@ -20,6 +20,8 @@ from keepstep.parse.prefix import Prefixes, heading, identify
         ("20%|#9    | 412/2040 [4:02<15:57, 35.27s/it][rank3]:[E901 08:12:24] boom", 3, "[E901 08:12:24] boom"),
         ("[pod/bert-worker-2/pytorch] boom", 2, "boom"),
         ("[worker-1] boom", 1, "boom"),
+        ("[chief-0]:     boom", 0, "boom"),
+        ("[chief-0]:       boom", 0, "  boom"),
         ("[1,mpirank:7,algo-1]<stderr>:boom", 7, "boom"),
         ("(head, rank=0, pid=4711) boom", 0, "boom"),
         ("(worker1, rank=1, pid=4711, ip=10.0.0.2) boom", 1, "boom"),

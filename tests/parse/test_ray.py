@@ -129,6 +129,18 @@ NODES_AND_TRAIN = [
         {"signal": "SIGKILL"},
     ),
     ("1 worker(s) were killed due to the node running low on memory. Node ID: 5f", OomKilled, {}),
+    (
+        "Memory on the node (IP: 10.0.0.4, ID: ba65) where the task (task ID: d221, name=head, rank=0,, pid=4503, memory used=1.31GB) was "
+        "running was 1927.05GB / 2015.56GB (0.956086), which exceeds the memory usage threshold of 0.95.",
+        OomKilled,
+        {"rank": 0, "pid": 4503},
+    ),
+    (
+        "Memory on the node (IP: 10.0.0.4, ID: 4748) where the task (actor ID: 9e43, name=8szhVkWorkerDict_0:3:WorkerDict.__init__, "
+        "pid=4100606, memory used=56.57GB) was running was 246.41GB / 251.54GB (0.979583)",
+        OomKilled,
+        {"rank": 3, "pid": 4100606},
+    ),
     ("    ray.get(helper_pg.ready(), timeout=1000)", NotScheduled, {"asked": "a placement group"}),
     ("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", RendezvousTimeout, {"where": "remote call"}),
     (

@@ -16,6 +16,7 @@ read = reader(rdma)
 EXCEEDED = "completion with transport retries exceeded (the peer does not answer)"
 
 SAID = [
+    ("libibverbs: Fatal: couldn't read uverbs ABI version.", RdmaTrouble(what="couldn't read uverbs ABI version")),
     (
         "libfabric:652244:1713524816::efa:mr:efa_mr_regattr():1014<warn> Unable to register MR: Invalid argument",
         RdmaTrouble(what="Unable to register MR: Invalid argument"),
@@ -114,3 +115,31 @@ def test_a_verb_that_is_tried_again_is_not_fatal():
     )
     assert facts
     assert not any(fact.fatal for fact in facts)
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        ("Check failed: dev_list No InfiniBand device found", "No InfiniBand device found"),
+        ("Check failed: num_devs_with_active_port > 0 There is no active port in the system", "There is no active port in the system"),
+        ("Check failed: port_num > 0 (0 vs. 0)No active ports", "No active ports"),
+        ("Check failed: !ibv_modify_qp(qp_, &attr, mask) QP to INIT failed", "QP to INIT failed"),
+        ("Check failed: wc_[i].status == IBV_WC_SUCCESS Failed status", "Failed status"),
+        ("Check failed: false The device mlx5_9 wasn't found", "The device mlx5_9 wasn't found"),
+    ],
+)
+def test_what_tensorflow_checks_of_the_adapter_is_trouble_with_rdma(message, what):
+    line = f"2019-11-24 15:29:02.511871: F tensorflow/contrib/verbs/rdma.cc:91] {message}"
+    assert RdmaTrouble(what=what) in read(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2019-11-24 15:28:20.511290: I tensorflow/contrib/verbs/rdma.cc:307] RoCE v2 is not configured for GID_INDEX 0",
+        "2019-11-24 15:29:02.511871: F tensorflow/contrib/verbs/rdma.cc:1635] Check failed: s.ok() copy tensor to gpu sync",
+        "2019-11-24 15:28:31.120551: I tensorflow/contrib/verbs/rdma_mgr.cc:128] Connected to remote node /job:worker/replica:0/task:0",
+    ],
+)
+def test_the_rest_of_what_tensorflow_says_over_verbs_is_not(line):
+    assert not read(line)

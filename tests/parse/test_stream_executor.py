@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse import stream_executor
@@ -33,6 +33,14 @@ read = reader(stream_executor)
         ("InternalError: 'cuLaunchKernel(function, gridX, gridY, params, nullptr)' failed with 'CUDA_ERROR_INVALID_HANDLE'", CudaMismatch),
         ("op_kernel.cc:1780] OP_REQUIRES failed at xla_ops.cc:435 : UNKNOWN: JIT compilation failed.", CudaMismatch),
         ("JIT compilation failed.", CudaMismatch),
+        ("XlaRuntimeError: UNIMPLEMENTED: Linked libnvptxcompiler is too old for sm_120.", CudaMismatch),
+        ("XlaRuntimeError: UNIMPLEMENTED: Loaded PTX assembler is too old for sm_120a.", CudaMismatch),
+        ("XlaRuntimeError: INTERNAL: XLA requires ptxas version 11.8 or higher", CudaMismatch),
+        ("FAILED_PRECONDITION: CUDA toolkit version mismatch. Running with version 12.4, but executable requires >= 12.8", CudaMismatch),
+        ("GPU compute capability of serialized executable doesn't match target device capability. (serialized: 8.0)", CudaMismatch),
+        ("INTERNAL: StreamExecutor cuda device (0) requires compute capability '6.0' but is of '5.2'", CudaMismatch),
+        ("NOT_FOUND: Couldn't find a suitable version of ptxas. The following locations were considered: /x/bin/ptxas", LibraryMissing),
+        ("W asm_compiler.cc:231] Falling back to the CUDA driver for PTX compilation; ptxas does not support CC 9.0", CudaMismatch),
         ("cuda_driver.cc:1002] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX", CudaMismatch),
         ("Attempting to fetch value instead of handling error Internal: no supported devices found for platform CUDA", CudaMismatch),
         ("InternalError: cudaSetDevice() on GPU:0 failed. Status: unknown error", CudaMismatch),
@@ -58,3 +66,8 @@ def test_a_device_that_failed_is_read(text: str, kind: type) -> None:
 )
 def test_another_line_says_nothing(text: str) -> None:
     assert read(text) == []
+
+
+def test_a_compiler_that_is_too_old_is_not_yet_a_failure() -> None:
+    (fact,) = read("W subprocess_compilation.cc:237] Falling back to the CUDA driver for PTX compilation; ptxas does not support CC 12.0")
+    assert fact == CudaMismatch(what="ptxas is too old for a GPU of compute capability 12.0", fatal=False)

@@ -21,6 +21,13 @@ read = reader(tf_refusals)
 REFUSALS: list[tuple[str, type[Fact]]] = [
     ("InvalidArgumentError: At least one prefix checkpoint file must exist, but none existed.", CheckpointUnreadable),
     ("InternalError: Could not restore saved variable: dense/kernel", CheckpointUnreadable),
+    ('NotFoundError: No server factory registered for the given ServerDef: cluster { job { name: "worker" } }', UnsupportedCombination),
+    ("The available server factories are: [ GRPC_SERVER ]", UnsupportedCombination),
+    (
+        'NotFoundError: No session factory registered for the given session options: {target: "10.1.1.4:2222" config: } '
+        "Registered factories are {DIRECT_SESSION, GRPC_SESSION}.",
+        ClusterSpecInvalid,
+    ),
     ("OutOfRangeError: Read less bytes than requested [Op:RestoreV2]", CheckpointUnreadable),
     ("ValueError: Invalid H5 file, expected Group but received <class 'h5py._hl.dataset.Dataset'>", CheckpointUnreadable),
     ("OSError: Unable to load model. Filepath is not an hdf5 file (or h5py is not available) or SavedModel.", CheckpointUnreadable),

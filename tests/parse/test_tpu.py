@@ -176,3 +176,12 @@ def test_a_device_that_the_kernel_calls_busy_is_held_by_another_process() -> Non
 
 def test_a_device_that_the_user_may_not_open_is_a_failed_set_up() -> None:
     assert one("PermissionError: [Errno 13] Permission denied: '/dev/accel0'", TpuInitFailed)
+
+
+def test_a_slice_of_more_hosts_than_were_started_is_a_matter_of_sizes() -> None:
+    text = "Internal: Invalid system configuration: 2x2 host topology with 0 missing hosts, but 1 hosts in total."
+    assert one(text, WorldSizeConflict).seen == "1"
+
+
+def test_a_container_without_the_loopback_that_libtpu_wants_is_a_failed_set_up() -> None:
+    assert one("F0928 enforce_kernel_ipv6_support.cc:72] Check failed: loopback6_ok || !loopback4_ok This machine", TpuInitFailed)

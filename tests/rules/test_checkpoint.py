@@ -162,3 +162,30 @@ def test_a_file_that_keras_loads_weights_from_is_a_checkpoint(tmp_path):
 def test_the_same_file_read_by_another_is_data(tmp_path):
     text = WEIGHTS.replace("keras/engine/training.py", "mine/data.py").replace("in load_weights", "in samples")
     assert causes(tmp_path, all=text)[0] == "data.corrupt_or_truncated"
+
+
+SPAWNED = """\
+torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL
+Traceback (most recent call last):
+  File "<string>", line 1, in <module>
+  File "/opt/venv/lib/python3.8/multiprocessing/spawn.py", line 116, in spawn_main
+    exitcode = _main(fd, parent_sentinel)
+  File "/opt/venv/lib/python3.8/multiprocessing/spawn.py", line 126, in _main
+    self = reduction.pickle.load(from_parent)
+_pickle.UnpicklingError: pickle data was truncated
+"""
+
+
+def test_the_cut_off_task_of_a_spawned_process_is_no_checkpoint(tmp_path):
+    root = findings(tmp_path, job=SPAWNED)[0]
+    assert (root.cause.value, root.ranks) == ("resource.host_oom_killed", (1,))
+
+
+def test_an_end_of_input_in_a_spawned_process_says_nothing_of_why_its_parent_ended(tmp_path):
+    text = SPAWNED.replace("_pickle.UnpicklingError: pickle data was truncated", "EOFError: Ran out of input")
+    assert causes(tmp_path, job=text) == ["resource.host_oom_killed"]
+
+
+def test_the_same_words_of_a_file_that_a_program_reads_stay_a_checkpoint(tmp_path):
+    text = TRUNCATED.replace("OSError: [Errno 22] Invalid argument", "_pickle.UnpicklingError: pickle data was truncated")
+    assert causes(tmp_path, rank0=text)[0] == "checkpoint.corrupt_or_missing"

@@ -224,3 +224,30 @@ def test_nor_is_one_said_to_misfit_tensorflow(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         assert root(folder, log=before + NO_DEVICE_OF_TENSORFLOW) == wanted
+
+
+MADE_NO_HANDLE = "RuntimeError: jaxlib/cusolver.cc:51: operation cusolverDnCreate(&handle) failed: cuSolver internal error\n"
+RAISED = 'Traceback (most recent call last):\n  File "qr.py", line 4, in <module>\n    q, r = jnp.linalg.qr(a)\n'
+TRIED = (
+    "2021-10-19 12:49:58.203647: W dso_loader.cc:64] Could not load dynamic library 'libcusolver.so.11'; dlerror: "
+    "libcusolver.so.11: cannot open shared object file: No such file or directory\n"
+)
+
+
+def test_a_library_that_was_tried_in_vain_and_then_makes_no_handle_is_missing(tmp_path):
+    assert root(tmp_path, log=TRIED + RAISED + MADE_NO_HANDLE) == "env.missing_shared_library"
+
+
+def test_a_library_that_makes_no_handle_when_a_program_is_built_does_not_fit(tmp_path):
+    assert root(tmp_path, log=RAISED + MADE_NO_HANDLE) == "env.framework_cuda_mismatch"
+
+
+OLD_COMPILER = "W asm_compiler.cc:231] Falling back to the CUDA driver for PTX compilation; ptxas does not support CC 9.0\n"
+
+
+def test_a_log_that_ends_with_a_compiler_too_old_for_the_gpu_tells_of_it(tmp_path):
+    assert root(tmp_path, log=OLD_COMPILER) == "env.framework_cuda_mismatch"
+
+
+def test_a_compiler_too_old_for_the_gpu_is_no_matter_where_training_goes_on(tmp_path):
+    assert root(tmp_path, log=OLD_COMPILER + STEPS) is None

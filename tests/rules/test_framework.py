@@ -6,12 +6,14 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
 from keepstep.core.facts.process import ExceptionRaised, Frame, NativeAbort
+from keepstep.core.facts.resource import AllocationAbsurd, HostAllocationFailed
 from keepstep.core.finding import Confidence, Found
 from keepstep.core.identity import Rank
 from keepstep.core.rule import Rule
 from keepstep.rules.framework.internal_fault import internal_fault
 from keepstep.rules.framework.segfault import segfault
 from keepstep.rules.framework.unsupported_combination import unsupported_combination
+from keepstep.rules.resource.host_oom_killed import host_oom_killed
 
 
 def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
@@ -36,6 +38,14 @@ def test_a_failed_internal_check_is_told() -> None:
     assert "rank 1" in found.title
 
 
+def test_an_allocation_of_a_nonsensical_size_is_a_fault_and_no_want_of_memory() -> None:
+    seen = ((2, AllocationAbsurd(requested=435677134848)), (2, HostAllocationFailed()))
+    (found,) = asked(internal_fault, *seen)
+    assert "435677134848 bytes" in found.title
+    assert not asked(host_oom_killed, *seen)
+    assert asked(host_oom_killed, (2, HostAllocationFailed()))
+
+
 def test_a_thread_that_was_left_behind_is_named_as_what_terminates_without_an_exception() -> None:
     (found,) = asked(segfault, (1, NativeAbort(what="terminate called without an active exception")))
     assert found.confidence is Confidence.HYPOTHESIS
@@ -55,3 +65,13 @@ def test_what_keras_3_raises_under_several_workers_is_no_fault_of_the_program() 
     assert "Keras 3" in found.title
     assert asked(unsupported_combination, inside) == []
     assert asked(unsupported_combination, world, (0, raised_in("train.py"))) == []
+
+
+def test_a_condition_of_the_compiler_is_its_own_fault_also_where_it_compiles_collectives() -> None:
+    abort = NativeAbort(what="Check failed: reduction_kind.has_value()", where="nccl_all_reduce_thunk.cc:175")
+    assert asked(segfault, (0, abort))
+
+
+def test_a_failed_call_to_other_ranks_is_not_the_frameworks_fault() -> None:
+    abort = NativeAbort(what="Check failed: result == 0 (6 vs. 0)", where="nccl_utils.cc:90")
+    assert not asked(segfault, (0, abort))

@@ -190,3 +190,16 @@ def test_what_does_not_fit_after_a_rank_was_killed_is_no_mismatch(tmp_path):
     assert root(tmp_path, gloo).cause.value == "sync.collective_mismatch"
     found = root(tmp_path, gloo + killed)
     assert (found.cause.value, found.ranks) == ("resource.host_oom_killed", (3,))
+
+
+GLOO = "UNKNOWN: Gloo ReduceScatter failed: [external/gloo/gloo/transport/tcp/"
+LATE = f"{GLOO}buffer.cc:72] Read timeout [::1]:38624\n"
+CLOSED = f"{GLOO}pair.cc:547] Connection closed by peer [::1]:2475\n"
+
+
+def test_connections_that_end_after_one_waited_in_vain_follow_from_the_wait(tmp_path):
+    assert root(tmp_path, LATE + CLOSED).cause.value == "sync.deadlock_or_hang_waiting_rank"
+
+
+def test_a_connection_that_ended_before_anyone_waited_in_vain_is_the_reason(tmp_path):
+    assert root(tmp_path, CLOSED + LATE).cause.value == "network.connection_reset_peer_died"

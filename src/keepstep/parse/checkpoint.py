@@ -46,6 +46,11 @@ def _refused(match: re.Match[str]) -> CheckpointUnreadable | None:
 _ERROR = r"(?:FileNotFoundError|ValueError|AssertionError|RuntimeError|OSError|IOError|NotFoundError|Exception)"
 
 SIGNATURES = (
+    signature(
+        r"don't know how to restore data location of (?P<type>[\w.]{3,60}) \(tagged with (?P<device>[\w:.-]{2,30})\)",
+        lambda match: CheckpointUnreadable(why=f"it holds {match['type']} of the device {match['device']}, which is not known here"),
+        anchors=("don't know how to restore data location of",),
+    ),
     # torch.distributed.checkpoint gathers the errors of all ranks, each under its number
     signature(r"Traceback \(most recent call last\): \(RANK (?P<rank>\d+)\)", TaskNamed, anchors=("): (RANK ",)),
     # unreadable: torch

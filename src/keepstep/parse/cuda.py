@@ -122,13 +122,13 @@ _MISMATCH = (
         what="the kernels were compiled with a newer CUDA than the driver knows",
     ),
     signature(
-        r"ptxas (?:\S{1,200}, line \d+; *)?(?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
+        r"ptxas (?:[^\s;][^\n;]{0,200}, line \d+; *)?(?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
         CudaMismatch,
         what="ptxas does not know the code or the GPU: it is older than the compiler",
         anchors=("Unsupported .version", "is not defined for option 'gpu-name'"),
     ),
     signature(
-        r"nvcc fatal ?: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"
+        r"nvcc fatal\s{0,6}: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"
     ),
     signature(
         r"[Ee]rror 80[34]: (?:forward compatibility|system has unsupported display driver)",
@@ -166,7 +166,7 @@ _MISMATCH = (
     ),
     signature(
         r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|(?:[Cc]uda|CUDA) failure[^\n']{0,40}'|CUDA error: "
-        r"|error=802 ?: )system not yet initialized",
+        r"|error=802 ?: |cudaError\w{3,60}: |CUDA error\(802\),? |cudaSuccess \(802 vs\. 0\) |Error \(\S{1,80}:\d+\): )system not yet initialized",
         CudaMismatch,
         what="the GPUs' fabric manager does not run or does not fit the driver",
     ),

@@ -11,7 +11,11 @@ from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import Contention
 from keepstep.parse.signature import signature
 
-_SAYS = r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?'|cuda runtime error \(\d+\) ?: |Error \d{3}: )"
+_SAYS = (
+    r"(?:CUDA error: |(?:[Cc]uda|CUDA) failure (?:\S{1,60} )?'|cuda runtime error \(\d+\) ?: |[Ee]rror \d{3}: |cudaError\w{3,60}: |CUDA error\(\d+\),? "
+    r"|cudaSuccess \(\d+ vs\. 0\) |Error \(\S{1,80}:\d+\): |error=\d+ ?: )"
+)
+"""Who prints them: torch, NCCL and nccl-tests, torch up to 1.6, the driver's numbers, CuPy, Paddle, Caffe, gpu-burn."""
 
 SIGNATURES = (
     # Driver and runtime

@@ -218,6 +218,12 @@ _TABLE = (
         r"(?P<what>Expected to find locked file \S{1,300}) from process \d+ but it doesn't exist", SharedStateRace
     ),
     signature(
+        r"in OCDBT database at [^\n]{0,30}\"(?P<path>[^\"\n]{1,300})\"[^\n]{0,20}Configuration mismatch on uuid: expected",
+        SharedStateRace,
+        what="another process made the same checkpoint database",
+        anchors=("Configuration mismatch on uuid",),
+    ),
+    signature(
         r"(?:FileExistsError|OSError): \[Errno 17\] (?P<what>File exists): '(?P<path>[^'\n]{0,300}(?:/\.cache/|\.incomplete|\.lock|\.keras/)"
         r"[^'\n]{0,300})'",
         SharedStateRace,

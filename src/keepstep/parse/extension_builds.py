@@ -59,6 +59,10 @@ SIGNATURES = (
         ),
         fatal=False,
     ),
+    # torch asks the system for its compiler before it builds
+    signature(
+        r"Command '\['which', '(?P<name>[\w+.\-]{1,40})'\]' returned non-zero exit status", LibraryMissing, anchors=("Command '['which', '",)
+    ),
     signature(r"(?P<name>apex)\.\w[\w.]* requires (?:cuda|CUDA) extensions", LibraryMissing),
     signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing, anchors=("lease install apex from",)),
     signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),

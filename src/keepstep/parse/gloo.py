@@ -55,10 +55,13 @@ SIGNATURES = (
         _peer,
         anchors=("Read error [", "Write error ["),
     ),
+    # a buffer that the other side has not filled, or taken, in the time that the group allows
+    signature(r"Read timeout " + _PEER, lambda m: CollectiveTimeout(op="recv"), anchors=("Read timeout ",)),
+    signature(r"Write timeout " + _PEER, lambda m: CollectiveTimeout(op="send"), anchors=("Write timeout ",)),
     signature(
-        r"(?:Read|Write|Connect) timeout " + _PEER,
+        r"Connect timeout " + _PEER,
         lambda m: PeerLost(how="timed out", peer=m["peer"]),
-        anchors=("Read timeout ", "Write timeout ", "Connect timeout "),
+        anchors=("Connect timeout ",),
     ),
     signature(
         r"gloo/transport/[^\n]{0,80}\] (?P<how>writev?|readv?|send|recv) (?:"

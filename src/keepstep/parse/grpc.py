@@ -32,8 +32,14 @@ _AT_SHUTDOWN = lazy_pattern(
 """What a service prints when its leader has ended first, also at the end of a good run."""
 
 
+_ONCE_CONNECTED = lazy_pattern(r"WatchTasksAsync failed for task|CoordinationService/(?:Heartbeat|PollForError|WatchTasks|GetAliveTasks|ShutdownTask)\b")
+"""Calls to a coordination service that only a task makes which had registered there."""
+
+
 def _connect(match: re.Match[str]) -> Fact:
     text = match.string[match.start() : match.start() + 1500]
+    if _ONCE_CONNECTED.search(match.string):
+        return PeerLost(how="the coordination leader does not answer", peer="the coordination leader", peer_rank=0)
     if "refused" in text:
         why = Why.REFUSED
     elif "No route to host" in text or "unreachable" in text.lower():

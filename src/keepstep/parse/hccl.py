@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
-from keepstep.core.facts.environment import LibraryMissing, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import DeviceFault, NicFault
 from keepstep.core.facts.process import TaskNamed
@@ -82,18 +82,53 @@ SIGNATURES = (
         anchors=("aicore exception", "HBM MULTI BIT ECC"),
     ),
     # the runtime's numbers, as torch_npu prints them
-    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is 2070(?:01|18)\b", DeviceMemoryExhausted, anchors=("error code is 2070",)),
-    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL",
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 2070(?:01|18)\b", DeviceMemoryExhausted, anchors=("error code is 2070",)),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL",
               anchors=("error code is 507046", "error code is 107020")),
     signature(
-        r"(?:NPU|ACL)[^\n]{0,40}error code is 5070(?:11|15|18|35)\b",
+        r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:11|15|18|35)\b",
         DeviceFault,
         what="a kernel of the NPU failed",
         hardware=False,
         anchors=("error code is 507011", "error code is 507015", "error code is 507018", "error code is 507035"),
     ),
-    signature(r"(?:NPU|ACL)[^\n]{0,40}error code is 5070(?:10|54)\b", DeviceFault, what="the NPU was lost",
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:10|54)\b", DeviceFault, what="the NPU was lost",
               anchors=("error code is 507010", "error code is 507054")),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 107001\b", DeviceShared, anchors=("error code is 107001",)),
+    signature(
+        r"(?:NPU|ACL)[^\n]{0,120}error code is (?:207004|207006|507008)\b",
+        CudaMismatch,
+        what="the runtime finds no NPU that it may use, or one of another kind",
+        anchors=("error code is 207004", "error code is 207006", "error code is 507008"),
+    ),
+    signature(
+        r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:14|16|17|34)\b",
+        DeviceFault,
+        what="a kernel of the NPU failed or took too long",
+        hardware=False,
+        anchors=("error code is 507014", "error code is 507016", "error code is 507017", "error code is 507034"),
+    ),
+    signature(
+        r"(?:NPU|ACL)[^\n]{0,120}error code is 507(?:899|901)\b",
+        DeviceFault,
+        what="the NPU's driver failed or lost the device",
+        anchors=("error code is 507899", "error code is 507901"),
+    ),
+    signature(
+        r"ACL stream synchronize failed, error code:(?P<code>\d{6})",
+        lambda m: (
+            CollectiveTimeout(op="HCCL")
+            if m["code"] in ("507046", "107020")
+            else DeviceFault(what="a kernel of the NPU failed", hardware=m["code"] in ("507010", "507054", "507899", "507901"))
+        ),
+        anchors=("ACL stream synchronize failed, error code:",),
+    ),
+    # a torch_npu that asks the installed CANN for what it does not have yet
+    signature(
+        r"Failed to find function (?P<name>(?:acl|Acl|[Hh]ccl|dcmi|aclrt)\w{3,80})",
+        lambda m: CudaMismatch(what=f"the installed CANN has no {m['name']}: it is older than torch_npu needs"),
+        anchors=("Failed to find function ",),
+    ),
     # whose error it is: ERR02200 DIST call hccl api failed, (PID:1, Device:3, RankID:3)
     signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed, anchors=("RankID:",)),
     # a part of CANN that the environment does not have

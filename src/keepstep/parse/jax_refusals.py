@@ -3,17 +3,34 @@
 
 from __future__ import annotations
 
+import re
+
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing, ReplicasDiffer
+from keepstep.core.facts.sync import (
+    CollectiveMismatch,
+    CollectiveTimeout,
+    ForkOrThread,
+    GroupShutDown,
+    RanksMissing,
+    ReplicasDiffer,
+)
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.signature import signature
 
 _STATUS = r"Error: [A-Z_]{2,30}: "
+
+
+def _no_handle(match: re.Match[str]) -> Fact:
+    if match["built"] and "alloc" not in match["why"].lower():
+        return CudaMismatch(what=f"cu{match['library']} could not start: {match['why'].strip()}")
+    return DeviceMemoryExhausted(library=match["library"])
+
 
 SIGNATURES = (
     # barriers of the coordination service
@@ -55,9 +72,16 @@ SIGNATURES = (
         anchors=(": Coordination service ",),
     ),
     signature(
-        rf"{_STATUS}(?P<how>Agent must be in CONNECTED state\. It is currently in state: ERROR|Coordination service agent is already in error state)",
+        rf"{_STATUS}(?P<how>Agent must be in CONNECTED state\. It is currently (?:in state: |in )?ERROR|Coordination service agent is already in error state"
+        r"|(?:Nccl|Rccl)Communicator (?:already )?(?:aborted|cancelled))",
         GroupShutDown,
-        anchors=("Agent must be in CONNECTED state", "agent is already in error state"),
+        anchors=(
+            "Agent must be in CONNECTED state",
+            "agent is already in error state",
+            "cclCommunicator aborted",
+            "cclCommunicator already aborted",
+            "cclCommunicator cancelled",
+        ),
     ),
     signature(
         r"Failed to connect to distributed JAX controller: waited too long for some tasks to show up",
@@ -79,6 +103,34 @@ SIGNATURES = (
         r"Error: Please initialize the (?P<detail>distributed system via `jax\.distributed\.initialize\(\)`)",
         ClusterSpecInvalid,
         anchors=("Please initialize the distributed system via",),
+    ),
+    signature(r"(?P<where>Cluster registration) failed with error: ", RendezvousTimeout),
+    # it watches the other tasks while they train, and goes on asking when the leader has left
+    signature(
+        r"WatchTasksAsync failed for task \d+: (?:UNAVAILABLE|CANCELLED|ABORTED|FAILED_PRECONDITION|DEADLINE_EXCEEDED)",
+        PeerLost,
+        how="the coordination leader does not answer",
+        peer="the coordination leader",
+        peer_rank=0,
+        anchors=("WatchTasksAsync failed for task",),
+    ),
+    signature(
+        r"(?P<op>[\w .:/\[\]()-]{3,160}?) failed to finish in (?:\d+[hms.]{1,3}){1,3}\.?(?:\s|$)",
+        CollectiveTimeout,
+        anchors=(" failed to finish in ",),
+    ),
+    signature(
+        r"(?P<what>MPI: Communicator requested from a thread that is not the one MPI was initialized from)", ForkOrThread
+    ),
+    signature(
+        r"(?P<what>GPU clique [^\n]{1,300}? requested from different device groups)",
+        CollectiveMismatch,
+        anchors=("requested from different device groups",),
+    ),
+    signature(
+        r"(?P<detail>Either all of or none of the local topologies should explicitly set \w{3,20})",
+        ClusterSpecInvalid,
+        anchors=("none of the local topologies should explicitly",),
     ),
     # how many devices
     signature(
@@ -232,10 +284,12 @@ SIGNATURES = (
         what="no algorithm of cuDNN worked on this GPU",
         anchors=("Failed to determine best cudnn",),
     ),
+    # said when a program runs: memory is short; said when one is built, at a library's first use: the library does not fit
     signature(
-        r"operation (?:gpu|cu)(?:solverDn|blas|sparse)Create\(&handle\) failed: cu(?:Solver (?:internal error|alloc)|blas|BLAS|sparse|SPARSE)",
-        DeviceMemoryExhausted,
-        anchors=("solverDnCreate(&handle)", "blasCreate(&handle)", "sparseCreate(&handle)"),
+        r"(?P<built>\bRuntimeError: (?:[\w./]{1,60}:\d+: )?)?operation (?:gpu|cu|hip|roc)(?P<library>solver|blas|sparse|fft|rand)(?:Dn)?Create\(&handle\)"
+        r" failed: (?P<why>[^\n]{1,80})",
+        _no_handle,
+        anchors=("solverDnCreate(&handle)", "blasCreate(&handle)", "sparseCreate(&handle)", "fftCreate(&handle)"),
     ),
     signature(
         r"^Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",

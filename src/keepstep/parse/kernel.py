@@ -196,6 +196,14 @@ SIGNATURES = (
         anchors=("Internal error detected", "device is going to be reset", "catastrophic error"),
     ),
     signature(
+        r"(?:(?:bnxt_en|i40e|ice|ixgbe|e1000e?|igb|tg3|qede|mlx5_core|irdma|ena) [\da-f:.]{7,16}(?: (?P<device>\w{2,16}))?|infiniband \w{3,16}): (?P<what>TX timeout detected"
+        r"|tx_timeout(?: recovery|: VSI)[^\n]{0,40}|Detected Tx Unit Hang|Detected Hardware Unit Hang|Firmware (?:not responding|reset aborted)[^\n]{0,40}"
+        r"|Wait for completion \(\w+\) timeout)",
+        NicFault,
+        anchors=("TX timeout detected", "tx_timeout", "Detected Tx Unit Hang", "Detected Hardware Unit Hang", "Firmware not responding", "Firmware reset aborted",
+                 "Wait for completion ("),
+    ),
+    signature(
         r"\bena [\da-f:.]+ ?(?P<device>\w+)?: (?P<what>Keep alive watchdog timeout)",
         NicFault,
         anchors=("Keep alive watchdog timeout",),

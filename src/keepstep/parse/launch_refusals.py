@@ -51,11 +51,23 @@ SIGNATURES = (
     ),
     # Colossal-AI's launcher, which starts the other hosts by ssh: what its ssh said
     signature(
-        r" on (?P<peer>\S{1,120}), is localhost: False, exception: (?:No authentication methods available|Authentication failed"
-        r"|(?:\[Errno None\] )?Unable to connect to port|Error reading SSH protocol banner|Private key file is encrypted|Server '[^'\n]{1,80}' not found)",
+        r" on (?P<peer>\S{1,120}), is localhost: False, exception: (?:No authentication methods available|Authentication (?:failed|timeout)"
+        r"|(?:\[Errno None\] )?Unable to connect to |Error reading SSH protocol banner|Invalid SSH banner|Server '[^'\n]{1,80}' not found"
+        r"|Private key file is encrypted|(?:not a valid|no lines in) \w{1,12} private key file|encountered \w{1,12} key, expected"
+        r"|Can't parse DEK-info in private key|Bad password or corrupt private key|Invalid key\b"
+        r"|Host key for server|Bad host key from server|Negotiation failed|No existing session|Key-exchange timed out"
+        r"|Incompatible ssh (?:peer|server)|SSH session not active|(?:Timeout opening|Unable to open) channel|Bad authentication type)",
         ConnectFailed,
         why=Why.FAILED,
         anchors=("is localhost: False, exception: ",),
+    ),
+    # the same ssh where the program itself lets its error through
+    signature(
+        r"paramiko\.ssh_exception\.(?:AuthenticationException|BadAuthenticationType|BadHostKeyException|NoValidConnectionsError"
+        r"|PasswordRequiredException|SSHException): ",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("paramiko.ssh_exception.",),
     ),
     # its own group of processes
     signature(

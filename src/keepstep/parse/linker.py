@@ -131,4 +131,9 @@ SIGNATURES = (
     signature(r"Symbol not found: (?P<symbol>_\w+)", SymbolMissing),
     signature(r"cannot locate symbol \"(?P<symbol>\w+)\"", SymbolMissing),
     signature(r"Inconsistency detected by ld\.so", SymbolMissing),
+    signature(
+        r": Relink `(?P<library>[^'\n]{1,200})' with `[^'\n]{1,200}' for IFUNC symbol `(?P<symbol>\w{1,80})'",
+        lambda m: SymbolMissing(symbol=m["symbol"], library=m["library"].rpartition("/")[2]),
+        anchors=("for IFUNC symbol",),
+    ),
 )

@@ -63,6 +63,20 @@ SIGNATURES = (
     signature(r"Torch: unable to mmap memory: you tried to mmap", HostAllocationFailed),
     signature(r"java\.lang\.OutOfMemoryError", HostAllocationFailed),
     signature(r"OpenBLAS error: Memory allocation still failed", HostAllocationFailed),
+    # the allocators of Rust (tokenizers, safetensors, polars), jemalloc, tcmalloc, mimalloc, LLVM, GLib and of a compiler
+    signature(
+        r"memory allocation of (?:memory allocation of )*(?P<requested>\d{1,20}) bytes failed",
+        HostAllocationFailed,
+        anchors=(" bytes failed",),
+    ),
+    signature(
+        r"<jemalloc>: (?:Error allocating|Out of memory|arena \d+ alloc error)|tcmalloc: allocation failed \d+|mimalloc: error: (?:unable to allocate|out of memory)"
+        r"|LLVM ERROR: out of memory|GLib-ERROR \*\*:[^\n]{0,60}failed to allocate \d+ bytes|virtual memory exhausted: Cannot allocate memory"
+        r"|(?:cc1|cc1plus|cudafe\+\+|ptxas|nvlink|cicc): (?:fatal error: )?out of memory",
+        HostAllocationFailed,
+        anchors=("<jemalloc>: ", "tcmalloc: allocation failed", "mimalloc: error: ", "LLVM ERROR: out of memory", "GLib-ERROR", "virtual memory exhausted",
+                 ": out of memory", ": fatal error: out of memory"),
+    ),
     signature(
         r"pyarrow\.lib\.ArrowMemoryError|ArrowMemoryError: (?:malloc|realloc) of size (?P<requested>\d+)"
         r" failed",

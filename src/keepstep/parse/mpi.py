@@ -302,6 +302,23 @@ SIGNATURES = (
         VersionConflict,
         component="Open MPI",
     ),
+    # messages that another version lays out otherwise: what the daemons of two nodes, or PMIx, cannot unpack
+    signature(
+        r"ORTE_ERROR_LOG: (?:Data unpack (?:would read past end of buffer|failed|had inadequate space)|Pack data mismatch|Unpack data pass end of buffer"
+        r"|Unknown data type) in file (?:\S*/)?(?:grpcomm|plm|odls|ess|routed|rml|oob|util|regx|orted)\w*"
+        r"|FORCE-TERMINATE AT (?:Data unpack|Pack data mismatch|Unpack data)",
+        VersionConflict,
+        component="Open MPI or the hwloc it was built with",
+        certain=False,
+        anchors=("ORTE_ERROR_LOG: Data unpack", "ORTE_ERROR_LOG: Pack data", "ORTE_ERROR_LOG: Unpack data", "ORTE_ERROR_LOG: Unknown data type", "FORCE-TERMINATE AT "),
+    ),
+    signature(
+        r"PMIX ERROR: (?:UNPACK-PAST-END|UNPACK-INADEQUATE-SPACE|UNPACK-FAILURE|PACK-MISMATCH|UNKNOWN-DATA-TYPE|PMIX_ERR_UNPACK\w*) in file ",
+        VersionConflict,
+        component="the PMIx of mpirun and of the program",
+        certain=False,
+        anchors=("PMIX ERROR: UNPACK", "PMIX ERROR: PACK-MISMATCH", "PMIX ERROR: UNKNOWN-DATA-TYPE", "PMIX ERROR: PMIX_ERR_UNPACK"),
+    ),
     # a daemon that does not know what the mpirun of another version asks of it
     signature(
         r"Error: unknown option \"--?(?:hnp-topo-sig|hnp-uri|tree-spawn|parent-uri|prtemca|pmixmca|singleton-died-pipe|report-uri)\""
@@ -326,6 +343,13 @@ SIGNATURES = (
         r"|No such file or directory)",
         LibraryMissing,
         anchors=("horovodrun: ", "mpirun: ", "mpiexec: ", "horovodrun’: ", "mpirun’: ", "horovodrun': ", "mpirun': "),
+    ),
+    signature(
+        r"(?:bash|sh|zsh|env|nohup|nice|srun|orted)[:’'‘\"]? ?(?:line \d+: |failed to run command )?[‘'’\"]?(?P<name>/\S{1,200}/(?:python[\d.]{0,5}|torchrun|deepspeed"
+        r"|accelerate|ray|conda))[‘'’\"]?:? (?:No such file or directory|not found)",
+        LibraryMissing,
+        anchors=("python: No such", "python2: No such", "python3: No such", "/torchrun: No such", "/deepspeed: No such", "/accelerate: No such", "/ray: No such",
+                 "python: not found", "python3: not found", "/torchrun: not found", "/conda: No such", "’: No such file", "': No such file"),
     ),
     signature(
         r"MCA parameter \"plm_rsh_agent\" was set to a path that could not be found",

@@ -62,6 +62,13 @@ SIGNATURES = (
     signature(
         r"(?P<what>GTL library) is not linked", lambda m: LibraryMissing(name="Cray's GTL library (GPU transport)")
     ),
+    # Intel's hydra: the proxy of another node that did not start, or did not call back
+    signature(
+        r"unable to run (?:bstrap_proxy|proxy) (?:\(pid \d+, |on (?P<peer>[\w.\-]{1,80}) \(pid \d+, )",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("unable to run bstrap_proxy", "unable to run proxy"),
+    ),
     signature(r"(?P<what>BLCR kernel module not present)", UnsupportedCombination),
     signature(
         r"(?P<detail>PMI2?_Init returned \d+|PMI2_Init failed to intialize|PMI2_Init was intialized but negative values)",

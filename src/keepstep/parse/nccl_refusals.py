@@ -24,6 +24,18 @@ SIGNATURES = (
         what="the NCCL that was loaded is older than the one that the framework was built for",
         anchors=(" attribute value -2147483648",),
     ),
+    signature(
+        r"NCCL operation nccl\w{3,30}\([^\n]{0,500}\) failed: invalid argument[^\n]{0,80}log entry \(may be unrelated\) ''",
+        UnsupportedCombination,
+        what="two copies of NCCL in one process (TensorFlow for GPUs beside JAX): one made the communicator, the other refused it",
+        anchors=("failed: invalid argument",),
+    ),
+    signature(
+        r"(?:NCCL WARN |Error: )(?:Error: )?corrupted comm object detected",
+        InternalFault,
+        what="NCCL was handed a communicator that is not, or no longer, its own",
+        anchors=("corrupted comm object detected",),
+    ),
     # ranks and devices
     signature(
         _WARN + r"[Ii]nvalid device count (?:\((?P<seen>-?\d+)\) requested|requested ?: (?P<count>-?\d+))",

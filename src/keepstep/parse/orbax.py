@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
 from keepstep.parse.signature import signature
 
@@ -20,6 +21,26 @@ SIGNATURES = (
     signature(r"(?P<why>Step metadata not found) at (?P<path>\S{1,300})", CheckpointUnreadable),
     signature(r"Step directory (?P<path>\S{1,300}) (?P<why>does not exist)\.", CheckpointUnreadable),
     signature(r"Checkpoint path (?P<path>\S{1,300}) (?P<why>is not a directory)", CheckpointUnreadable),
+    signature(
+        r"(?P<why>StepMetadata\.item_handlers must be a dict|Device str not found in deserialized_dict|Snapshot (?:source )?does not exist)",
+        CheckpointUnreadable,
+    ),
+    signature(
+        r"ValidationError: (?P<why>Expected (?P<path>\S{1,300}) \([^)\n]{1,300}\) to exist)",
+        CheckpointUnreadable,
+        anchors=("ValidationError: Expected ",),
+    ),
+    signature(
+        r"The provided sharding is not valid\. (?P<detail>The primary replica has the following devices: [^\n]{1,120})",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>All devices are in the primary replica\. There are no non-primary replicas)", ClusterSpecInvalid),
+    signature(
+        r"The product of (?:ICI|DCN) parallelism values (?P<expected>\d+) must equal \w{5,30} (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="devices and the mesh",
+        anchors=(" parallelism values ",),
+    ),
     signature(
         r"(?P<why>was found in the checkpoint, but it is a temporary item|Sharding data not found in deserialized_dict)",
         CheckpointUnreadable,

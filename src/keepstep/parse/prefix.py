@@ -64,7 +64,10 @@ _DOUBTFUL = lazy_pattern(rb"\[(?:rank|default|trainer|worker|node|agent|pod/|[Pp
 """After a first prefix: perhaps another one, or a colour spelled out."""
 
 # "Rank 0: text", "worker1 | text": believed at the beginning of a line
-_SPOKEN = lazy_pattern(r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps)[ _#-]?\d+)\]? ?[:|>] ?(?=\S)")
+# (TensorFlow's multi_process_runner fills it up to 15 columns: "[chief-0]:     text")
+_SPOKEN = lazy_pattern(
+    r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|evaluator)[ _#-]?\d+)(?:\]: +(?<=^.{15})|\]? ?[:|>] ?(?=\S))"
+)
 # Google's ML Engine and Vertex: "master-replica-0 ERROR text"
 _CLOUD = lazy_pattern(r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
 # DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text

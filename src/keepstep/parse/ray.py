@@ -106,6 +106,13 @@ SIGNATURES = (
         by="Ray's memory monitor",
         anchors=("killed due to the node running low on memory",),
     ),
+    # the killed task by its name: SkyPilot's "head, rank=0,", verl's "WorkerDict_0:3"
+    signature(
+        r"where the (?:task|lease|worker) \([^)\n]{0,160}\bname=(?:[\w.-]{1,60}, rank=(?P<rank>\d{1,5}),|\w{0,60}WorkerDict_0:(?P<local>\d{1,4}):)"
+        r"[^)\n]{0,120}?\bpid=(?P<pid>\d+), memory used=",
+        lambda m: OomKilled(by="Ray's memory monitor", rank=int(m["rank"] or m["local"]), pid=int(m["pid"])),
+        anchors=("where the task (", "where the lease (", "where the worker ("),
+    ),
     signature(
         r"Ray killed this worker[^\n]{0,80}because it was the most recently scheduled task",
         OomKilled,

@@ -195,6 +195,7 @@ SIGNATURES = (
     signature(
         r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble, anchors=("libibverbs: GRH",)
     ),
+    signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
     signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),
     signature(
         r"The OpenFabrics stack has reported a network error event",
@@ -219,5 +220,18 @@ SIGNATURES = (
         RdmaTrouble,
         what="RDMA connection manager",
         anchors=("rdma_resolve", "rdma_connect", "rdma_create", "RDMA_CM_EVENT_"),
+    ),
+    # TensorFlow over verbs or GPUDirect (contrib, networking, Yahoo's): whatever its own files check of the adapter
+    signature(
+        r"\bF tensorflow\S{0,60}/(?:verbs|rdma|gdr)/(?:rdma|gdr)\w*\.cc:\d+\] (?:Check failed: (?!s\.ok\(\)|false\b)\S[^\n]{0,60}?[ )])?"
+        r"(?P<what>\.? ?(?:No InfiniBand|Open context failed|Failed (?:to|status)|Device \S+ has no active|There is no active|No active ports|More than one|"
+        r"Selected RDMA_|RDMA_\w+ should|MTU |QP to |Port is not|Connectivity check failed|Couldn't|Cannot )[^\n]{0,120})",
+        RdmaTrouble,
+        anchors=("/verbs/rdma", "/rdma/rdma", "/gdr/gdr_"),
+    ),
+    signature(
+        r"F tensorflow\S{0,60}/(?:verbs|rdma)/rdma\w*\.cc:\d+\] Check failed: false (?P<what>The device \S+ wasn't found|No device was set!)",
+        RdmaTrouble,
+        anchors=("/verbs/rdma", "/rdma/rdma"),
     ),
 )

@@ -6,7 +6,7 @@ Names of CUDA's errors that other frameworks print too are in ``cuda``, code tha
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.signature import signature
@@ -100,6 +100,35 @@ SIGNATURES = (
         r"ptxas returned an error during compilation of ptx to sass(?![^\n]{0,300}No space left)",
         CudaMismatch,
         what="ptxas does not take XLA's code: it is of another version, or does not know the GPU",
+    ),
+    # the tools and libraries that XLA compiles with, of another version than the GPU or the program wants
+    signature(
+        r"(?P<what>(?:Linked libnvptxcompiler|Loaded PTX assembler) is too old for \w{3,12}|XLA requires ptxas version [\d.]{2,8} or higher"
+        r"|(?:CUDA toolkit|CUB) version mismatch\. Running with version \S{1,20}, but executable requires >= \S{1,20})",
+        CudaMismatch,
+        anchors=(
+            "Linked libnvptxcompiler is too old",
+            "Loaded PTX assembler is too old",
+            "XLA requires ptxas version",
+            " version mismatch. Running with version",
+        ),
+    ),
+    signature(
+        r"(?P<what>GPU compute capability of serialized executable doesn't match target device|StreamExecutor cuda device \(\d{1,3}\)"
+        r" requires compute capability '?[^'\n]{1,20}'? but is of '?[^'\n]{1,20})",
+        CudaMismatch,
+        anchors=("of serialized executable doesn't match target", "requires compute capability"),
+    ),
+    signature(
+        r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b",
+        LibraryMissing,
+        anchors=("Couldn't find a suitable version of",),
+    ),
+    # XLA goes on with the driver's compiler, which fails where it is as old
+    signature(
+        r"Falling back to the CUDA driver for PTX compilation; ptxas does not support CC (?P<cc>[\d.]{3,6})",
+        lambda m: CudaMismatch(what=f"ptxas is too old for a GPU of compute capability {m['cc']}", fatal=False),
+        anchors=("; ptxas does not support CC",),
     ),
     signature(
         r"error before creating cudnn handle \(\d{1,4}\): cudaError"

@@ -166,6 +166,12 @@ SIGNATURES = (
         ClusterSpecInvalid,
         anchors=("The valid form is /job:xxx",),
     ),
+    # A target without "grpc://" is nobody's
+    signature(
+        r"(?P<detail>No session factory registered for the given session options: \{target: \\?\"[^\"\\\s]{1,120})",
+        ClusterSpecInvalid,
+        anchors=("No session factory registered for",),
+    ),
     signature(
         r"(?P<detail>Dispatcher's worker address \S{1,120} does not match worker's address \S{1,120})",
         ClusterSpecInvalid,
@@ -207,7 +213,8 @@ SIGNATURES = (
         r"type: \w+|No unary variant device copy function found for direction|Only TensorFlow native optimizers are supported with DistributionStrategy|"
         r"When using a multi-worker distribution with auto-sharding enabled, the data must be provided as|You need to use this dataset in "
         r"ClusterCoordinator\.create_per_worker_dataset|Cannot enable remote execution as well as collective ops at the moment|When using "
-        r"`ParameterServerStrategy`, `x` must be a `DatasetCreator`|must contain compile-time constant values when using XLA compilation)",
+        r"`ParameterServerStrategy`, `x` must be a `DatasetCreator`|must contain compile-time constant values when using XLA compilation|"
+        r"No server factory registered for the given ServerDef|The available server factories are: \[)",
         UnsupportedCombination,
         anchors=(
             "Failed to get CollectiveExecutor",
@@ -221,6 +228,8 @@ SIGNATURES = (
             "Cannot enable remote execution as well as",
             "`x` must be a `DatasetCreator`",
             "must contain compile-time constant values",
+            "No server factory registered for",
+            "The available server factories are",
         ),
     ),
 )

@@ -19,6 +19,17 @@ _SIZE = r"[\d.]+ ?[KMGTPE]?i?B?"
 
 SIGNATURES = (
     signature(
+        r"Check failed: loopback6_ok[^\n]{0,60}|does not have an IPv6 loopback \(::1\) interface",
+        TpuInitFailed,
+        what="libtpu wants an IPv6 loopback interface, which the host or container does not have",
+        anchors=("Check failed: loopback6_ok", "does not have an IPv6 loopback"),
+    ),
+    signature(
+        r"(?P<expected>\d+x\d+(?:x\d+)?) host topology with \d+ missing hosts, but (?P<seen>\d+) hosts in total",
+        WorldSizeConflict,
+        what="hosts of the TPU slice",
+    ),
+    signature(
         r"PosixErrorSpace::Device or resource busy|ioctl failed[^\n]{0,120}Device or resource busy",
         TpuBusy,
         anchors=("PosixErrorSpace::Device or resource busy", "ioctl failed"),

@@ -94,6 +94,8 @@ SIGNATURES = (
         _xid,
         anchors=("Xid ", "Xid:", "Xid=", "Xid#"),
     ),
+    # DCGM's health watch
+    signature(r"Detected XID (?P<xid>\d{1,3}) for GPU (?P<device>\d+)", _xid, anchors=("Detected XID ",)),
     signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
     signature(
         r"NVRM: [^\n]{0,60}RmInitAdapter failed",
@@ -106,6 +108,10 @@ SIGNATURES = (
         DeviceFault,
         what="the driver lost the GPU",
         anchors=("rm_init_adapter failed", "GPU is probably locked", "fallen off the bus"),
+    ),
+    signature(
+        r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)",
+        DeviceFault,
     ),
     signature(r"knvlink\w+_IMPL: [^\n]{0,120}(?:fail|error|degraded)", PeerAccessFault, what="NVLink error"),
     signature(

@@ -30,6 +30,7 @@ from keepstep.core.finding import Confidence, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
 from keepstep.rules._extensions import calls_natively, own_extensions
+from keepstep.rules._given_up import echoes_another, tells_of_another
 
 FALLOUT = (
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
@@ -65,14 +66,6 @@ _PLAIN = (
 MOST_NAMED = 2
 """With more unknown extensions than these, to name any would be to guess."""
 
-# An abort that only tells of another rank, of the device or of memory: other rules speak of those.
-_CONSEQUENCE = lazy_pattern(
-    r"DistBackendError|DistNetworkError|DistStoreError|[Ww]atchdog|NCCL|nccl|RCCL|gloo::|[Cc]onnection (?:closed|reset|refused|aborted)"
-    r"|[Ss]ocket (?:closed|[Tt]ime)|Broken pipe|[Cc]oordination [Ss]ervice|[Hh]eartbeat|distributed service|Terminating process because"
-    r"|UNAVAILABLE|DEADLINE_EXCEEDED|[Bb]arrier timed out|ProcessGroup|[Rr]endezvous|tensorpipe|[Pp]eer|CUDA (?:error|driver)|CUDA_ERROR"
-    r"|cudaError|cuDNN|CUDNN|cublas|CUBLAS|HIP error|hipError|[Oo]ut of memory|OUT_OF_MEMORY|RESOURCE_EXHAUSTED|bad_alloc|TCPStore"
-    r"|shut(?:ting)? ?down|MPI_|Horovod|horovod|[Ii]nterrupted|SIGTERM|timed out|[Tt]imeout|TPU|libtpu|No space left|interpreter shutdown"
-)
 _OF_GROUPS = lazy_pattern(
     r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
 )
@@ -160,9 +153,9 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash.evidence.append(evidence)
         return crash
 
-    echoes = {_stream(e) for e in seen.all(NativeAbort) if _CONSEQUENCE.search(e.fact.what) or _explained(seen, e)}
+    echoes = {_stream(e) for e in seen.all(NativeAbort) if tells_of_another(e.fact.what) or _explained(seen, e)}
     for abort in seen.all(NativeAbort):
-        if _CONSEQUENCE.search(f"{abort.fact.what} {abort.fact.where or ''}") or _explained(seen, abort):
+        if echoes_another(abort.fact) or _explained(seen, abort):
             continue
         crash = crash_of(abort, None)
         crash.what, crash.where = crash.what or abort.fact.what, crash.where or abort.fact.where

@@ -205,7 +205,16 @@ def short_type(fact: ExceptionRaised) -> str:
 
 def is_wrapper(fact: ExceptionRaised) -> bool:
     """Whether it only says that something else failed."""
-    return short_type(fact) in _WRAPPERS or bool(_DIED_WORDS.search(fact.message))
+    return short_type(fact) in _WRAPPERS or bool(_DIED_WORDS.search(fact.message)) or lost_its_parent(fact)
+
+
+def lost_its_parent(fact: ExceptionRaised) -> bool:
+    """Whether a child that Python spawned read only a part of its task: the parent failed or was ended while it wrote."""
+    if short_type(fact) not in ("EOFError", "UnpicklingError") or not fact.frames:
+        return False
+    return fact.frames[-1].function == "_main" and bool(
+        re.search(r"multiprocess(?:ing)?[/\\]spawn\.py$", fact.frames[-1].file or "")
+    )
 
 
 def is_of_peers(fact: ExceptionRaised) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bytes that could not be unpickled were: a checkpoint, an input file, or what another rank sent."""
+"""What bytes that could not be unpickled were: a checkpoint, an input file, what another rank sent, or a child's task."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.rules.exceptions import lost_its_parent
 
 LINES_ABOVE = 160
 _LOADER = "in DataLoader worker process"
@@ -32,6 +33,11 @@ def of_ranks(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:
     return any(
         _OF_RANKS.match(frame.function.rpartition(".")[2]) for e in _around(seen, place) for frame in e.fact.frames[-4:]
     )
+
+
+def of_a_parent(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:
+    """Whether the bytes were the task of a spawned process, cut off because its parent ended."""
+    return any(lost_its_parent(e.fact) for e in seen.raised_around(place))
 
 
 def _around(seen: EvidenceSet, place: Evidence[Fact]) -> list[Evidence[ExceptionRaised]]:

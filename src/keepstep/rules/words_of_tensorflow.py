@@ -105,4 +105,9 @@ OF_TENSORFLOW = (
             only (?:one|a single) .{0,40}\b(?:supported|allowed)|requires? (?:eager|graph) (?:mode|execution)|which is not implemented|currently unsupported
         """,
     ),
+    row(
+        Cause.USER_CODE_EXCEPTION,
+        "a value that nothing initialized",
+        w2=r"\btable not initialized\b|uninitialized value\b|could mean that the variable (?:was|has been) (?:uninitialized|deleted)",
+    ),
 )

@@ -17,6 +17,8 @@ class DeviceMemoryExhausted(Fact):
     capacity: str | None = None
     fatal: bool = True
     """False where the framework may go on with less, or where the words only usually mean this."""
+    library: str | None = None
+    """The CUDA library that could not make its handle, which is all that was said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,13 @@ class HostAllocationFailed(Fact):
     """An allocation of host memory failed (``bad_alloc``, ``MemoryError``, ``Cannot allocate memory``)."""
 
     requested: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationAbsurd(Fact):
+    """One allocation of so many bytes that the number itself is at fault: a damaged or uninitialised value."""
+
+    requested: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.exceptions import ranks_told, reads_checkpoint, short_type
-from keepstep.rules.unpickling import of_input, of_ranks
+from keepstep.rules.unpickling import of_a_parent, of_input, of_ranks
 
 
 @rule(
@@ -52,12 +52,13 @@ def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
 
     ## When this is wrong
     Programs that look for a checkpoint and start anew without one print similar lines and train on. Input files
-    and what ranks send each other are pickled too: where the frames show that, it is not a checkpoint.
+    and what ranks send each other, or a parent its spawned child, are pickled too: where the frames show that,
+    it is not a checkpoint.
     """
     sure = [
         e
         for e in seen.all(CheckpointUnreadable)
-        if not seen.survived(e) and not of_ranks(seen, e) and not of_input(seen, e)
+        if not seen.survived(e) and not of_ranks(seen, e) and not of_input(seen, e) and not of_a_parent(seen, e)
     ]
     by_frames = [
         e

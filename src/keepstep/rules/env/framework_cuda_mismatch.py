@@ -23,6 +23,7 @@ DRIVER_DOUBTED = "cuDNN could not start with the driver"
 """TensorFlow says so whenever cuDNN does not start; the other reason is a lack of memory, which something else then tells of."""
 NO_ALGORITHM = "no algorithm of cuDNN worked on this GPU"
 """XLA says so; a lack of memory is the other reason here too."""
+COMPILER_OLD = "ptxas is too old for a GPU"
 A_FEW_STEPS = 3
 LAST_LINES = 8
 """A log that ends with a driver that could not be started was cut there for that; others train on, on the CPU."""
@@ -101,7 +102,7 @@ def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
 
 
 def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:
-    return any(e.fact.what.startswith((NO_DRIVER, DEVICES_LOST)) and seen.is_last_word(e, LAST_LINES) for e in said)
+    return any(e.fact.what.startswith((NO_DRIVER, DEVICES_LOST, COMPILER_OLD)) and seen.is_last_word(e, LAST_LINES) for e in said)
 
 
 def _symbol(evidence: Evidence[Fact]) -> str:

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.environment import CudaMismatch, GpuLibrariesMissing, LibraryMissing
+from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
@@ -17,6 +19,7 @@ OF_CUDA = ("ptxas", "nvlink", "libdevice")
 """What XLA needs of CUDA's compiler; the loader does not know these."""
 HADOOP = "Hadoop's classes"
 NO_GPU_KNOWN = "TensorFlow knows of no GPU"
+NO_HANDLE = lazy_pattern(r"^cu(solver|blas|sparse|fft|rand) could not start")
 
 
 @rule(
@@ -45,7 +48,9 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Libraries that are tried and not needed give the same words in a warning; those are left out.
     """
-    missing = once_a_line(e for e in seen.all(LibraryMissing) if e.fact.fatal and not seen.survived(e))
+    missing = once_a_line(
+        e for e in seen.all(LibraryMissing) if (e.fact.fatal or _wanted(seen, e)) and not seen.survived(e)
+    )
     given_up = [e for e in seen.all(GpuLibrariesMissing) if not seen.survived(e)]
     without_gpus = not missing and bool(given_up)
     if without_gpus:
@@ -67,6 +72,14 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
         confidence=Confidence.SUPPORTED if without_gpus else None,
         fixes=_fixes(names[0] if names else "LIB"),
     )
+
+
+def _wanted(seen: EvidenceSet, missing: Evidence[LibraryMissing]) -> bool:
+    """Whether a library that was first only tried could then not make a handle."""
+    name = (missing.fact.name or "").lower()
+    failed = [e.fact.library for e in seen.all(DeviceMemoryExhausted) if e.fact.library]
+    failed += [said[1] for e in seen.all(CudaMismatch) if (said := NO_HANDLE.search(e.fact.what))]
+    return any(library in name for library in failed)
 
 
 def _fixes(name: str) -> tuple[Fix, ...]:

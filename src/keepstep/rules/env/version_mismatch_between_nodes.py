@@ -32,7 +32,7 @@ _FIXES = (
     id="ENV004",
     cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES,
     needs=(VersionConflict, VersionSeen),
-    explains=(*OF_A_DEAD_RANK, Cause.USER_CODE_EXCEPTION),
+    explains=(*OF_A_DEAD_RANK, Cause.USER_CODE_EXCEPTION, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
     """Processes of one run have different versions of what must be the same.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
+from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety
@@ -44,7 +45,12 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Some programs catch the error and retry with less; then training continues after the message.
     """
-    all_of_it = [e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "gpu" and not seen.survived(e)]
+    absent = [e.fact.name or "" for e in seen.all(LibraryMissing)]
+    all_of_it = [
+        e
+        for e in seen.all(DeviceMemoryExhausted)
+        if e.fact.kind == "gpu" and not seen.survived(e) and not (e.fact.library and any(e.fact.library in name for name in absent))
+    ]
     sure = [e for e in all_of_it if e.fact.fatal]
     if not sure and not (ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) or _is_dumped(seen, e) for e in all_of_it)):
         return

@@ -11,6 +11,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.resource import (
+    AllocationAbsurd,
     HostAllocationFailed,
     LoaderWorkerDied,
     OomKilled,
@@ -84,7 +85,9 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     if killed and ended_badly(seen):
         yield replace(_killed(seen, killed), standing=Standing.SYMPTOM, confidence=Confidence.SUPPORTED)
     failed = once_a_line(
-        e for e in seen.all(HostAllocationFailed) if not seen.survived(e) and _ended(seen, e)
+        e
+        for e in seen.all(HostAllocationFailed)
+        if not seen.survived(e) and _ended(seen, e) and not seen.near(e, AllocationAbsurd, before=3)
     )
     if failed:
         asked = next((e.fact.requested for e in failed if e.fact.requested), None)

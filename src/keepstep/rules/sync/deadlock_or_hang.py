@@ -83,7 +83,9 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
         because=how,
         evidence=tuple({id(e): e for e in evidence}.values()),
         ranks=culprits if len(culprits) <= 2 else (),
-        confidence=Confidence.SUPPORTED if culprits and how != _PERHAPS else Confidence.HYPOTHESIS,
+        confidence=(
+            Confidence.SUPPORTED if (culprits and how != _PERHAPS) or _lost_afterwards(seen, events) else Confidence.HYPOTHESIS
+        ),
         fixes=(
             Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
             Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`")
@@ -101,6 +103,15 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
 def _broke_off(seen: EvidenceSet, missing: Evidence[RanksMissing]) -> bool:
     """Whether a barrier failed because the other side broke the connection, not because it did not come."""
     return "received errors" in missing.quote and bool(seen.near(missing, PeerLost, after=3))
+
+
+def _lost_afterwards(seen: EvidenceSet, events: list[Evidence[Fact]]) -> bool:
+    """Whether peers were lost in the same log only after one had waited in vain: it was its end that they saw."""
+    waits = [e for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.op in ("recv", "send")]
+    lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
+    return bool(waits and lost) and all(
+        any(w.origin.source == e.origin.source and (w.origin.line or 0) < (e.origin.line or 0) for w in waits) for e in lost
+    )
 
 
 def _has_reason(seen: EvidenceSet) -> bool:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What XLA and the TPU runtime say of a program."""
+
+from __future__ import annotations
+
+import pytest
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
+from keepstep.core.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
+from keepstep.parse import tpu_programs as table
+from tests.parse.reading import reader
+
+facts = reader(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Total hbm usage >= 11.47G:", DeviceMemoryExhausted),
+        ("Program hbm requirement 63.80G:", DeviceMemoryExhausted),
+        ("  Largest program allocations in hbm:", DeviceMemoryExhausted),
+        ("Infeed shape mismatch; expected [8,128], got [4,128]", ShapeMismatch),
+        (
+            "Invalid argument: Infeed shape mismatch for tuple element 65; expected [4,200], got [4,10000]",
+            ShapeMismatch,
+        ),
+        ("Infeed dtype mismatch.", DtypeMismatch),
+        ("Infeed dtype mismatch for tuple element 2; expected int32, got int64", DtypeMismatch),
+        (
+            "ValueError: XLA compiled computations cannot be nested, (operator name: replica_1/input_0)",
+            UnsupportedCombination,
+        ),
+        ("ValueError: TPU computations cannot be nested on op (name: x)", UnsupportedCombination),
+        ("Cannot nest gradient colocation operations outside compilation", UnsupportedCombination),
+        ("Non-resource Variables are not supported inside XLA computations (operator name: v)", UnsupportedCombination),
+        (
+            "is OK (FAILED_PRECONDITION: TPU platform already registered for platform hardware version e0897fcce",
+            InternalFault,
+        ),
+        (
+            "F0102 10:00:00 7 x.cc:10] Check failed: tpu::Factory::Register(k, v) is OK (ALREADY_EXISTS: k)",
+            InternalFault,
+        ),
+        ("operation gpuDeviceGetAttribute( &major, A, device) failed: CUDA_ERROR_NOT_INITIALIZED", InternalFault),
+        ("tcmalloc: large alloc 435677134848 bytes == (nil) @  0x7f61ae7be680", AllocationAbsurd),
+        ("    assert xm.xrt_world_size() == args.distributed_world_size\nAssertionError", WorldSizeConflict),
+        ("    assert len(jax.devices()) == 8\n           ^^^^^^^^^^^\nAssertionError: need 8", WorldSizeConflict),
+    ],
+)
+def test_what_is_said_of_a_program(text: str, kind: type[Fact]) -> None:
+    assert [type(f) for f in facts(text)] == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hbm usage of the last step: 11.47G",
+        "tcmalloc: large alloc 1694531584 bytes == 0x8044000 @  0x7f714ec58680",
+        "tcmalloc: large alloc 120000000000 bytes == (nil) @  0x7f714ec58680",
+        "assert world_size == 8",
+        "    assert batch_size % world_size == 0\nAssertionError",
+        "    assert train_batch == micro_batch * grad_acc * self.world_size\nAssertionError",
+        "    assert x.shape[0] == world_size\nAssertionError",
+        "Check failed: Register(k) is OK (NOT_FOUND: k)",
+    ],
+)
+def test_what_only_resembles_is_left_alone(text: str) -> None:
+    assert facts(text) == []
