@@ -50,9 +50,13 @@ def test_hooks_that_are_dear_for_a_step_are_used_less_often_and_that_is_said(ses
     assert session.folder is not None
     (notes,) = session.folder.glob("*.notes.jsonl")
     assert WHY in notes.read_text()
-    assert weigh(session, thrift, hooks_us=60, step_ms=40) == EVERY, "not back and forth"
+    assert weigh(session, thrift, hooks_us=60, step_ms=30) == EVERY, "not back and forth"
     assert weigh(session, thrift, hooks_us=60, step_ms=100) == 1
     session.close()
+
+
+def test_a_rank_that_is_kept_from_its_processor_goes_on_to_record_long_steps(session: Session) -> None:
+    assert weigh(session, Thrift(session), hooks_us=900, step_ms=100) == 1
 
 
 def test_what_is_done_once_at_the_start_is_not_what_a_step_costs(session: Session) -> None:

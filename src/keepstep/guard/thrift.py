@@ -18,6 +18,8 @@ MOST_SHARE, LITTLE = 0.003, 0.001
 """Of a step: from where on the hooks are too dear, and below which they no longer are."""
 WHY = f"the hooks took more than {MOST_SHARE:.1%} of such short steps, so that one in {EVERY} is recorded in full"
 """The same words on every rank: they are told once."""
+SHORT_NS = 40_000_000
+"""Longer steps bear the hooks: what looks dear there is a thread that was kept from its processor in them."""
 FEWEST = 20
 """Steps in full that were weighed."""
 
@@ -45,8 +47,8 @@ class Thrift:
             return  # what is done once, at the start, is not what a step costs
         if session.strict or session.batches.declared:
             session.every = 1
-        elif cost > step * MOST_SHARE:
+        elif step < SHORT_NS and cost > step * MOST_SHARE:
             session.every = EVERY
             session.uncovered("phases and batches of every step", WHY)
-        elif cost < step * LITTLE:
+        elif step > SHORT_NS or cost < step * LITTLE:
             session.every = 1
