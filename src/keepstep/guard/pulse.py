@@ -77,7 +77,8 @@ class Pulse:
             if (doing := (session.steps, session.phase_now)) != at:
                 at, since, next_beat = doing, now, min(next_beat, now + BEAT_S)
             elif session.lean and now - since > STILL_S:
-                session.catch_up()
+                with session.part("catching up"):
+                    session.catch_up()
             if now >= next_flush:
                 next_flush = now + BEAT_S
                 with session.part("notes"):

@@ -52,6 +52,7 @@ class Plan:
 IGNORED = Plan("", 0, step=False, shared=False, batches=None)
 """A function that neither trains nor talks to other ranks."""
 UNKNOWN = Plan("", 0, step=False, shared=False, batches=None)
+"""No function's plan: the step where none has been taken."""
 
 
 class Programs:
@@ -199,10 +200,10 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
         finally:
             local.inside = False
             leave_call(state)
+            if plan.shared and not session.lean:  # it took long, and was written down after all
+                session.write(_PLAN, plan.number, 0)
         if plan.shared:
             state.shares.steps += 1
-            if not session.lean:  # it took long, and was written down after all
-                session.write(_PLAN, plan.number, 0)
         session.step_done()
         return result
 

@@ -76,7 +76,8 @@ class Steps:
             self.lead = number
             self._session.open()
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
-        self._session.spent_ns += _now() - began
+        if not self._session.lean:
+            self._session.spent_ns += _now() - began
 
     def after(self, optimizer: Any) -> None:
         number = id(optimizer)
@@ -97,7 +98,7 @@ class Steps:
         self._seen.add(number)
         self._others += 1
         if self._others > 2 * len(self._seen) + 8:  # the one that led has stopped
-            self.lead, self._others = number, 0
+            self.lead, self.lead_shares, self._others = number, shares, 0
             session.step_done()
 
     def _shared_step(self, optimizer: Any) -> None:
