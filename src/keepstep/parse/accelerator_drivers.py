@@ -9,7 +9,7 @@ from __future__ import annotations
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.parse.signature import signature
 
-_DEVICE = r"(?:(?P<device>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d|hl\d+|accel\d+|accel\S{1,20}): )?"
+_DEVICE = r"(?:(?P<device>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d|hl\d+|accel\S{1,20}): )?"
 
 _GAUDI = (
     signature(

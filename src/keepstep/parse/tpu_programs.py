@@ -16,6 +16,8 @@ from keepstep.parse.signature import signature
 _SIZE = r"[\d.]+[KMGT]?B?"
 _SHAPE = r"\[[^\]\n]{0,80}\]"
 _WORLD = r"(?:\w*world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
+MORE_THAN_ANY_HOST = 1 << 44
+"""Bytes. Less than these may really have been wanted."""
 
 SIGNATURES = (
     signature(
@@ -74,7 +76,7 @@ SIGNATURES = (
     ),
     signature(
         r"tcmalloc: large alloc (?P<requested>\d{12,20}) bytes == \(nil\)",
-        lambda m: AllocationAbsurd(requested=int(m["requested"])) if int(m["requested"]) >= 2**38 else None,
+        lambda m: AllocationAbsurd(requested=int(m["requested"])) if int(m["requested"]) >= MORE_THAN_ANY_HOST else None,
         anchors=("tcmalloc: large alloc ",),
     ),
     # an assertion of the number of processes or devices, by the line that a traceback shows above it

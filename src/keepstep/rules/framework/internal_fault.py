@@ -27,8 +27,8 @@ def internal_fault(seen: EvidenceSet) -> Iterator[Found]:
     """The framework says that it is itself at fault.
 
     ## What it looks like
-    `INTERNAL ASSERT FAILED at ...`, `please report a bug to PyTorch`, `This is a bug`; or an allocation of hundreds
-    of gigabytes at once, which is a damaged size and no want of memory.
+    `INTERNAL ASSERT FAILED at ...`, `please report a bug to PyTorch`, `This is a bug`; or an allocation of more
+    bytes at once than any host has, which is a damaged size and no want of memory.
 
     ## Why it happens
     A state that the framework's authors held to be impossible was reached: a fault of that release, or of
