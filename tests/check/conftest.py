@@ -63,7 +63,7 @@ class Cluster:
                 env = {"RANK": str(n), "WORLD_SIZE": str(self.count), "MASTER_ADDR": lab.name(0), "MASTER_PORT": "29500"}
             shifted = f"import time; now = time.time; time.time = lambda: now() + {(clocks or {}).get(n, 0)}; {RUN}"
             command = [*self.hosts.inside(n), sys.executable, "-c", shifted]
-            command += ["check", "network", "--json", *words]
+            command += ["check", "network", "--wait", "30", "--json", *words]
             processes.append(subprocess.Popen(command, env={**clean, **env}, stdout=subprocess.PIPE, text=True))
         outputs = [process.communicate(timeout=180)[0] for process in processes]
         return Ended(json.loads(outputs[0]), [process.returncode for process in processes], outputs)

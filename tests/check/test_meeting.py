@@ -280,7 +280,7 @@ def said(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def test_three_processes_meet_and_only_rank_0_prints() -> None:
     port = free_port()
-    ended = [said(process) for process in [check(rank, 3, port) for rank in (2, 1, 0)]]
+    ended = [said(process) for process in [check(rank, 3, port, TORCHELASTIC_RUN_ID="x") for rank in (2, 1, 0)]]
     assert [(status, out, err) for status, out, err in ended[:2]] == [(0, "", "")] * 2
     report = json.loads(ended[2][1])
     assert ended[2][0] == 0 and report["verdict"] == "healthy"
@@ -365,7 +365,7 @@ def test_a_stranger_at_the_door_is_no_finding() -> None:
     assert listening_ports(first.pid) == [port]
     with socket.create_connection(("127.0.0.1", port)) as scanner:
         scanner.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(200))
-        second = check(1, 2, free)
+        second = check(1, 2, free, "--wait", "60")
         assert said(first)[0] == 0
         assert said(second)[0] == 0
 

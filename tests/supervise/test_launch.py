@@ -79,11 +79,30 @@ def test_launchers_are_known(command: list[str], launcher: str | None) -> None:
     assert launcher_of(command) == launcher
 
 
-def test_the_rank_variables_of_a_launcher_are_left_alone(tmp_path: Path) -> None:
-    job = Job(command=("torchrun", "train.py"), cwd=tmp_path, members=plan([sys.executable], ranks=None).members, launcher="torchrun")
-    env = started(job, tmp_path)[0].env
-    assert not {"RANK", "WORLD_SIZE", "TF_CONFIG", "MASTER_PORT", "KEEPSTEP_RANK", "OMP_NUM_THREADS"} & env.keys()
-    assert env["KEEPSTEP"] == "on" and "KEEPSTEP_DIR" in env
+@pytest.mark.parametrize("command", [["torchrun", "train.py"], [sys.executable, "train.py"], ["bash", "go.sh"], ["./own-launcher"]])
+def test_without_n_a_command_gets_no_variables_of_a_rank(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    env = started(plan(command, ranks=None), tmp_path, KEPT="yes")[0].env
+    assert env.keys() == {"KEPT", "MORE", "KEEPSTEP", "KEEPSTEP_DIR", "KEEPSTEP_SUPERVISOR", "KEEPSTEP_RUN", "PYTHONFAULTHANDLER"}
+    assert env["KEEPSTEP"] == "on"
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "log"),
+    [
+        (["torchrun", "train.py"], "torchrun", "launcher"),
+        ([sys.executable, "-u", "x/train.py", "--lr", "1"], "train.py", "command"),
+        ([sys.executable, "-m", "pkg.train"], "pkg.train", "command"),
+        (["bash", "go.sh"], "bash", "command"),
+    ],
+)
+def test_the_users_own_command_is_called_by_its_name(command: list[str], words: str, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    job = plan(command, ranks=None)
+    assert (job.words, job.members[0].name, job.as_given) == (words, log, True)
+    assert plan([sys.executable], ranks=1).as_given is False
 
 
 def test_mistakes_are_told() -> None:
@@ -113,7 +132,7 @@ def test_limits_are_the_childs_and_not_ours(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "import resource as r; print(r.getrlimit(r.RLIMIT_NOFILE)[0], r.getrlimit(r.RLIMIT_CORE))")
     launch = Launch(rank=0, command=command, env={}, cwd=tmp_path, limits=(("RLIMIT_NOFILE", 99), ("RLIMIT_CORE", -1), ("RLIMIT_NONE", 1)))
     with (tmp_path / "out").open("wb") as out:
-        assert start(launch, out.fileno()).wait() == 0
+        assert start(launch, out.fileno(), out.fileno()).wait() == 0
     hard = before[1][1]
     assert (tmp_path / "out").read_text().strip() == f"99 ({hard}, {hard})"
     assert (resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE)) == before
@@ -137,7 +156,7 @@ def test_why_there_is_no_core_file() -> None:
     assert "apport" in (CorePlace("|/usr/share/apport/apport -p%p").why_none(42) or "")
     assert "only that program knows" in (CorePlace("|/opt/take %p").why_none(42) or "")
     assert "empty" in (CorePlace("").why_none(42) or "")
-    assert core_files.find(CorePlace("|/opt/take"), [1], Path("/"), 0.0) == []
+    assert core_files.find(CorePlace("|/opt/take"), [1], Path("/"), 0.0) == {}
 
 
 def test_a_script_that_is_not_there_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

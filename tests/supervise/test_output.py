@@ -36,7 +36,8 @@ sys.stderr.write(f"wrote {done * len(line)} in {slept:.3f}\\n")
 
 def test_what_is_printed_is_in_the_file_in_order(tmp_path: Path) -> None:
     output = Output()
-    out = output.open("rank0", 0, tmp_path / "rank0.log")
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    os.close(err)
     with open(out, "wb") as stream:
         for n in range(20_000):
             stream.write(b"line %d\n" % n)
@@ -53,7 +54,8 @@ def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
     (tmp_path / "prints.py").write_text(PRINTS)
     started = []
     for rank in range(RANKS):
-        out = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
         with (tmp_path / f"said{rank}").open("wb") as said:
             started.append(subprocess.Popen([sys.executable, "-I", str(tmp_path / "prints.py"), str(SECONDS)], stdout=out, stderr=said))
         os.close(out)
@@ -74,7 +76,8 @@ def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
 
 def test_a_full_disk_costs_the_recording_and_not_the_rank(tmp_path: Path) -> None:
     output = Output()
-    out = output.open("rank0", 0, Path("/dev/full"))
+    out, err = output.open("rank0", 0, Path("/dev/full"))
+    os.close(err)
     with open(out, "wb") as stream:
         for _ in range(2000):
             stream.write(b"y" * 4095 + b"\n")
@@ -105,7 +108,11 @@ def test_a_run_goes_on_when_its_disk_is_full(tmp_path: Path) -> None:
 def test_the_terminal_shows_names_and_leaves_out_what_is_too_much(tmp_path: Path) -> None:
     output, shown = Output(), io.StringIO()
     terminal = Terminal(out=shown, words=io.StringIO())
-    outs = [output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log") for rank in range(2)]
+    outs = []
+    for rank in range(2):
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
+        outs.append(out)
     terminal.follow(output)
     os.write(outs[0], b"hello\nprogress 1\rprogress 2\n\x1b[2Jclear\n")
     os.close(outs[0])
@@ -137,7 +144,8 @@ def test_a_terminal_that_is_gone_does_not_end_the_run() -> None:
 def test_the_supervisor_reads_while_it_works(tmp_path: Path) -> None:
     """A busy interpreter (a diagnosis) holds nobody up for long: the pipe is large and emptied in the kernel."""
     output = Output()
-    out = output.open("rank0", 0, tmp_path / "rank0.log")
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    os.close(err)
     end = time.monotonic() + 0.5
     written = 0
     process = subprocess.Popen([sys.executable, "-I", "-c", "import os\nfor _ in range(200): os.write(1, b'q' * 65536)"], stdout=out)

@@ -222,7 +222,7 @@ def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
     settings = Settings(restarts=False)
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT), settings=settings).action is Action.END
     hangs = decide(attempt(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, happened=Happened.STOPPED, code=None), settings=settings)
-    assert hangs.action is Action.WAIT and "left to your launcher" in hangs.reason
+    assert hangs.action is Action.WAIT and "only with --max-attempts" in hangs.reason
 
 
 @pytest.mark.parametrize(

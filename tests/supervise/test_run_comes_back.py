@@ -42,7 +42,7 @@ print("opened", len(held), "of", resource.getrlimit(resource.RLIMIT_NOFILE)[0], 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
-        running = Running(tmp_path, script=script)
+        running = Running(tmp_path, "-n", "1", script=script)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert running.finish() == 0, running.err
@@ -85,7 +85,7 @@ newest = max(glob.glob("saved/model-*.pt"))
 print("=> loading checkpoint", newest, flush=True)
 print("resumed at", torch.load(newest)["step"], flush=True)
 """
-    running = Running(tmp_path, script=script)
+    running = Running(tmp_path, "-n", "1", script=script)
     status = running.finish(150)
     told = running.out + running.err
     assert status == 0, told

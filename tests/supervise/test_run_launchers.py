@@ -77,7 +77,7 @@ def test_the_rank_that_failed_under_a_launcher_is_named(tmp_path: Path, launcher
     found = json.loads((run.run / "report.json").read_text())["findings"][0]
     assert found["ranks"] == [1], run.out
     assert found["cause"] in ("user.code_exception" if fault == "raise" else "user.native_crash", "framework.bug_segfault")
-    assert "restarts are left to your launcher" in run.err
+    assert "only with --max-attempts" in run.err
     assert not any(map(alive, pids_in(tmp_path)))
 
 

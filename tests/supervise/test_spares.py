@@ -43,14 +43,14 @@ class Bench:
         self.pool = Pool(start=self.start, say=self.said.append)
         self.attempt = 0
 
-    def start(self, launch: Launch, out: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             launch.command,
             env=dict(launch.env),
             cwd=launch.cwd,
             stdin=subprocess.DEVNULL,
             stdout=out,
-            stderr=out,
+            stderr=err,
             start_new_session=True,
             pass_fds=pass_fds,
         )
@@ -68,9 +68,9 @@ class Bench:
         log = self.folder / f"rank{launch.rank}-{self.attempt}.log"
         self.attempt += 1
         with log.open("wb") as out:
-            process = self.pool.take(launch, out.fileno()) if warm else None
+            process = self.pool.take(launch, out.fileno(), out.fileno()) if warm else None
             assert warm == (process is not None), self.said
-            return process or self.start(launch, out.fileno()), log
+            return process or self.start(launch, out.fileno(), out.fileno()), log
 
     def warm_up(self, launch: Launch, process: subprocess.Popen[bytes]) -> None:
         """Wait until the spare of this rank is ready (or there shall be none)."""
@@ -226,7 +226,7 @@ def test_a_spare_of_something_else_is_not_used(bench: Bench, fake: str, tmp_path
     waiting = bench.pool.pids()
     bench.go(changed, warm=False)
     with (tmp_path / "out").open("wb") as out:
-        assert bench.pool.take(changed, out.fileno()) is None
+        assert bench.pool.take(changed, out.fileno(), out.fileno()) is None
     assert "its warm spare is not used, because" in bench.said[-1]
     assert len(waiting) == 1 and not psutil.pid_exists(waiting[0])
 

@@ -20,8 +20,8 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.logscan import Sighting
 from keepstep.parse.prefix import NOBODY, Writer, identify
 
-OF_A_LAUNCHER = "launcher.log"
-"""What `keepstep run` calls the output of a launcher: many ranks speak in it, whatever one of them says of itself."""
+OF_MANY = ("launcher.log", "command.log")
+"""What `keepstep run` calls the output of the user's own command: many ranks may speak in it, whatever one of them says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
 def _owner(log: Scanned) -> Writer:
     """Who wrote a whole file: by its name, else by what a single writer says of itself."""
     named = identify(log.name.lower())
-    if named.rank is not None or PurePath(log.name).name == OF_A_LAUNCHER:
+    if named.rank is not None or PurePath(log.name).name in OF_MANY:
         return named
     said = Counter(
         (s.fact.index, s.fact.role)

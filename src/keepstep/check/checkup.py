@@ -16,12 +16,20 @@ from keepstep.check.over_ssh import cluster_of
 from keepstep.check.parts import PARTS, look
 from keepstep.check.place import Looked, Place
 from keepstep.check.slurm_hosts import reachable
+from keepstep.check.started import started_by
 from keepstep.cluster import understand
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.finding import Confidence, Finding, Severity
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
+
+WAIT_S = 30.0
+NO_MEETING = "nothing says where rank 0 is: give --meet HOST:PORT"
+NOT_ASKED = (
+    "not asked, because nothing shows that they were started: run `keepstep check` under the job's launcher"
+    " (srun, torchrun, mpirun), or `keepstep check --wait` once for each of them"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +41,8 @@ class Asked:
     paths: tuple[Path, ...] = ()
     meet: str | None = None
     """``host:port`` of rank 0's check, where the launcher does not say it."""
-    wait: float = 30.0
-    """Seconds that rank 0 waits for the others."""
+    wait: float | None = None
+    """Seconds that rank 0 waits for the others. None: as long as usual where a launcher started them, else not at all."""
     sample: int | None = None
     """So many rounds between the hosts instead of all."""
     member: tuple[int, tuple[str, ...]] | None = None
@@ -68,7 +76,8 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     as the first of them ends with a status of 1.
     """
     place = place_of(asked, env)
-    appointment = arrange(place, asked.meet, asked.wait)
+    expects = asked.wait is not None or asked.meet is not None or asked.member is not None or started_by(env) is not None
+    appointment = arrange(place, asked.meet, WAIT_S if asked.wait is None else asked.wait) if expects else None
     done: list[Checked] = []
 
     def conclude(looked: Looked) -> int:
@@ -82,7 +91,7 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
         if "network" in asked.parts:
             looked.take(network.look(place))
         if place.cluster is not None and place.cluster.size > 1:
-            looked.unavailable("the other processes", "nothing says where rank 0 is: give --meet HOST:PORT")
+            looked.unavailable("the other processes", NO_MEETING if expects else NOT_ASKED)
         status = conclude(looked)
     elif appointment.leads:
         status = lead(place, appointment, asked.parts, asked.sample, conclude)

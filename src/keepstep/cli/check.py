@@ -84,7 +84,7 @@ def _asked(asked: argparse.Namespace) -> Asked:
 
 def _over_ssh(asked: argparse.Namespace) -> Checked:
     """The same check on every host, with the options that concern what is looked at."""
-    words = [*asked.parts, "--wait", str(asked.wait)]
+    words = [*asked.parts, *(["--wait", str(asked.wait)] if asked.wait is not None else [])]
     for path in asked.path:
         words += ["--path", path]
     words += ["--script", asked.script] if asked.script else []

@@ -39,11 +39,13 @@ dumps, `-` for standard input, `slurm:JOBID`, or `k8s:NAMESPACE/JOB`.
 """
 
 _CHECK = """\
-Look at this host and at what the launcher says, and name what would kill the run,
-each with its fix. Run it the way the job is run, one process a rank or a host, and the
-processes find each other, compare, and rank 0 prints one report:
+Look at this host and at what the variables of the job say, and name what would kill
+the run, each with its fix. Alone, it says at once what one process can tell. Run it the
+way the job is run, one process a rank or a host, and the processes find each other,
+compare, and rank 0 prints one report:
 
-  keepstep check                          this machine
+  keepstep check                          this machine, at once
+  keepstep check --wait                   started by hand, once for each rank or host
   srun keepstep check                     under Slurm
   torchrun --no-python keepstep check     under torchrun
   mpirun keepstep check                   under MPI
@@ -58,9 +60,11 @@ or hang, and bring the run back when that can help.
   keepstep run -n 2 --ps 1 -- python train.py
       TensorFlow: a chief, a worker and a parameter server
   keepstep run -- torchrun --nproc-per-node 4 train.py
-      your own launcher; also accelerate, deepspeed, mpirun and srun
+  keepstep run -- python train.py
+      your own launcher or program, as it is: it gets no variables of a rank, its
+      ranks are found through the guard, and only --max-attempts restarts it
 
-Every rank gets TF_CONFIG, RANK, MASTER_ADDR and their kin, and JAX's
+With -n every rank gets TF_CONFIG, RANK, MASTER_ADDR and their kin, and JAX's
 coordinator. Nothing needs to be configured: what is usual is learned while the
 run goes on. When a rank fails, or all stand still, the stacks of all ranks are
 taken, the cause is named, and what is decided is printed before it is done:
@@ -130,7 +134,7 @@ def _add_check(verbs: Any) -> None:
     check.add_argument("--script", metavar="FILE", help="the training script: its content must be the same everywhere")
     check.add_argument("--path", metavar="DIR", action="append", default=[], help="where the run will write checkpoints or logs (repeatable)")
     check.add_argument("--meet", metavar="HOST:PORT", help="where rank 0's check listens (default: as the launcher's variables say)")
-    check.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="how long rank 0 waits for the others (default: 30)")
+    check.add_argument("--wait", type=float, nargs="?", const=30.0, metavar="SECONDS", help="wait so long for the other processes of the job (30 s where no number is given; the default under a launcher that started them, else nobody is waited for)")
     check.add_argument("--sample", type=int, metavar="ROUNDS", help="let each host meet so many others instead of all (for thousands of hosts)")
     check.add_argument("--json", action="store_true", help="print one JSON document (schema keepstep.report/1)")
     check.add_argument("--html", metavar="FILE", help="also write one self-contained page")
@@ -153,8 +157,8 @@ def _add_run(verbs: Any) -> None:
     run_ = verbs.add_parser(
         "run", help="start, watch and bring back a training", description=_RUN, formatter_class=plain, usage="keepstep run [options] -- COMMAND ..."
     )
-    run_.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what every rank runs, or your launcher's command line")
-    run_.add_argument("-n", "--ranks", type=int, metavar="N", help="ranks that train (default: 1)")
+    run_.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what every rank runs; without -n your own launcher or program")
+    run_.add_argument("-n", "--ranks", type=int, metavar="N", help="start N ranks that train, and set their variables")
     run_.add_argument("--name", metavar="NAME", help="name of the run (default: the script's)")
     run_.add_argument("--run-dir", metavar="DIR", help="where run folders are made (default: .keepstep/runs)")
     run_.add_argument("--no-check", action="store_true", help="start without the fast parts of `keepstep check`")
@@ -164,7 +168,7 @@ def _add_run(verbs: Any) -> None:
     roles.add_argument("--ps", type=int, default=0, metavar="K", help="K parameter servers besides (the first of the N is then the chief)")
     roles.add_argument("--evaluator", action="store_true", help="one evaluator besides")
     back = run_.add_argument_group("coming back")
-    back.add_argument("--max-attempts", type=int, metavar="N", help="attempts without progress in between (default: 4; with your own launcher: it restarts, not keepstep)")
+    back.add_argument("--max-attempts", type=int, metavar="N", help="attempts without progress in between (default: 4 with -n; without it your command is not restarted)")
     back.add_argument("--remedy", choices=("off", "safe", "ask", "all"), default="safe", help="what may be changed for the next attempt: nothing, what changes no results (default), what you agree to, all")
     back.add_argument("--no-spares", action="store_true", help="keep no warm processes in waiting (they cost memory and bring the run back sooner)")
     back.add_argument("--on-failure", metavar="COMMAND|URL", help="is told of each failure: the report as JSON on its standard input, or by POST")
@@ -211,10 +215,20 @@ def _add_lab(verbs: Any) -> None:
         each.add_argument("--json", action="store_true", help="as JSON")
 
 
+def _with_seconds(arguments: list[str]) -> list[str]:
+    """`check --wait network`: a part of the check is no number of seconds."""
+    if arguments[:1] != ["check"]:
+        return arguments
+    return [
+        "--wait=30" if word == "--wait" and following.isalpha() else word
+        for word, following in zip(arguments, [*arguments[1:], ""], strict=True)
+    ]
+
+
 def run(arguments: list[str]) -> int:
     """Parse and do; user mistakes never show a traceback."""
     parser = build()
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_args(_with_seconds(arguments))
     if asked.verb is None:
         parser.print_help()
         return 0

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
-from keepstep.guard import identity
+from keepstep.guard import identity, mode
 from keepstep.guard.batches import Batches, Values
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
@@ -40,7 +40,6 @@ _STEP, _PHASE = int(Kind.STEP), int(Kind.PHASE)
 _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
 _STEPPING = (int(Phase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
-OFF = ("off", "0", "no", "false")
 LINE_LIMIT = 40
 """How many lines the guard prints into someone's output, at most."""
 
@@ -55,8 +54,8 @@ class Session(Peers):
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
         super().__init__(who)
-        self.strict = env.get("KEEPSTEP", "").strip().lower() == "strict"
-        self.silenced = env.get("KEEPSTEP", "on").strip().lower() in OFF
+        self.strict = mode.mode(env) == mode.STRICT
+        self.silenced = mode.mode(env) == mode.OFF
         self.supervised = "KEEPSTEP_SUPERVISOR" in env
         self.write: boxes.Write = boxes.nothing
         self.steps = 0

@@ -79,11 +79,11 @@ def main() -> None:
     if priority is not None:
         _step_forward(priority)
     _send(connection, {"ready": not why, "why": why[:500], "resident_kb": _private_kb(), "cpu_s": _cpu_s()})
-    order, out = _receive(connection)
+    order, outs = _receive(connection)
     connection.close()
     order["env"] = {**_added_by_python(start), **order["env"]}
     _ended_first(score)
-    _become(order, out)
+    _become(order, outs)
     if why:
         _start_cold(order, f"the spare could not import: {why}")
     _run(order, record, modules)
@@ -194,15 +194,15 @@ class _Shelf:
             _start_cold(self._order, f"the script now imports {name} on other cores")
 
 
-def _become(order: dict[str, Any], out: int) -> None:
+def _become(order: dict[str, Any], outs: tuple[int, int]) -> None:
     """Take over the place of a rank: output, folder, limits, variables."""
     said = b""
     with contextlib.suppress(OSError):
         size = os.fstat(1).st_size
         said = os.pread(1, min(size, LONGEST), 0) if size else b""
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.close(out)
+    for number, out in enumerate(outs, 1):
+        os.dup2(out, number)
+        os.close(out)
     while said:
         said = said[os.write(1, said) :]
     os.chdir(order["cwd"])
@@ -361,10 +361,10 @@ def _send(connection: socket.socket, message: dict[str, Any]) -> None:
         connection.sendall(FRAME.pack(len(data)) + data)
 
 
-def _receive(connection: socket.socket) -> tuple[dict[str, Any], int]:
-    """Wait for the order and the descriptor of the output. The spare ends when nobody is left to give one."""
-    head, handles, _, _ = socket.recv_fds(connection, FRAME.size, 1)
-    if len(head) < FRAME.size or not handles:
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Wait for the order and the descriptors of the output. The spare ends when nobody is left to give one."""
+    head, handles, _, _ = socket.recv_fds(connection, FRAME.size, 2)
+    if len(head) < FRAME.size or len(handles) < 2:
         os._exit(0)
     (length,) = FRAME.unpack(head)
     data = b""
@@ -373,4 +373,4 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], int]:
         if not piece:
             os._exit(0)
         data += piece
-    return json.loads(data), handles[0]
+    return json.loads(data), (handles[0], handles[1])

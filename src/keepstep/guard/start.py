@@ -7,12 +7,16 @@ the same variables (launchers, pip, editors) stay as they are.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
+import stat
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from keepstep.guard import mode
 from keepstep.guard.importing import Then, after_import
 
 if TYPE_CHECKING:  # costly: imported when a framework has been
@@ -20,7 +24,6 @@ if TYPE_CHECKING:  # costly: imported when a framework has been
 
 FRAMEWORKS = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
 """The module whose import begins it, and the adapter that then attaches."""
-OFF = ("", "off", "0", "no", "false")
 
 _session: Session | None = None
 _started = False
@@ -28,12 +31,12 @@ _attached: set[str] = set()
 
 
 def is_on() -> bool:
-    return os.environ.get("KEEPSTEP", "").strip().lower() not in OFF
+    return mode.mode() in (mode.ON, mode.STRICT)
 
 
 def is_off() -> bool:
     """Whether the guard is told to keep out, also where the script asks for it."""
-    return os.environ.get("KEEPSTEP", "on").strip().lower() in OFF[1:]
+    return mode.mode() == mode.OFF
 
 
 def session() -> Session:
@@ -51,8 +54,10 @@ def start() -> None:
     """Wait for a framework. Never raises: whatever is wrong here, the program starts. Some sites run their hooks twice."""
     global _started
     try:
+        mode.tell_if_unknown()
         if is_on() and not _started:
             _started = True
+            _print_by_the_line()
             _let_supervisor_look()
             recorded = _record_imports()
             after_import({name: _attacher(adapter, recorded) for name, adapter in FRAMEWORKS.items()})
@@ -98,6 +103,16 @@ def _let_supervisor_look() -> None:
         from keepstep.guard.leave import let_supervisor_look
 
         let_supervisor_look()
+
+
+def _print_by_the_line() -> None:
+    """Under the supervisor a program prints as it would to a terminal: what it said is known when it dies, and lines stay whole."""
+    out = sys.stdout
+    if not os.environ.get("KEEPSTEP_SUPERVISOR") or not isinstance(out, io.TextIOWrapper) or out.write_through:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        if stat.S_ISFIFO(os.fstat(out.fileno()).st_mode):
+            out.reconfigure(line_buffering=True)
 
 
 def _record_imports() -> Then | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 from keepstep.core.blackbox import Phase
-from keepstep.guard import start
+from keepstep.guard import mode, start
 from keepstep.guard.session import Session
 
 P = ParamSpec("P")
@@ -105,6 +105,7 @@ class Guard:
 
 def guard(**settings: Any) -> Guard:
     """The guard of this process, attached to the frameworks that are here; ``settings`` as for :meth:`Guard.batches`."""
+    mode.tell_if_unknown()
     session = start.session()
     if start.is_off():
         found = Guard(session)

@@ -32,6 +32,14 @@ def is_core(path: Path) -> bool:
         return False
 
 
+def pid_of_core(path: Path) -> int | None:
+    """Which process left it."""
+    try:
+        return _notes(path).pid
+    except (OSError, NotACore):
+        return None
+
+
 def read_core(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """What a core tells. Notes are always read; stacks where the program and a reader of them are here."""
     what = f"core {name}"

@@ -79,6 +79,7 @@ class Means:
     terminal: Terminal
     interrupted: Callable[[], bool]
     hurry: Callable[[], bool]
+    first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0
     hang_s: float | None = None
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
@@ -111,6 +112,8 @@ class Attempt:
         self._metrics = Metrics(folder / "metrics.jsonl", (means.job.cwd, folder))
         self._pace = Pace()
         self._oom = OomCounters()
+        self._trees: set[int] = set()
+        """Every process that was seen below those that were started."""
         self._prepared = self._rehearsed = False
 
     # --- starting
@@ -119,15 +122,16 @@ class Attempt:
         """Start every member, from a spare where there is one. Raises :class:`UserError` where the program cannot be started."""
         means = self._means
         for member, launch in zip(means.job.members, self._launches, strict=True):
-            out = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
+            out, err = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
             try:
-                process = means.pool.take(launch, out) if means.pool is not None else None
+                process = means.pool.take(launch, out, err) if means.pool is not None else None
                 self.warm += process is not None
-                process = process or start(launch, out)
+                process = process or start(launch, out, err)
             except OSError as error:
                 raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
             finally:
                 os.close(out)
+                os.close(err)
             self._started.append(_Started(member, process))
             means.reaper.add(process.pid)
             self._doors.add(process.pid)
@@ -186,7 +190,7 @@ class Attempt:
         assert first.exit is not None
         below = self._below.first_to_fail()
         self.records.failed_first(first.member, first.exit, below)
-        self._means.terminal.say(f"{_name(first.member)} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
+        self._means.terminal.say(f"{first.member.words} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
         self._hangs.take_along(time.monotonic)
         living = {self._process_of(each): each.member.rank for each in self._started if each.exit is None}
         looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
@@ -211,7 +215,7 @@ class Attempt:
 
     def _tick(self, now: float) -> Outcome | None:
         self._boxes.refresh()
-        if self._means.job.launcher is not None:
+        if self._means.job.as_given:
             self._below.see(self._boxes)
         doings = {box.pid: box.doing() for box in self._boxes.open.values()}
         listed = self._seer.processes(doings, now)
@@ -232,6 +236,7 @@ class Attempt:
             if each.exit is not None or not each.member.trains:
                 continue
             tree = family(listed, [each.pid]) or {each.pid}
+            self._trees |= tree
             boxes = [box for box in self._boxes.open.values() if (box.pid in tree or each.member.rank is None) and is_same(box, listed.get(box.pid))]
             told = printed.get(each.member.name, 0)
             for box in boxes:
@@ -282,7 +287,7 @@ class Attempt:
         means.terminal.status(self._pace.status(signs, self._metrics.newest, time.time() - self.began))
         quiet = self._hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
-        if means.pool is not None and means.job.launcher is None:
+        if means.pool is not None and not means.job.as_given:
             pids = {each.member.rank: each.pid for each in self._started if each.exit is None and each.member.rank is not None}
             means.pool.tick({launch.rank: launch for launch in self._launches}, pids, training=trains)
         if not self._prepared and time.time() - self.began > PREPARE_AFTER_S:
@@ -308,7 +313,7 @@ class Attempt:
             self._boxes.refresh(now=True)
             if not any(uses_grace(each.pid, self._boxes.open.values()) for each in living):
                 grace = 0.0
-        if not end([each.process for each in self._started], means.reaper, grace_s=grace, idle_s=idle, spare=spare, hurry=means.hurry):
+        if not end([each.process for each in self._started], means.reaper, grace_s=grace, idle_s=idle, spare=spare, hurry=means.hurry, first=means.first_signal()):
             means.terminal.say("some processes of the run would not end (in the kernel, waiting for a device or file system?)")
         for each in self._started:
             if each.exit is None:
@@ -330,15 +335,12 @@ class Attempt:
         self._boxes.close()
 
     def _pids(self) -> dict[int, int | None]:
-        """Every process that was a rank, by its number."""
-        found: dict[int, int | None] = {each.pid: each.member.rank for each in self._started}
+        """Every process of the run that was seen, and which rank it was, if one."""
+        found: dict[int, int | None] = dict.fromkeys(self._trees)
+        found |= {each.pid: each.member.rank for each in self._started}
         return found | {box.pid: box.rank for box in self._boxes.open.values()}
 
     def checkpointed(self) -> tuple[bool | None, bool | None]:
         """Whether a rank was in the phase of checkpoints, before its first step and after it; None without boxes."""
         found = [box.checkpointed() for box in self._boxes.open.values()]
         return (any(before for before, _ in found), any(after for _, after in found)) if found else (None, None)
-
-
-def _name(member: Member) -> str:
-    return f"rank {member.rank}" if member.rank is not None else "the launcher"

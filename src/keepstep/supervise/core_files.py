@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this host's kernel puts core files, which one a dead rank left, and why there is none."""
+"""Where this host's kernel puts core files, which one a dead rank left, and why there is none. None stays next to the script."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import glob
 import os
 import re
 import resource
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.sources.cores import is_core
+from keepstep.sources.cores import is_core, pid_of_core
 
 _PATTERN = Path("/proc/sys/kernel/core_pattern")
 _USES_PID = Path("/proc/sys/kernel/core_uses_pid")
@@ -63,18 +64,28 @@ def place() -> CorePlace:
     return CorePlace(pattern, uses)
 
 
-def find(there: CorePlace, pids: list[int], cwd: Path, since: float) -> list[Path]:
-    """Core files of these processes that were written since."""
+def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> dict[Path, int]:
+    """Core files of these processes that were written since, and whose each is."""
     if there.handler is not None or not there.pattern:
-        return []
-    found: dict[Path, None] = {}
-    for pid in pids:
-        for name in glob.glob(there.glob(pid, cwd))[:200]:
-            path = Path(name)
-            with contextlib.suppress(OSError):
-                if path.stat().st_mtime >= since - 1.0 and is_core(path):
-                    found[path] = None
-    return list(found)[:MOST]
+        return {}
+    names = {name for pid in pids for name in glob.glob(there.glob(pid, cwd))[:200]}
+    found: dict[Path, int] = {}
+    for path in sorted(map(Path, names)):
+        with contextlib.suppress(OSError):
+            pid = pid_of_core(path) if path.stat().st_mtime >= since - 1.0 and is_core(path) else None
+            if pid is not None and pid in pids:
+                found[path] = pid
+    return dict(list(found.items())[:MOST])
+
+
+def bring(there: CorePlace, path: Path, into: Path) -> None:
+    """Have it at ``into``: moved away from the script, or, from a place that the system set up for cores, by a link."""
+    into.parent.mkdir(exist_ok=True)
+    if not there.pattern.startswith("/"):
+        with contextlib.suppress(OSError):  # another file system: gigabytes are not copied
+            path.rename(into)
+            return
+    into.symlink_to(path)
 
 
 def _expand(part: str, pid: int) -> str:

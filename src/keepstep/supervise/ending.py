@@ -167,15 +167,16 @@ def end(
     idle_s: float | None = None,
     spare: Collection[int] = (),
     hurry: Callable[[], bool] = lambda: False,
+    first: int = signal.SIGTERM,
 ) -> bool:
-    """SIGTERM to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
+    """SIGTERM (``first``) to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
 
     ``idle_s``: after so long without any work the grace is over (a rank that waits for a dead peer, or whose framework swallows the
     signal, does nothing with it). ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
     """
     for process in processes:
         if process.poll() is None:
-            _signal_group(process.pid, signal.SIGTERM)
+            _signal_group(process.pid, first)
             _signal_group(process.pid, signal.SIGCONT)  # a stopped one cannot hear it
     until = time.monotonic() + grace_s
     pause = 0.002

@@ -13,11 +13,18 @@ from types import FrameType
 class Interrupts:
     """What the user or a scheduler asked while the run was on."""
 
-    def __init__(self, say: Callable[[str], None], grace_s: float) -> None:
+    def __init__(self, say: Callable[[str], None], grace_s: float, *, program: str | None = None) -> None:
+        """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it."""
         self.signal: int | None = None
         self.again = False
         self._say = say
         self._grace_s = grace_s
+        self._program = program
+
+    @property
+    def first(self) -> int:
+        """What those that run hear first."""
+        return signal.SIGINT if self._program is not None and self.signal == signal.SIGINT else signal.SIGTERM
 
     @property
     def status(self) -> int:
@@ -42,7 +49,8 @@ class Interrupts:
             self.again = True
             return
         self.signal = number
-        how = f"SIGTERM, {self._grace_s:.0f} s of grace, then SIGKILL" + ("; again: at once" if number == signal.SIGINT else "")
-        words = f"{signal.Signals(number).name}: the ranks are ended ({how})"
+        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL" + ("; again: at once" if number == signal.SIGINT else "")
+        who = f"{self._program} is" if self._program is not None else "the ranks are"
+        words = f"{signal.Signals(number).name}: {who} ended ({how})"
         # a handler must not wait for a lock that its own thread may hold
         threading.Thread(target=self._say, args=(words,), daemon=True).start()

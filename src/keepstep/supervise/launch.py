@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is started, with which variables, and how: ranks of our own, or the user's launcher as it is."""
+"""Who is started, with which variables, and how: ranks of our own, or the user's own command as it is."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
+from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources.ports import free_ports
 from keepstep.supervise.reaper import VARIABLE
@@ -26,30 +27,39 @@ from keepstep.supervise.spares import Launch
 HOST = "127.0.0.1"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
 MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner")
+GIVEN = ("launcher", "command")
+"""Roles of the user's own command: a launcher that is known as one, or whatever else."""
 _limits = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One process that is started. ``rank`` is None for a launcher of the user's own."""
+    """One process that is started. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
 
     rank: int | None
     role: str = "worker"
     index: int = 0
+    program: str = ""
+    """What people call it, where it is no rank: torchrun, train.py."""
 
     @property
     def name(self) -> str:
         """What its log is called."""
-        return f"rank{self.rank}" if self.rank is not None else "launcher"
+        return f"rank{self.rank}" if self.rank is not None else self.role
 
     @property
     def key(self) -> str:
         """What it is called in measurements."""
-        return str(self.rank) if self.rank is not None else "launcher"
+        return str(self.rank) if self.rank is not None else self.role
+
+    @property
+    def words(self) -> str:
+        """What it is called in a sentence."""
+        return f"rank {self.rank}" if self.rank is not None else self.program or f"the {self.role}"
 
     @property
     def trains(self) -> bool:
-        return self.role in ("chief", "worker", "launcher")
+        return self.role in ("chief", "worker", *GIVEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +69,13 @@ class Job:
     command: tuple[str, ...]
     cwd: Path
     members: tuple[Member, ...]
-    launcher: str | None = None
-    """The user's own launcher: rank variables are left alone."""
+    as_given: bool = False
+    """The user's own launcher or program: it gets no variables of a rank, and is not restarted unless that is asked for."""
+
+    @property
+    def words(self) -> str:
+        """What is started, in a few words."""
+        return self.members[0].words if self.as_given else count(len(self.members), "process", "processes")
 
     @property
     def world(self) -> int:
@@ -81,8 +96,9 @@ def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int 
             f"{launcher} starts the ranks itself",
             hint=f"leave -n and the roles out, or give keepstep the script instead of {launcher}",
         )
-    if launcher is not None:
-        return Job(command=words, cwd=cwd, members=(Member(rank=None, role="launcher"),), launcher=launcher)
+    if ranks is None and not (chief or ps or evaluator):
+        member = Member(rank=None, role="launcher" if launcher else "command", program=launcher or program_of(command))
+        return Job(command=words, cwd=cwd, members=(member,), as_given=True)
     roles = ["chief" if (chief or ps) and n == 0 else "worker" for n in range(ranks or 1)]
     roles += ["ps"] * ps + ["evaluator"] * evaluator
     members = tuple(Member(rank=n, role=role, index=roles[:n].count(role)) for n, role in enumerate(roles))
@@ -101,6 +117,20 @@ def launcher_of(command: list[str]) -> str | None:
             if not word.startswith("-"):
                 return None
     return None
+
+
+def program_of(command: list[str]) -> str:
+    """What people call a command: its script or module, else the program."""
+    program = Path(command[0]).name
+    if program.startswith("python"):
+        for n, word in enumerate(command[1:], 1):
+            if word == "-m":
+                return command[n + 1] if n + 1 < len(command) else program
+            if word == "-c":
+                return program
+            if not word.startswith("-"):
+                return Path(word).name if word.endswith(".py") else program
+    return program
 
 
 def _runnable(command: list[str]) -> tuple[str, ...]:
@@ -130,11 +160,13 @@ def launches(
     """How each member is started in this attempt: with free ports of its own."""
     base = {**env, **more, VARIABLE: token}
     base |= {"KEEPSTEP_DIR": str(folder / "guard"), "KEEPSTEP_SUPERVISOR": str(os.getpid())}
-    for name, value in (("KEEPSTEP", "on"), ("PYTHONUNBUFFERED", "1"), ("PYTHONFAULTHANDLER", "1")):
+    for name, value in (("KEEPSTEP", "on"), ("PYTHONFAULTHANDLER", "1")):
         base.setdefault(name, value)
     limits = (("RLIMIT_CORE", -1), *limits)
-    if job.launcher is not None:
-        return [Launch(rank=0, command=job.command, env=base, cwd=job.cwd, limits=limits)]
+    reads = len(job.members) == 1
+    if job.as_given:
+        return [Launch(rank=0, command=job.command, env=base, cwd=job.cwd, limits=limits, reads=reads)]
+    base.setdefault("PYTHONUNBUFFERED", "1")  # every rank has a pipe of its own: no line can be torn by another's
     ports = free_ports(len(job.members) + 2)
     cluster = _cluster(job, ports)
     if len(job.members) > 1:
@@ -144,7 +176,7 @@ def launches(
         own = {**base, **_rank_variables(job, member, cluster, ports)}
         own |= {"KEEPSTEP_EXCHANGE": str(exchange), "KEEPSTEP_ATTEMPT": str(attempt)}
         assert member.rank is not None
-        found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits))
+        found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits, reads=reads))
     return found
 
 
@@ -171,19 +203,30 @@ def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]
     return found
 
 
-def start(launch: Launch, out: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-    """Start one process: in a session of its own, its output to the descriptor ``out``, nothing to read."""
+def start(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    """Start one process in a session of its own, its output to the descriptors ``out`` and ``err``.
+
+    Without a controlling terminal it may still read from ours; Ctrl-C comes to us alone.
+    """
     with _limits, _soft_limits(launch.limits):
         return subprocess.Popen(
             launch.command,
-            stdin=subprocess.DEVNULL,
+            stdin=None if launch.reads and _is_ours_to_read() else subprocess.DEVNULL,
             stdout=out,
-            stderr=out,
+            stderr=err,
             env=dict(launch.env),
             cwd=launch.cwd,
             start_new_session=True,
             pass_fds=pass_fds,
         )
+
+
+def _is_ours_to_read() -> bool:
+    """Whether there is a standard input, and we are not in the background of its terminal (to read there would rob the shell)."""
+    try:
+        return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

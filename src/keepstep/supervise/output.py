@@ -1,27 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks print, on its way to their files. Ranks never wait for a disk or a terminal.
 
-Each rank writes into a pipe; one thread moves what arrives into the rank's file, in the kernel (splice), so that many ranks
-printing much cost next to nothing. A disk that is full costs the recording, not the training: what cannot be written is
-dropped, and its end is kept in memory. The terminal reads the files at its own pace (see terminal.py).
+Each rank writes into two pipes, its standard output and its standard error; one thread moves what arrives into the rank's one
+file, in the kernel (splice), so that many ranks printing much cost next to nothing. Which part of the file came from which pipe
+is remembered for the terminal, which reads the files at its own pace (see terminal.py). A disk that is full costs the
+recording, not the training: what cannot be written is dropped, and its end is kept in memory.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
 import fcntl
 import os
 import select
+import termios
 import threading
 import time
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PIPE_BYTES = 1 << 20
 TAIL_BYTES = 64 << 10
 TRY_AGAIN_S = 5.0
+MOST_TURNS = 10_000
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
+
+
+@dataclass
+class Pipe:
+    """One of a rank's two outputs."""
+
+    end: int
+    is_err: bool
+    open: bool = True
+    tail: bytearray = field(default_factory=bytearray)
+    """The end of what was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """From this place in the file on, the one pipe writes or the other."""
+
+    place: int
+    is_err: bool
+    added: bool = False
+    """The line break before it is ours."""
 
 
 @dataclass
@@ -31,8 +57,10 @@ class Stream:
     name: str
     rank: int | None
     path: Path
-    pipe: int
+    pipes: tuple[Pipe, Pipe]
     file: int | None
+    began: int = 0
+    """What the file held before."""
     printed: int = 0
     """Bytes that the rank has printed so far."""
     written: int = 0
@@ -40,9 +68,23 @@ class Stream:
     """Bytes that could not be written."""
     full_at: float = 0.0
     splices: bool = True
-    tail: bytearray = field(default_factory=bytearray)
-    """The end of what was dropped."""
-    open: bool = True
+    turns: list[Turn] = field(default_factory=lambda: [Turn(0, False)])
+    """Where in the file the writing changed from one pipe to the other: the latest ones."""
+
+    @property
+    def open(self) -> bool:
+        return any(pipe.open for pipe in self.pipes)
+
+    @property
+    def tail(self) -> bytes:
+        """The end of what was dropped."""
+        return b"".join(bytes(pipe.tail) for pipe in self.pipes)
+
+    def turn_at(self, place: int) -> tuple[Turn, Turn | None]:
+        """Who wrote this byte of the file, and the turn after it."""
+        turns = self.turns
+        number = max(0, bisect_right(turns, place, key=lambda turn: turn.place) - 1)
+        return turns[number], turns[number + 1] if number + 1 < len(turns) else None
 
 
 class Output:
@@ -51,7 +93,7 @@ class Output:
     def __init__(self) -> None:
         self.streams: list[Stream] = []
         self._poll = select.epoll()
-        self._by_pipe: dict[int, Stream] = {}
+        self._by_end: dict[int, tuple[Stream, Pipe]] = {}
         self._over = False
         self._lock = threading.Lock()
         self._wake_out, self._wake_in = os.pipe()
@@ -59,22 +101,25 @@ class Output:
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
         self._thread.start()
 
-    def open(self, name: str, rank: int | None, path: Path) -> int:
-        """A descriptor for a rank to print into; the caller closes it when the rank has it."""
-        end, out = os.pipe()
+    def open(self, name: str, rank: int | None, path: Path) -> tuple[int, int]:
+        """Descriptors of standard output and error for a rank; the caller closes them when the rank has them."""
+        ends, outs = zip(os.pipe(), os.pipe(), strict=True)
+        for end in ends:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(end, F_SETPIPE_SZ, PIPE_BYTES)
+            os.set_blocking(end, False)
+        file, began = None, 0
         with contextlib.suppress(OSError):
-            fcntl.fcntl(end, F_SETPIPE_SZ, PIPE_BYTES)
-        os.set_blocking(end, False)
-        file: int | None = None
-        with contextlib.suppress(OSError):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.lseek(file, 0, os.SEEK_END)
-        stream = Stream(name, rank, path, end, file, splices=hasattr(os, "splice"))
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            began = os.lseek(file, 0, os.SEEK_END)
+        pipes = (Pipe(ends[0], False), Pipe(ends[1], True))
+        stream = Stream(name, rank, path, pipes, file, began, splices=hasattr(os, "splice"))
         with self._lock:
             self.streams.append(stream)
-            self._by_pipe[end] = stream
-            self._poll.register(end, select.EPOLLIN)
-        return out
+            for pipe in pipes:
+                self._by_end[pipe.end] = stream, pipe
+                self._poll.register(pipe.end, select.EPOLLIN)
+        return outs[0], outs[1]
 
     @property
     def is_full(self) -> bool:
@@ -92,8 +137,9 @@ class Output:
         os.write(self._wake_in, b"x")
         self._thread.join(timeout=5.0)
         for stream in self.streams:
-            if stream.open:
-                self._end(stream)
+            for pipe in stream.pipes:
+                if pipe.open:
+                    self._end(stream, pipe)
         with contextlib.suppress(OSError):
             self._poll.close()
             os.close(self._wake_in)
@@ -101,20 +147,21 @@ class Output:
 
     def _run(self) -> None:
         while True:
-            for descriptor, _ in self._poll.poll():
-                stream = self._by_pipe.get(descriptor)
-                if stream is not None and not self._take(stream):
-                    self._end(stream)
+            ready = [found for descriptor, _ in self._poll.poll() if (found := self._by_end.get(descriptor))]
+            for stream, pipe in sorted(ready, key=_goes_on_first):
+                if not self._take(stream, pipe):
+                    self._end(stream, pipe)
             if self._over:
                 for stream in self.streams:
-                    while stream.open and self._take(stream, once=True):
-                        pass
+                    for pipe in stream.pipes:
+                        while pipe.open and self._take(stream, pipe, once=True):
+                            pass
                 return
 
-    def _take(self, stream: Stream, *, once: bool = False) -> bool:
-        """Move what is there. False at the end of the stream (or, with ``once``, when it is empty)."""
+    def _take(self, stream: Stream, pipe: Pipe, *, once: bool = False) -> bool:
+        """Move what is there. False at the end of the pipe (or, with ``once``, when it is empty)."""
         try:
-            moved = self._move(stream)
+            moved = self._move(stream, pipe)
         except BlockingIOError:
             return not once
         except OSError:
@@ -122,12 +169,14 @@ class Output:
         stream.printed += moved
         return moved > 0
 
-    def _move(self, stream: Stream) -> int:
+    def _move(self, stream: Stream, pipe: Pipe) -> int:
         if stream.file is None or (stream.full_at and time.monotonic() - stream.full_at < TRY_AGAIN_S):
-            return self._drop(stream, os.read(stream.pipe, PIPE_BYTES))
+            return self._drop(stream, pipe, os.read(pipe.end, PIPE_BYTES))
+        if stream.turns[-1].is_err is not pipe.is_err and _holds(pipe.end):
+            self._turn(stream, pipe)
         if stream.splices:
             try:
-                moved = os.splice(stream.pipe, stream.file, PIPE_BYTES, flags=getattr(os, "SPLICE_F_NONBLOCK", 2))
+                moved = os.splice(pipe.end, stream.file, PIPE_BYTES, flags=getattr(os, "SPLICE_F_NONBLOCK", 2))
                 stream.written += moved
                 stream.full_at = 0.0
                 return moved
@@ -138,31 +187,59 @@ class Output:
                     stream.splices = False
                 else:
                     stream.full_at = time.monotonic()
-                    return self._drop(stream, os.read(stream.pipe, PIPE_BYTES))
-        data = os.read(stream.pipe, PIPE_BYTES)
+                    return self._drop(stream, pipe, os.read(pipe.end, PIPE_BYTES))
+        data = os.read(pipe.end, PIPE_BYTES)
         try:
             done = os.write(stream.file, data) if data else 0
         except OSError:
             stream.full_at, done = time.monotonic(), 0
         stream.written += done
         if done < len(data):
-            self._drop(stream, data[done:])
+            self._drop(stream, pipe, data[done:])
         return len(data)
 
     @staticmethod
-    def _drop(stream: Stream, data: bytes) -> int:
+    def _turn(stream: Stream, pipe: Pipe) -> None:
+        """From here on the other pipe writes. A line that is not finished is left as a line of its own: nothing is torn."""
+        assert stream.file is not None
+        added = 0
+        if stream.written:
+            with contextlib.suppress(OSError):
+                if os.pread(stream.file, 1, stream.began + stream.written - 1) != b"\n":
+                    added = os.write(stream.file, b"\n")
+        stream.written += added
+        if len(stream.turns) > MOST_TURNS:
+            stream.turns = stream.turns[MOST_TURNS // 2 :]
+        stream.turns.append(Turn(stream.began + stream.written, pipe.is_err, bool(added)))
+
+    @staticmethod
+    def _drop(stream: Stream, pipe: Pipe, data: bytes) -> int:
         stream.dropped += len(data)
-        stream.tail += data[-TAIL_BYTES:]
-        del stream.tail[:-TAIL_BYTES]
+        pipe.tail += data[-TAIL_BYTES:]
+        del pipe.tail[:-TAIL_BYTES]
         return len(data)
 
-    def _end(self, stream: Stream) -> None:
-        stream.open = False
+    def _end(self, stream: Stream, pipe: Pipe) -> None:
+        pipe.open = False
         with contextlib.suppress(OSError, ValueError):
-            self._poll.unregister(stream.pipe)
+            self._poll.unregister(pipe.end)
         with self._lock:
-            self._by_pipe.pop(stream.pipe, None)
-        for descriptor in (stream.pipe, stream.file):
+            self._by_end.pop(pipe.end, None)
+        for descriptor in (pipe.end, None if stream.open else stream.file):
             if descriptor is not None:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
+
+
+def _goes_on_first(ready: tuple[Stream, Pipe]) -> bool:
+    """The pipe that wrote last goes on with its line before the other begins one."""
+    stream, pipe = ready
+    return stream.turns[-1].is_err is not pipe.is_err
+
+
+def _holds(pipe: int) -> int:
+    """Bytes that wait in a pipe."""
+    held = array.array("i", [0])
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(pipe, termios.FIONREAD, held)
+    return held[0]

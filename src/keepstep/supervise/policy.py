@@ -23,6 +23,7 @@ SUSPECTED_STEPS = 50
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
 MOST_ADVICE = 3
+NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 
 
@@ -86,7 +87,7 @@ class Settings:
     suspected_wait_s: float | None = None
     """How long a hang that is only suspected may go on; None: by the usual step."""
     restarts: bool = True
-    """False under a launcher of the user's own, which restarts by itself."""
+    """False for the user's own command: what comes back is theirs to say (a launcher restarts by itself)."""
 
 
 class Action(Enum):
@@ -274,13 +275,13 @@ def _still_to_wait(now: Attempt, settings: Settings) -> float:
 
 
 def _leave_it(now: Attempt, cause: Finding | None) -> Decision:
-    """Under a launcher of the user's own."""
+    """The user's own command, without --max-attempts."""
     what = _what(now, cause)
     if now.happened is Happened.EXITED:
-        return Decision(action=Action.END, reason=f"{what}; restarts are left to your launcher", advice=_advice(cause, ()))
+        return Decision(action=Action.END, reason=f"{what}; {NOT_RESTARTED}", advice=_advice(cause, ()))
     return Decision(
         action=Action.WAIT,
-        reason=f"{what}; restarts are left to your launcher, so nothing is ended",
+        reason=f"{what}; nothing is ended, because {NOT_RESTARTED}",
         wait_s=SUSPECTED_S,
         advice=_advice(cause, ()),
     )

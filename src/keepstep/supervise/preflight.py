@@ -18,4 +18,4 @@ def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | Non
     """What would kill the run, as far as it can be told in a moment."""
     first = launches(job, attempt=0, folder=folder, exchange=folder, token="", env=env, more={})[0]
     asked = Asked(parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,))
-    return judge(look(place_of(asked, first.env if job.launcher is None else env), FAST))
+    return judge(look(place_of(asked, first.env if not job.as_given else env), FAST))

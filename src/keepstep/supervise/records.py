@@ -126,18 +126,16 @@ class Records:
             self._add(EXITS, [(fact, outcome.rank, exit_.at, f"{path}: oom_kill rose by {more} while the run was on")])
 
     def cores(self, exits: list[tuple[Member, Exit]], pids: Mapping[int, int | None], cwd: Path, since: float) -> None:
-        """Links to the core files of ranks that crashed, or why there are none."""
-        crashed = [(member, exit_) for member, exit_ in exits if exit_.dumped or _crash_code(exit_)]
-        if not crashed:
+        """The core files of processes that crashed, brought into the folder, or why there are none."""
+        if all(exit_.well for _, exit_ in exits):
             return
+        crashed = [(member, exit_) for member, exit_ in exits if exit_.dumped or _crash_code(exit_)]
         there = core_files.place()
-        found = core_files.find(there, list(pids), cwd, since)
-        for number, path in enumerate(found):
-            ranks = [rank for pid, rank in pids.items() if rank is not None and str(pid) in path.name]
-            name = f"rank{ranks[0]}.core" if ranks else f"core-{number}"
+        found = core_files.find(there, pids.keys(), cwd, since)
+        for number, (path, pid) in enumerate(found.items()):
+            rank = pids[pid]
             with contextlib.suppress(OSError):
-                (self.folder / "cores").mkdir(exist_ok=True)
-                (self.folder / "cores" / name).symlink_to(path)
+                core_files.bring(there, path, self.folder / "cores" / (f"rank{rank}.core" if rank is not None else f"core-{number}"))
         for member, exit_ in crashed if not found else []:
             why = there.why_none(exit_.pid) or f"none was found at {there.pattern}"
             fact = GuardPart(part=f"core file of {member.name}", why=why, off=False)

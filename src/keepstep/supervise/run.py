@@ -72,7 +72,8 @@ class Supervisor:
         self._asked = asked
         self._env = env
         self._terminal = Terminal(quiet=asked.quiet)
-        self._interrupt = Interrupts(self._terminal.say, asked.grace_s)
+        alone = asked.job.members[0]
+        self._interrupt = Interrupts(self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None)
         self._standing = _Standing()
         self._before: list[policy.Attempt] = []
         self._hooks: list[threading.Thread] = []
@@ -102,8 +103,7 @@ class Supervisor:
         self.folder.manifest.roles = [member.role for member in job.members]
         self.folder.save()
         threading.Thread(target=runs.prune, args=(root,), daemon=True).start()
-        what = job.launcher or count(len(job.members), "process", "processes")
-        self._terminal.say(f"run {self.folder.path}: {what}")
+        self._terminal.say(f"run {self.folder.path}: {job.words}")
 
     def _check(self) -> bool:
         """The fast parts of the check. False where something would surely kill the run."""
@@ -126,7 +126,7 @@ class Supervisor:
         asked, job = self._asked, self._asked.job
         token = secrets.token_hex(12)
         reaper = Reaper(token)
-        pool = Pool(start=self._start_spare(reaper), say=self._terminal.say, on=asked.spares and job.launcher is None)
+        pool = Pool(start=self._start_spare(reaper), say=self._terminal.say, on=asked.spares and not job.as_given)
         for folder in pool.variables.values():
             reaper.remove(folder)
         means = Means(
@@ -136,6 +136,7 @@ class Supervisor:
             terminal=self._terminal,
             interrupted=lambda: self._interrupt.signal is not None,
             hurry=lambda: self._interrupt.again,
+            first_signal=lambda: self._interrupt.first,
             grace_s=asked.grace_s,
             hang_s=asked.hang_timeout_s,
         )
@@ -157,8 +158,8 @@ class Supervisor:
 
     @staticmethod
     def _start_spare(reaper: Reaper) -> Start:
-        def begin(launch: Launch, out: int, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-            process = start(launch, out, pass_fds)
+        def begin(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+            process = start(launch, out, err, pass_fds)
             reaper.add(process.pid)
             return process
 
@@ -229,11 +230,10 @@ class Supervisor:
 
     def _decide(self, now: policy.Attempt, env: Mapping[str, str]) -> Decision:
         asked = self._asked
-        wrapped = asked.job.launcher is not None
         settings = policy.Settings(
             remedy=asked.remedy,
             suspected_wait_s=asked.suspected_wait_s,
-            restarts=not wrapped or asked.max_attempts is not None,
+            restarts=not asked.job.as_given or asked.max_attempts is not None,
             **({"max_attempts": asked.max_attempts} if asked.max_attempts is not None else {}),
         )
         offered: tuple[Remedy, ...] = ()

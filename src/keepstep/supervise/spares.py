@@ -4,7 +4,7 @@
     pool = Pool(start=..., say=print)
     env |= pool.variables                        # every rank of every attempt: its guard then writes down how it imported
     pool.tick(launches, pids, training=True)     # now and then (a second is often enough) while the ranks train
-    process = pool.take(launch, out)             # at the next attempt; None: start this rank as usual
+    process = pool.take(launch, out, err)        # at the next attempt; None: start this rank as usual
     pool.close()                                 # at the end, and on the way out of anything
 """
 
@@ -51,11 +51,13 @@ class Launch:
     cwd: Path
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by name (``("RLIMIT_CORE", -1)``), set in the new process."""
+    reads: bool = False
+    """It is the only one: what we get on standard input is for it."""
 
 
-Start = Callable[[Launch, int, tuple[int, ...]], "subprocess.Popen[bytes]"]
-"""``start(launch, out, pass_fds)``: start a process as ranks are started (own session, limits, stdin from /dev/null), its
-output to the file descriptor ``out``, and these descriptors kept open in it. The launcher's own function."""
+Start = Callable[[Launch, int, int, tuple[int, ...]], "subprocess.Popen[bytes]"]
+"""``start(launch, out, err, pass_fds)``: start a process as ranks are started (own session, limits, standard input), its
+output to the file descriptors ``out`` and ``err``, and these descriptors kept open in it. The launcher's own function."""
 
 
 @dataclass
@@ -122,8 +124,8 @@ class Pool:
         except (OSError, ValueError, KeyError) as error:
             self._give_up(f"{type(error).__name__}: {error}")
 
-    def take(self, launch: Launch, out: int) -> subprocess.Popen[bytes] | None:
-        """Let the spare of this rank become it: with this environment, command and folder, its output to the descriptor ``out``.
+    def take(self, launch: Launch, out: int, err: int) -> subprocess.Popen[bytes] | None:
+        """Let the spare of this rank become it: with this environment, command and folder, its output to these descriptors.
 
         None where there is no fitting spare. What comes back is the spare's own process: wait for it as for any rank.
         """
@@ -134,7 +136,7 @@ class Pool:
         if why is None:
             order = {"env": dict(launch.env), "argv": found.record["argv"], "executable": found.record["executable"]}
             order |= {"cwd": str(launch.cwd), "limits": [list(each) for each in launch.limits]}
-            if _give(found.connection, order, out):
+            if _give(found.connection, order, (out, err)):
                 self._given.append(found.connection)
                 return found.process
             why = "it is gone"
@@ -194,7 +196,7 @@ class Pool:
             command = (record["executable"], *options[0], "-c", PROGRAM, str(theirs.fileno()), str(path))
             env = {**launch.env, "KEEPSTEP": "off"}
             started = replace(launch, command=command, env=env)
-            process = self._start(started, out.fileno(), (theirs.fileno(),))
+            process = self._start(started, out.fileno(), out.fileno(), (theirs.fileno(),))
         ours.setblocking(False)
         self._spares[launch.rank] = _Spare(launch, process, ours, record)
 
@@ -287,14 +289,14 @@ def _unfit(record: dict[str, Any], launch: Launch) -> str | None:
     return None
 
 
-def _give(connection: socket.socket, order: dict[str, Any], out: int) -> bool:
+def _give(connection: socket.socket, order: dict[str, Any], outs: tuple[int, int]) -> bool:
     """Send the order; a spare that still imports reads it when it is done."""
     data = json.dumps(order).encode()
     if len(data) > MOST_ORDER:
         return False
     try:
         connection.settimeout(1.0)
-        socket.send_fds(connection, [spare.FRAME.pack(len(data))], [out])
+        socket.send_fds(connection, [spare.FRAME.pack(len(data))], list(outs))
         connection.sendall(data)
     except OSError:
         return False

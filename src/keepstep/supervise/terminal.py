@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The terminal: ranks' output with their names before it, the supervisor's own words, and one live line at the bottom.
+"""The terminal: what ranks print, the supervisor's own words, and a live part at the bottom.
 
-Files are read at the terminal's pace; what is too much is counted and left in the files.
+What a rank writes to standard error goes to ours, the rest to standard output. One process alone is shown byte by byte, as if
+we were not there: its progress bars, its prompts. Of several, lines are shown with the rank's name before them; lines that are not
+finished yet (progress bars) stand in the live part. Files are read at the terminal's pace; what is too much is counted and left in them.
 """
 
 from __future__ import annotations
@@ -18,16 +20,29 @@ from typing import TextIO
 
 from keepstep.core.redact import redact
 from keepstep.core.wording import size
+from keepstep.supervise.last_state import keep_of, last_state
 from keepstep.supervise.output import Output, Stream
 
 TICK_S = 0.1
 PIECE = 64 << 10
 LINES_A_SECOND = 400
 BURST = 1200
-LONGEST_LINE = 2000
 TELL_SKIPPED_S = 2.0
+BAR_EVERY_S = 30.0
+"""How often a bar that goes on is shown where there is no live part."""
+MOST_BARS = 8
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhln]|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+
+
+@dataclass
+class _Unfinished:
+    """The line that one pipe of a rank has begun."""
+
+    text: bytes = b""
+    shown: str = ""
+    at: float = field(default_factory=time.monotonic)
+    """When its state was last shown."""
 
 
 @dataclass
@@ -37,7 +52,7 @@ class _Reading:
     stream: Stream
     handle: int
     shown: int = 0
-    rest: bytes = b""
+    rests: tuple[_Unfinished, _Unfinished] = field(default_factory=lambda: (_Unfinished(), _Unfinished()))
     skipped: int = 0
     told: float = 0.0
     colour: int = 0
@@ -75,12 +90,22 @@ class Terminal:
         self._allowance = _Allowance()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+        self._alone = False
+        """One process: shown as it is."""
+        self._mid_line = False
+        self._drawn = 0
+        """Lines of the live part that stand there."""
 
     # --- the supervisor's own words
 
     def say(self, text: str) -> None:
         with self._lock:
+            for reading in self._readings:  # what ranks said before comes before
+                self._show(reading)
             self._clear()
+            self._finish_line()
+            with contextlib.suppress(OSError, ValueError):
+                self._out.flush()
             self._put(self._words, "".join(f"keepstep: {line}\n" for line in redact(text).splitlines() or [""]))
             self._draw()
 
@@ -96,6 +121,7 @@ class Terminal:
         """A report, as it is, on standard output."""
         with self._lock:
             self.status("")
+            self._finish_line()
             self._put(self._out, text)
 
     # --- what ranks print
@@ -103,11 +129,12 @@ class Terminal:
     def follow(self, output: Output) -> None:
         """Show the streams of an attempt from now on."""
         with self._lock:
+            self._alone = len(output.streams) == 1
             for stream in output.streams:
                 with contextlib.suppress(OSError):
                     handle = os.open(stream.path, os.O_RDONLY | os.O_CLOEXEC)
                     colour = COLOURS[(stream.rank or 0) % len(COLOURS)]
-                    self._readings.append(_Reading(stream, handle, colour=colour))
+                    self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
             self._thread.start()
@@ -138,67 +165,127 @@ class Terminal:
     def _show(self, reading: _Reading, *, last: bool = False) -> None:
         if self.quiet:
             return
+        stream = reading.stream
         with contextlib.suppress(OSError):
             ahead = os.fstat(reading.handle).st_size - reading.shown
-            if ahead > 4 * PIECE:
+            if ahead > 4 * PIECE and not (self._alone and not self._live):
                 reading.skipped += ahead - PIECE
                 reading.shown += ahead - PIECE
-                reading.rest = b""
+                for rest in reading.rests:
+                    rest.text = b""
             while data := os.pread(reading.handle, PIECE, reading.shown):
+                turn, after = stream.turn_at(reading.shown)
+                if after is not None:
+                    data = data[: after.place - reading.shown]
+                ends = after is not None and reading.shown + len(data) == after.place
                 reading.shown += len(data)
-                self._print(reading, data)
-        if reading.stream.tail:
-            data, reading.stream.tail = bytes(reading.stream.tail), bytearray()
-            self._print(reading, data)
-        if last and reading.rest:
-            self._print(reading, b"\n")
+                if ends and after is not None and after.added and self._alone:
+                    data = data[:-1]
+                self._print(reading, data, turn.is_err)
+        for pipe in stream.pipes:
+            if pipe.tail:
+                data, pipe.tail = bytes(pipe.tail), bytearray()
+                self._print(reading, data, pipe.is_err)
+        for is_err, rest in enumerate(reading.rests):
+            self._show_unfinished(reading, rest, bool(is_err), last=last)
         if reading.skipped and (last or time.monotonic() - reading.told > TELL_SKIPPED_S):
             reading.told = time.monotonic()
-            where = reading.stream.path
-            self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {where}", dim=True)
+            self._finish_line()
+            self._line(reading, f"... {size(reading.skipped)} not shown here; all of it is in {stream.path}", dim=True)
             reading.skipped = 0
 
-    def _print(self, reading: _Reading, data: bytes) -> None:
-        lines = (reading.rest + data).split(b"\n")
-        reading.rest = lines.pop()[-LONGEST_LINE:]
+    def _print(self, reading: _Reading, data: bytes, is_err: bool) -> None:
+        if self._alone:
+            self._pass_on(data, is_err)
+            return
+        rest = reading.rests[is_err]
+        lines = (rest.text + data).split(b"\n")
+        rest.text = keep_of(lines.pop())
         for line in lines:
+            rest.shown = ""
             if self._allowance.take():
-                self._line(reading, _shown(line))
+                self._line(reading, last_state(line), is_err=is_err)
             else:
                 reading.skipped += len(line) + 1
 
-    def _line(self, reading: _Reading, text: str, *, dim: bool = False) -> None:
+    def _pass_on(self, data: bytes, is_err: bool) -> None:
+        """Byte by byte, to where it was meant for."""
+        if not data:
+            return
+        where = self._words if is_err else self._out
+        self._clear()
+        self._mid_line = not data.endswith(b"\n")
+        raw = getattr(where, "buffer", None)
+        if raw is None:
+            self._put(where, data.decode("utf-8", "replace"))
+            return
+        try:
+            where.flush()
+            raw.write(data)
+            raw.flush()
+        except (OSError, ValueError):
+            self._gone(where)
+
+    def _show_unfinished(self, reading: _Reading, rest: _Unfinished, is_err: bool, *, last: bool) -> None:
+        """A line without its end: at the end of the rank, and now and then where no live part shows it."""
+        if not rest.text or self._alone or (self._live and not last):
+            return
+        if last or time.monotonic() - rest.at > BAR_EVERY_S:
+            state = last_state(rest.text)
+            if state != rest.shown:
+                self._line(reading, state, is_err=is_err)
+            rest.shown, rest.at = state, time.monotonic()
+        if last:
+            rest.text = b""
+
+    def _line(self, reading: _Reading, text: str, *, is_err: bool = False, dim: bool = False) -> None:
+        body = f"\x1b[2m{text}\x1b[0m" if dim and self._coloured else text
+        self._clear()
+        self._put(self._words if is_err else self._out, f"{self._name(reading)} {body}\n", flush=is_err)
+
+    def _name(self, reading: _Reading) -> str:
         stream = reading.stream
         name = f"rank {stream.rank}" if stream.rank is not None else stream.name
-        if self._coloured:
-            body = f"\x1b[2m{text}\x1b[0m" if dim else text
-            line = f"\x1b[{reading.colour}m{name} |\x1b[0m {body}\n"
-        else:
-            line = f"{name} | {text}\n"
-        self._clear()
-        self._put(self._out, line, flush=False)
+        return f"\x1b[{reading.colour}m{name} |\x1b[0m" if self._coloured else f"{name} |"
 
     # --- drawing
 
     def _flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        try:
             self._out.flush()
+        except (OSError, ValueError):
+            self._gone(self._out)
         self._draw()
-
-    _drawn = False
 
     def _clear(self) -> None:
         if self._drawn:
-            self._put(self._words, "\r\x1b[2K")
-            self._drawn = False
+            self._put(self._words, "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._drawn - 1))
+            self._drawn = 0
+
+    def _finish_line(self) -> None:
+        """Our words begin a line of their own."""
+        if self._mid_line:
+            self._mid_line = False
+            self._put(self._words, "\n")
 
     def _draw(self) -> None:
-        if self._live and self._status and not self._drawn:
-            with contextlib.suppress(OSError, ValueError):
-                self._out.flush()
-            width = shutil.get_terminal_size().columns - 1
-            self._put(self._words, self._status[:width])
-            self._drawn = True
+        """The bars of the ranks, and the status, where no unfinished line of a single process is in the way."""
+        if not self._live or self._mid_line:
+            return
+        bars = [(each, last_state(rest.text)) for each in self._readings for rest in each.rests if rest.text and not self._alone]
+        width = shutil.get_terminal_size().columns - 1
+        lines = [_cut(f"rank {each.stream.rank} | {state}", width) for each, state in bars[:MOST_BARS]]
+        lines += [self._status[:width]] if self._status else []
+        if lines == self._last and self._drawn:
+            return
+        self._clear()
+        with contextlib.suppress(OSError, ValueError):
+            self._out.flush()
+        if lines:
+            self._put(self._words, "\n".join(lines))
+        self._drawn, self._last = len(lines), lines
+
+    _last: list[str] | None = None
 
     def _put(self, where: TextIO, text: str, *, flush: bool = True) -> None:
         try:
@@ -209,7 +296,15 @@ class Terminal:
             with contextlib.suppress(OSError, ValueError):
                 where.write(text.encode("ascii", "replace").decode())
         except (OSError, ValueError):
-            pass  # the terminal is gone: the run is not
+            self._gone(where)
+
+    @staticmethod
+    def _gone(where: TextIO) -> None:
+        """Nobody reads any more (`| head`): the run goes on, and what Python still holds for the reader must not fail at the end."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, where.fileno())
+            os.close(nowhere)
 
     @staticmethod
     def _is_terminal(stream: TextIO) -> bool:
@@ -218,7 +313,6 @@ class Terminal:
         return False
 
 
-def _shown(line: bytes) -> str:
-    """A line as it may be printed: the last state of a progress bar, no movement of the cursor."""
-    text = line[:LONGEST_LINE].rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
-    return _CONTROL.sub("", text)
+def _cut(text: str, width: int) -> str:
+    """As much as fits into one line of the terminal, without colours."""
+    return COLOUR.sub("", text)[:width]

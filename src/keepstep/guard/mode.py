@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the variable KEEPSTEP asks for. A value that nobody knows means off, and is told once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+ON, STRICT, OFF, UNSET = "on", "strict", "off", "unset"
+_MEANS = {"": UNSET, "off": OFF, "0": OFF, "no": OFF, "false": OFF, "on": ON, "1": ON, "yes": ON, "true": ON, "strict": STRICT}
+
+
+def mode(env: Mapping[str, str] = os.environ) -> str:
+    """On, strict, off, or unset."""
+    return _MEANS.get(_value(env), OFF)
+
+
+def tell_if_unknown() -> None:
+    """One line for the whole job: the processes that this one starts inherit the answer."""
+    if _value(os.environ) not in _MEANS:
+        value = os.environ["KEEPSTEP"][:40]
+        os.environ["KEEPSTEP"] = OFF
+        sys.stderr.write(f"keepstep: KEEPSTEP={value} is unknown, so the guard is off (on, strict or off would do)\n")
+
+
+def _value(env: Mapping[str, str]) -> str:
+    return env.get("KEEPSTEP", "").strip().lower()
