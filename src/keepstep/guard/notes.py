@@ -7,6 +7,7 @@ types behind it are too dear to import into someone's training. Lines wait in a 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -40,10 +41,11 @@ class Notes:
         from keepstep.core.redact import redacted  # costly: imported by the guard's thread, not by the training's
 
         lines = []
-        while self._waiting:
-            text = json.dumps(redacted(self._waiting.popleft()), default=str)
-            if len(text) < LONGEST_LINE:
-                lines.append(text + "\n")
+        with contextlib.suppress(IndexError):  # until it is empty; a rank that fails writes its last words beside the guard's thread
+            while True:
+                text = json.dumps(redacted(self._waiting.popleft()), default=str)
+                if len(text) < LONGEST_LINE:
+                    lines.append(text + "\n")
         data = "".join(lines).encode(errors="replace")
         if not data or self._written + len(data) > MOST_BYTES:
             return

@@ -131,6 +131,20 @@ class RankStopped(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankRaised(Fact):
+    """An exception in a rank, told by its guard when it was known; the process may still live."""
+
+    type: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    """The innermost line of the user's own code."""
+    how: str = "uncaught"
+    """``uncaught``; ``leaving`` where a block that must end first is still at work; else the thread in which it was, which ends no rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPart(Fact):
     """A part of the guard that could not look, or turned itself off."""
 

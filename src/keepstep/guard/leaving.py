@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an exception that is under way will end the thread, by where its frames stand and what their source says.
+
+A `finally` or a `with` that runs because of an exception passes it on when it is done, and so does an `except` that ends in `raise`.
+If nothing further out catches it, the thread is leaving, however long that block takes. Where the source is not at hand, or some
+`except` further out may catch it, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from types import FrameType
+from typing import Any
+
+LARGEST_SOURCE = 2 << 20
+PASS_ON = ("contextlib.py", "multiprocessing/process.py", "torch/multiprocessing/spawn.py", "<frozen runpy>", "/runpy.py", "<frozen importlib")
+"""Their own `except` blocks do not bring a training back."""
+SWALLOWS = re.compile(r"(?i)suppress|raises|ignor|retr|attempt|catch|swallow|toler")
+"""Names of context managers that may keep an exception to themselves."""
+EXITS = ("exit", "_exit", "quit", "abort")
+
+
+class Leaving(Enum):
+    YES = "yes"
+    NO = "no"
+    """It is being handled."""
+    UNKNOWN = "unknown"
+
+
+def is_leaving(frame: FrameType, error: BaseException) -> Leaving:
+    """``frame``: the innermost one of the thread; ``error``: the exception that it is handling or passing on."""
+    lines: dict[FrameType, int] = {}
+    trace = error.__traceback__
+    while trace is not None:
+        lines[trace.tb_frame] = trace.tb_lineno
+        trace = trace.tb_next
+    at: FrameType | None = frame
+    while at is not None and at not in lines:
+        at = at.f_back
+    if at is None:
+        return Leaving.UNKNOWN
+    how = _in_the_block(at, lines[at], error)
+    if how is not Leaving.YES:
+        return how
+    further: FrameType | None = at.f_back
+    while further is not None:
+        if not any(name in further.f_code.co_filename for name in PASS_ON):
+            tree = _tree(further.f_code.co_filename)
+            if tree is None or _may_catch(further, _guarding(tree, further.f_lineno), error):
+                return Leaving.UNKNOWN
+        further = further.f_back
+    return Leaving.YES
+
+
+def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> Leaving:
+    """Of the frame that the exception came through last: which block is it in now, and what stands around that one?"""
+    tree = _tree(frame.f_code.co_filename)
+    if tree is None:
+        return Leaving.UNKNOWN
+    now = frame.f_lineno
+    inner: ast.stmt | None = None
+    how = Leaving.UNKNOWN
+    for each in _around(tree, raised):
+        if isinstance(each, ast.Try):
+            if _spans(each.finalbody, now):
+                inner, how = each, Leaving.YES
+            for handler in each.handlers:
+                if _spans(handler.body, now):
+                    inner, how = each, Leaving.YES if _ends(handler.body) else Leaving.NO
+        elif isinstance(each, (ast.With, ast.AsyncWith)) and each.lineno <= now < each.body[0].lineno:
+            inner, how = each, Leaving.YES
+    if inner is None or how is not Leaving.YES:
+        return how
+    outer = [each for each in _guarding(tree, inner.lineno) if each is not inner]
+    return Leaving.UNKNOWN if _may_catch(frame, outer, error) else Leaving.YES
+
+
+def _around(tree: ast.Module, line: int) -> Iterator[ast.stmt]:
+    """Statements that enclose a line, the innermost last."""
+    found = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or each.lineno)]
+    yield from sorted(found, key=lambda each: (each.lineno, -(each.end_lineno or 0)))
+
+
+Guarding = ast.Try | ast.With | ast.AsyncWith
+
+
+def _guarding(tree: ast.Module, line: int) -> list[Guarding]:
+    """Those in whose guarded part the line is."""
+    return [each for each in _around(tree, line) if isinstance(each, (ast.Try, ast.With, ast.AsyncWith)) and _spans(each.body, line)]
+
+
+def _may_catch(frame: FrameType, guarding: Sequence[Guarding], error: BaseException) -> bool:
+    function = frame.f_code.co_firstlineno
+    for each in guarding:
+        if each.lineno < function:
+            continue  # around the definition of the function, not around this call
+        if not isinstance(each, ast.Try):
+            if any(SWALLOWS.search(ast.unparse(item.context_expr)) for item in each.items):
+                return True
+            continue
+        for handler in each.handlers:
+            if _matches(frame, handler.type, error):
+                if not _ends(handler.body):
+                    return True
+                break
+    return False
+
+
+def _matches(frame: FrameType, kind: ast.expr | None, error: BaseException) -> bool:
+    """Whether an ``except`` takes this exception; where its name cannot be looked up, it may."""
+    if kind is None:
+        return True
+    if isinstance(kind, ast.Tuple):
+        return any(_matches(frame, each, error) for each in kind.elts)
+    found = _look_up(frame, kind)
+    return isinstance(error, found) if isinstance(found, type) else True
+
+
+def _look_up(frame: FrameType, name: ast.expr) -> Any:
+    if isinstance(name, ast.Name):
+        for scope in (frame.f_locals, frame.f_globals, frame.f_builtins):
+            if name.id in scope:
+                return scope[name.id]
+    elif isinstance(name, ast.Attribute):
+        owner = _look_up(frame, name.value)
+        return vars(owner).get(name.attr) if hasattr(owner, "__dict__") else None
+    return None
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block always ends in ``raise``, or in the end of the process."""
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and _ends(last.body) and _ends(last.orelse)
+    if isinstance(last, (ast.With, ast.AsyncWith)):
+        return _ends(last.body)
+    if isinstance(last, ast.Try):
+        return _ends(last.body) and all(_ends(each.body) for each in last.handlers)
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        called = last.value.func
+        return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) in EXITS
+    return isinstance(last, ast.Raise)
+
+
+def _spans(body: Sequence[ast.stmt], line: int) -> bool:
+    return bool(body) and body[0].lineno <= line <= (body[-1].end_lineno or body[-1].lineno)
+
+
+@functools.lru_cache(maxsize=32)
+def _tree(file: str) -> ast.Module | None:
+    source = "".join(linecache.getlines(file))
+    if not source or len(source) > LARGEST_SOURCE:
+        return None
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
