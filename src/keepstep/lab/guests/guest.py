@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest is: somebody else's kind of program, how its own launcher starts it, and the ways it can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+class Way(Enum):
+    """How a guest is run."""
+
+    PLAIN = "plain"
+    """Its own launcher, without keepstep: what the others are compared with."""
+    GUARD = "guard"
+    """`KEEPSTEP=on` and its own launcher."""
+    RANKS = "ranks"
+    """`keepstep run -n 2 -- python program.py`: keepstep starts the ranks."""
+    WRAPPED = "wrapped"
+    """`keepstep run -- <its own launcher>`."""
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Way.PLAIN: "without keepstep",
+    Way.GUARD: "KEEPSTEP=on",
+    Way.RANKS: "keepstep run -n 2 --",
+    Way.WRAPPED: "keepstep run -- LAUNCHER",
+}
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A program and how its user starts it.
+
+    ``command`` is what the user types in the program's folder. Its first word is looked up in the environment that runs
+    the lab, ``{port}`` becomes a free port, the same wherever it stands.
+    """
+
+    name: str
+    framework: str
+    """``tensorflow``, ``torch`` or ``jax``."""
+    note: str
+    """Whose idiom this is, in a sentence."""
+    files: tuple[str, ...]
+    """Of ``programs/``, copied into an empty folder; the first is the program."""
+    command: tuple[str, ...]
+    as_ranks: tuple[str, ...] = ()
+    """What stands after `keepstep run -n 2 --`; empty: the program does not go by the variables of a rank."""
+    run_options: tuple[str, ...] = ("-n", "2")
+    """Of `keepstep run` where it starts the ranks, e.g. ``("-n", "2", "--ps", "1")``."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Modules that must be installed, besides the framework."""
+    ranks: int = 2
+    losses: str = r"(?i)loss\w*[^\w\n]+(?:nan|inf|-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+    """A regular expression: all that it finds in the output must be the same, digit for digit, in any order."""
+    limit: float = 180.0
+    """Seconds after which a run that has not ended is ended; far more than a busy machine needs."""
+    quick: bool = False
+    """Run by `make test`."""
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return tuple(way for way in Way if way is not Way.RANKS or self.as_ranks)
+
+    @property
+    def program(self) -> str:
+        return self.files[0]
+
+    def words(self, way: Way, port: int, python: str) -> list[str]:
+        """The command line of one way."""
+        keepstep = [python, "-m", "keepstep", "run"]
+        if way is Way.RANKS:
+            return [*keepstep, *self.run_options, "--", *_filled(self.as_ranks, port)]
+        return [*([*keepstep, "--"] if way is Way.WRAPPED else []), *_filled(self.command, port)]
+
+
+def _filled(words: tuple[str, ...], port: int) -> list[str]:
+    return [word.replace("{port}", str(port)) for word in words]
