@@ -52,6 +52,8 @@ class Kind(IntEnum):
     """value: the epoch that begins; extra: how many batches it has, -1 where that is not known."""
     HELD = 7
     """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran."""
+    GOODBYE = 8
+    """The process leaves by itself; value: its status, as far as it knows; extra: the number of steps that are done."""
 
 
 LEAN = 1
@@ -69,7 +71,7 @@ class Phase(IntEnum):
     CHECKPOINT = 4
     EVALUATION = 5
     END = 6
-    """The process is leaving in good order."""
+    """The process is leaving by itself."""
 
     @property
     def words(self) -> str:
@@ -87,7 +89,7 @@ _WORDS = {
 }
 
 
-def _phase(value: int) -> Phase:
+def phase_of(value: int) -> Phase:
     """A phase that a later version knows is some phase: nothing is inferred from it."""
     return Phase(value) if value in _WORDS else Phase.START
 
@@ -263,7 +265,7 @@ def doing(newest: Iterator[Record] | tuple[Record, ...]) -> Doing | None:
         last = record.at if last is None else last
         between = between or (last_step is None and record.kind == Kind.PHASE and record.value in _PAUSES)
         if record.kind == Kind.PHASE and phase is None:
-            phase, since = _phase(record.value), record.at
+            phase, since = phase_of(record.value), record.at
             steps = record.extra if steps is None else steps
         elif record.kind == Kind.STEP:
             steps = record.value if steps is None else steps

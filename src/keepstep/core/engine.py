@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterable
 from keepstep.core.already import without_what_is_so
 from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import CoverageState, EvidenceSet
+from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised
+from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
 from keepstep.core.report import Report, RuleCrash, Verdict
 from keepstep.core.rule import Rule
+from keepstep.core.wording import ranks as say_ranks
 
+_OF_BROKEN_RUNS = {
+    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+    Cause.NETWORK_TIMEOUT_SLOW,
+    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    Cause.WORKER_PARAMETER_SERVER_LOST,
+    Cause.UNKNOWN_NOT_ESTABLISHED,
+}
+"""Lost peers, stalls and hangs: where every rank finished with status 0, there was none that mattered."""
 _HANGS = {Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK}
 
 
@@ -32,11 +42,13 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
     if not findings or (seen.broken and not any(f.severity is Severity.FATAL for f in findings)):
         for each in guesses:
             _ask(each, seen, findings, crashed)
+    if ended_well(seen):
+        findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS]
     ordered = order(seen, [without_what_is_so(each, seen) for each in findings])
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,
-        coverage=seen.coverage,
+        coverage=(*seen.coverage, *_unknown_ends(seen)),
         crashed=tuple(crashed),
         ranks=tuple(sorted(seen.ranks)),
         world_size=seen.world_size,
@@ -75,4 +87,13 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
     if findings:
         return Verdict.DEGRADED
     looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
-    return Verdict.HEALTHY if looked else Verdict.UNKNOWN
+    return Verdict.HEALTHY if looked and is_known_how_it_ended(seen) else Verdict.UNKNOWN
+
+
+def _unknown_ends(seen: EvidenceSet) -> list[Coverage]:
+    """Ranks of which nothing here tells how they ended: that is not healthy, it is unknown."""
+    missing = seen.once(ends_of).missing
+    if not missing or is_supervised(seen):
+        return []
+    why = "it left no black box here; bring its folder from its host"
+    return [Coverage(what=f"how {say_ranks(missing)} ended", state=CoverageState.UNAVAILABLE, why=why)]

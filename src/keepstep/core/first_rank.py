@@ -171,7 +171,7 @@ def _named_near(seen: EvidenceSet, root: Finding) -> int | None:
 
 def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """Of a process that was killed, elsewhere in the text than its end is told: the one rank named below the loss of a peer."""
-    if root.cause is not Cause.RESOURCE_HOST_OOM_KILLED:
+    if root.cause not in (Cause.RESOURCE_HOST_OOM_KILLED, Cause.UNKNOWN_NOT_ESTABLISHED):
         return ()
     named = {e.who for lost in seen.all(PeerLost) for e in seen.near(lost, TaskNamed, before=0, after=LINES_OF_A_MESSAGE)}
     return tuple(who for who in named if who is not None) if len(named) == 1 else ()

@@ -36,6 +36,10 @@ class Watched:
         self._supervisor = int(supervisor) if supervisor.isdigit() else None
         self._needs_leave = needs_leave()
 
+    def moved(self, folder: Path) -> None:
+        """The rank writes elsewhere from now on."""
+        self._folder, self._started, self._let = folder, False, None
+
     def __call__(self) -> None:
         if self._supervisor is None and not self._started:
             self._started = True

@@ -32,6 +32,8 @@ class Identity:
     job: str = "alone"
     """A short name that all processes of the job derive alike."""
     attempt: int = 0
+    run: str | None = None
+    """What the ranks of this very run have in common, once they have met."""
 
 
 def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
@@ -71,27 +73,33 @@ def of_process(who: Identity) -> dict[str, Any]:
         "monotonic": time.monotonic_ns(),
         "hears_term": hears_term(),
         "started": started(),
+        "killed_as": killed_as(who),
+        "run": who.run,
     }
 
 
-def started() -> int | None:
-    """When this process was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
+def killed_as(who: Identity) -> str | None:
+    """What this process is, where somebody else ends it when the work is done: it then says no goodbye."""
+    if who.role == "ps":
+        return "parameter server"
+    if any(word.endswith("default_worker.py") for word in sys.orig_argv):
+        return "Ray worker"
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is not None and multiprocessing.current_process().daemon:
+        return "daemonic process"
+    return None
+
+
+def started(pid: int | str = "self") -> int | None:
+    """When a process was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
     with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return None
 
 
 def hears_term() -> bool:
     """Whether Python code of this process wants to hear of its end. Handlers of native code (frameworks have some) are not meant."""
     return callable(signal.getsignal(signal.SIGTERM))
-
-
-def folder(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
-    """Where this job's guards write: KEEPSTEP_DIR, else a folder below the working directory."""
-    given = env.get("KEEPSTEP_DIR")
-    if given:
-        return Path(given).absolute()
-    return Path.cwd() / ".keepstep" / "guard" / who.job
 
 
 def is_launcher(argv: list[str] | None = None) -> bool:

@@ -21,10 +21,11 @@ from typing import Any, ParamSpec, TypeVar
 from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
-from keepstep.guard import identity, mode
+from keepstep.guard import identity, mode, settling
 from keepstep.guard.batches import Batches, Values
 from keepstep.guard.companion import Watched
-from keepstep.guard.exchange import Folder
+from keepstep.guard.exchange import Exchange, Folder
+from keepstep.guard.goodbye import Leaving, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
 from keepstep.guard.notes import Notes
@@ -37,7 +38,7 @@ from keepstep.guard.thrift import Thrift
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_STEP, _PHASE = int(Kind.STEP), int(Kind.PHASE)
+_STEP, _PHASE, _GOODBYE = int(Kind.STEP), int(Kind.PHASE), int(Kind.GOODBYE)
 _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
 _STEPPING = (int(Phase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
@@ -77,6 +78,9 @@ class Session(Peers):
         self._box: boxes.Box | None = None
         self._link: Path | None = None
         self._notes: Notes | None = None
+        self._watched: Watched | None = None
+        self._meeting: settling.Meeting | None = None
+        self._listener = Listener(lambda: (self.steps, self.phase_now), self._leave_at_once)
         self.phase_now = _START
         self._pausing = False
         self.step_ended = 0
@@ -117,10 +121,13 @@ class Session(Peers):
             self.write(_PHASE, self.phase_now, 0)
             os.register_at_fork(after_in_child=self._in_child)
             atexit.register(self.close)
+            with self.part("goodbye"):
+                self._listener.listen()
             self.pulse.every(1.0, "black box", self._tell_anew)
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
-                    self.pulse.every(1.0, "companion", Watched(self.folder, self._env))
+                    self._watched = Watched(self.folder, self._env)
+                    self.pulse.every(1.0, "companion", self._watched)
             last_words = LastWords(self)
             with self.part(last_words.part):
                 last_words.listen()
@@ -129,10 +136,8 @@ class Session(Peers):
             self.pulse.start()
 
     def _open_files(self) -> None:
-        self.folder = identity.folder(self.who, self._env)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"rank{self.who.rank}" if self.who.rank is not None else "unranked"
-        name = f"{name}-{os.getpid()}-{self.who.attempt}"
+        self.folder = settling.claim(self.who, self._env)
+        name = settling.file_name(self.who)
         self._notes = Notes(self.folder / f"{name}.notes.jsonl")
         self._link = self.folder / f"{name}.box"
         who = identity.of_process(self.who)
@@ -144,6 +149,7 @@ class Session(Peers):
                 self._link.symlink_to(memory)
         if self._box is None:
             self._box = boxes.Box(self._link, who)
+        self.folder.joinpath(f".{name}.box").unlink(missing_ok=True)
         self.write = self._box.write
 
     def _tell_anew(self) -> None:
@@ -162,18 +168,80 @@ class Session(Peers):
         """The process leaves: the last words, and the box where it will be looked for. Never raises."""
         if os.getpid() != self._pid or not self._opened:
             return
-        self.write(_PHASE, _END, self.steps)
+        self._say_goodbye(self._listener.leaving())
         self.pulse.stop()
+        with contextlib.suppress(Exception):
+            self._settle()
+        with contextlib.suppress(Exception):
+            if self._gathering is not None:
+                self._gathering.turn()
         for leave in self.at_close:
             with contextlib.suppress(Exception):
                 leave()
         with contextlib.suppress(Exception):
             self.batches.at_end()
+        self._keep()
+
+    def _leave_at_once(self, leaving: Leaving) -> None:
+        """The process leaves without its exit handlers (``os._exit``): what can be said without a wait."""
+        if os.getpid() == self._pid and self._opened:
+            self._say_goodbye(leaving)
+            self._keep()
+
+    def _say_goodbye(self, leaving: Leaving) -> None:
+        self.write(_GOODBYE, leaving.status, self.steps)
+        self.write(_PHASE, _END, self.steps)
+        fields = {"goodbye": True, "status": leaving.status, "raised": leaving.raised, "steps": self.steps, "pid": self._pid}
+        fields |= {"phase": Phase(self.phase_now).name.lower(), "killed_as": identity.killed_as(self.who), "world": self.who.world}
+        with contextlib.suppress(Exception):
+            self.note("RankEnded", fields, f"{leaving.words} after {self.steps} steps")
+
+    def _keep(self) -> None:
         with contextlib.suppress(Exception):
             self.flush()
         with contextlib.suppress(Exception):
             if self._link is not None:
                 boxes.keep(self._link)
+
+    # --- one folder for all ranks of a run
+
+    def use_exchange(self, exchange: Exchange) -> None:
+        known = self.exchange
+        super().use_exchange(exchange)
+        if self.exchange is known or self.supervised or self.folder is None:
+            return
+        with self.part("common folder"):
+            self._meeting = settling.Meeting(exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env)
+            if self.who.rank == 0:
+                self._meeting.tell()
+            self.pulse.every(0.2, "common folder", self._settle)
+
+    def _settle(self) -> None:
+        """Once rank 0 has said where all write: write there, and be known as a rank of this run."""
+        meeting = self._meeting
+        if meeting is None or self._link is None or self._notes is None:
+            return
+        folder = meeting.where() if self.who.rank != 0 else self.folder
+        if folder is None:
+            return
+        self._meeting = None
+        self.who.run = meeting.run
+        self._move_to(folder)
+        self._tell_who()
+
+    def _move_to(self, folder: Path) -> None:
+        assert self._link is not None and self._notes is not None and self.folder is not None
+        name, before = settling.file_name(self.who), self.folder
+        link, notes = folder / f"{name}.box", folder / f"{name}.notes.jsonl"
+        if link == self._link:
+            return
+        settling.move(self._notes.path, notes)
+        settling.move(self._link, link)
+        self._notes.path, self._link, self.folder = notes, link, folder
+        if before != folder:
+            if self._watched is not None:
+                self._watched.moved(folder)
+            settling.leave(before)
 
     def _in_child(self) -> None:
         """A forked child (a loader's worker) is not the rank: it must leave the rank's box alone."""

@@ -18,7 +18,7 @@ from keepstep.core.blackbox import BlackBox, Doing
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import GuardPart, PlanNamed, RankDoing, RankLate, WorldFormed
+from keepstep.core.facts.guard import GuardPart, PlanNamed, RankDoing, RankEnded, RankLate, WorldFormed
 from keepstep.core.identity import Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
 from keepstep.core.wording import count
@@ -41,6 +41,11 @@ class _Read:
     def rank(self) -> int | None:
         value = self.box.who.get("rank")
         return value if isinstance(value, int) else None
+
+    @property
+    def run(self) -> object:
+        """What the ranks of one run have in common; None of one that had not met the others."""
+        return self.box.who.get("run")
 
     @property
     def began(self) -> float:
@@ -72,6 +77,7 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
             coverage += problem
     plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
     items = [e for each in newest for e in _doing(each, plans)] + _late(newest) + _side_by_side(boxes) + notes
+    items += _ends(newest, {e.fact.pid for e in notes if isinstance(e.fact, RankEnded)})
     if newest:
         damaged = sum(each.box.damaged for each in newest)
         why = f"{count(damaged, 'record')} damaged, the rest was read" if damaged else ""
@@ -113,6 +119,8 @@ def _of_newest_run(boxes: list[_Read]) -> list[_Read]:
     if not kept:
         return []
     newest = max(each.began for each in kept)
+    run = next((each.run for each in kept if each.began == newest), None)
+    kept = [each for each in kept if run is None or each.run in (None, run)]
     return [each for each in kept if each.alive or each.ended >= newest - EARLIER_S]
 
 
@@ -141,22 +149,50 @@ def _doing(read: _Read, plans: dict[tuple[int | None, int], str]) -> list[Eviden
         alive=read.alive,
         pid=box.who.get("pid") if isinstance(box.who.get("pid"), int) else None,
         input_s=round(pace[0] / 1e9, 6) if pace is not None else None,
+        world=box.who.get("world") if isinstance(box.who.get("world"), int) else None,
     )
     quote = f"{did.phase.words} after {count(did.steps, 'step')}"
     if fact.silent_s and fact.silent_s >= 1.0:
         quote += f", without progress for {fact.silent_s:.1f} s"
-    host = box.who.get("host")
-    rank = None
-    if read.rank is not None:
-        role = box.who.get("role")
-        rank = Rank(
-            index=read.rank,
-            node=host if isinstance(host, str) else None,
-            role=role if isinstance(role, str) else None,
-            attempt=box.who["attempt"] if isinstance(box.who.get("attempt"), int) else 0,
-        )
     origin = Origin(source=read.left.name)
-    return [Evidence(fact=fact, origin=origin, rank=rank, at=box.wall(now), quote=quote)]
+    return [Evidence(fact=fact, origin=origin, rank=_rank(read), at=box.wall(now), quote=quote)]
+
+
+def _rank(read: _Read) -> Rank | None:
+    who = read.box.who
+    if read.rank is None:
+        return None
+    return Rank(
+        index=read.rank,
+        node=who["host"] if isinstance(who.get("host"), str) else None,
+        role=who["role"] if isinstance(who.get("role"), str) else None,
+        attempt=who["attempt"] if isinstance(who.get("attempt"), int) else 0,
+    )
+
+
+def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
+    """How those ended that are gone, by their boxes; ``told``: the processes that wrote it down themselves."""
+    found: list[Evidence[Fact]] = []
+    for read in boxes:
+        who, records = read.box.who, read.box.records
+        if read.alive or read.did is None or who.get("pid") in told:
+            continue
+        goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
+        left = goodbye is not None or read.did.phase is blackbox.Phase.END
+        before = next((p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None)
+        fact = RankEnded(
+            goodbye=left,
+            steps=read.did.steps,
+            status=goodbye.value if goodbye is not None else None,
+            phase=blackbox.phase_of(before.value).name.lower() if before is not None else None,
+            pid=who["pid"] if isinstance(who.get("pid"), int) else None,
+            killed_as=who["killed_as"] if isinstance(who.get("killed_as"), str) else None,
+            world=who["world"] if isinstance(who.get("world"), int) else None,
+        )
+        quote = f"the black box ends at step {fact.steps} " + ("with" if left else "without") + " a goodbye"
+        origin = Origin(source=read.left.name)
+        found.append(Evidence(fact=fact, origin=origin, rank=_rank(read), at=read.ended, quote=quote))
+    return found
 
 
 def _overlap(one: _Read, other: _Read) -> bool:

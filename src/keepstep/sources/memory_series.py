@@ -10,7 +10,7 @@ from typing import Any
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.resource import MemoryRose
+from keepstep.core.facts.resource import MemoryLow, MemoryRose
 from keepstep.core.growth import Reading, rises
 from keepstep.core.identity import Rank
 from keepstep.core.wording import count, size
@@ -18,6 +18,8 @@ from keepstep.sources.files import Left
 
 SCHEMA = "keepstep.metrics/1"
 MOST_BYTES = 64 << 20
+LOW = 0.05
+"""Of the memory: with less left, the kernel begins to kill."""
 
 
 def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
@@ -35,15 +37,22 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
             continue
         series: defaultdict[int, list[Reading]] = defaultdict(list)
         free: int | None = None
+        last: tuple[float, int, int] | None = None
         for line in lines:
             try:
                 measured = json.loads(line)
                 for rank, reading in readings_of(measured).items():
                     series[rank].append(reading)
                 free = int(measured["memory"]["available"])
+                last = float(measured["at"]), free, int(measured["memory"]["total"])
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 continue  # the last line may have been being written
         found += rose(series, left.name, free)
+        if last is not None and last[1] < LOW * last[2]:
+            at, left_bytes, total = last
+            quote = f"{size(left_bytes)} of {size(total)} of memory were left when it was last measured"
+            low = MemoryLow(left_bytes=left_bytes, total_bytes=total)
+            found.append(Evidence(fact=low, origin=Origin(source=left.name), at=at, quote=quote))
     return found, coverage
 
 

@@ -60,7 +60,7 @@ class Below:
             self.doors.drop(pid)
             del self._living[pid]
             doing = box.doing()
-            ended = Ended(box.rank or 0, _how(pid, started), doing is not None and doing.phase is Phase.END)
+            ended = Ended(box.rank or 0, how_ended(pid, started), doing is not None and doing.phase is Phase.END)
             self._ended.append(ended)
             if ended.failed:
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
@@ -74,7 +74,7 @@ class Below:
         return next(iter(failed or unknown), None)
 
 
-def _how(pid: int, started: int) -> Exit:
+def how_ended(pid: int, started: int) -> Exit:
     """How it ended, as long as its parent has not asked for it."""
     at = time.time()
     with contextlib.suppress(OSError, IndexError, ValueError):

@@ -20,7 +20,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from keepstep.core.blackbox import Phase
+from keepstep.guard import settling
 from keepstep.guard.box import keep
+from keepstep.supervise import reaper
+from keepstep.supervise.below import how_ended
 from keepstep.supervise.ending import Doors
 from keepstep.supervise.preparing import prepare
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
@@ -32,6 +36,7 @@ GONE_S = 0.05
 PREPARED_S, READY = 10.0, 2
 """It gets ready for looks when the run has lasted so long, with so many children."""
 LATE_EVERY_S = 10.0
+REPORTER = "the companion"
 MOST_LINES = 30
 
 
@@ -41,6 +46,7 @@ class Companion:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.source = f"host-{_host()}.stacks.jsonl"
+        self.exits = f"host-{_host()}.exits.jsonl"
         self._boxes = Boxes(folder)
         self._seer = Seer()
         self._watch = Watch()
@@ -51,6 +57,9 @@ class Companion:
         self._prepared = False
         self._doors = Doors()
         self._living: list[OpenBox] = []
+        self._noted: set[int] = set()
+        self._first_known = True
+        """Nobody has failed so far: the next failure is the first."""
         self._late_due = self._began + LATE_EVERY_S
         self._late_before: set[tuple[int, str]] = set()
         self._late_told: set[tuple[int, str]] = set()
@@ -94,6 +103,35 @@ class Companion:
         for pid in pids - self._doors.known:
             self._doors.add(pid)
         self._doors.wait(TICK_S if pids or not self._ever else GONE_S)
+        for box in self._living:
+            entry = reaper.read(box.pid)
+            if entry is None or not is_same(box, entry):
+                self._note_end(box)
+        self._living = [box for box in self._living if box.pid not in self._noted]
+
+    def _note_end(self, box: OpenBox) -> None:
+        """How a rank ended, as long as its parent has not asked the kernel for it."""
+        from keepstep.core.evidence import Evidence, Origin
+        from keepstep.core.facts.process import ProcessExited
+        from keepstep.core.identity import Rank
+        from keepstep.store.evidence import append
+
+        if box.pid in self._noted:
+            return
+        self._noted.add(box.pid)
+        exit_ = how_ended(box.pid, int(box.who.get("started") or 0))
+        if exit_.code is None and exit_.signal is None:
+            doing = box.doing()
+            self._first_known = self._first_known and doing is not None and doing.phase is Phase.END
+            return
+        first = not exit_.well and self._first_known
+        self._first_known = self._first_known and exit_.well
+        fact = ProcessExited(reporter=REPORTER, code=exit_.code, signal=exit_.signal, pid=box.pid, first=first)
+        rank = Rank(index=box.rank) if box.rank is not None else None
+        quote = f"{_name(box)} ended with {exit_.words}"
+        evidence = Evidence(fact=fact, origin=Origin(source=self.exits), rank=rank, at=exit_.at, quote=quote)
+        with contextlib.suppress(OSError):
+            append(self.folder / self.exits, [evidence])
 
     def _look(self, suspicion: Suspicion) -> None:
         from keepstep.supervise.looking import as_evidence, look  # dear: only when something looks wrong
@@ -170,6 +208,10 @@ class Companion:
         self._boxes.close()
 
 
+def _name(box: OpenBox) -> str:
+    return f"rank {box.rank} (pid {box.pid})" if box.rank is not None else f"pid {box.pid}"
+
+
 def pid_file(folder: Path) -> Path:
     """Where the companion of this host writes its number, and what it locks."""
     return folder / f".companion-{_host()}"
@@ -194,6 +236,7 @@ def main() -> int:
     companion.finish()
     with contextlib.suppress(OSError):
         pid_file(folder).unlink()
+    settling.leave(folder)
     return 0
 
 

@@ -86,13 +86,16 @@ class Boxes:
         self._passed: set[str] = set()
 
     def refresh(self, *, now: bool = False) -> None:
-        """Open what is new. A box that is not whole yet is tried again."""
+        """Open what is new, and let go of what was moved to another folder. A box that is not whole yet is tried again."""
         at = time.monotonic()
         if not now and at - self._looked < LOOK_FOR_BOXES_S:
             return
         self._looked = at
         with contextlib.suppress(OSError):
-            for name in os.listdir(self.folder):
+            names = os.listdir(self.folder)
+            for name in self.open.keys() - set(names):
+                self.open.pop(name).close()
+            for name in names:
                 if name.endswith(".box") and not name.startswith(".") and name not in self.open and name not in self._passed:
                     self._open(name)
         for box in self.open.values():

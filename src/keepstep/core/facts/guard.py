@@ -25,6 +25,25 @@ class RankDoing(Fact):
     pid: int | None = None
     input_s: float | None = None
     """The usual wait for a batch."""
+    world: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankEnded(Fact):
+    """A rank's process is gone. ``goodbye``: it said so itself when it left; else its black box simply ends."""
+
+    goodbye: bool
+    steps: int = 0
+    status: int | None = None
+    """What it left with, as far as it knew."""
+    raised: str | None = None
+    """The type of the exception that ended it."""
+    phase: str | None = None
+    """What it did before."""
+    pid: int | None = None
+    killed_as: str | None = None
+    """A parameter server, a Ray worker...: somebody else ends it when the work is done."""
+    world: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,3 +118,11 @@ class Contention(Fact):
     """Another job or process held what this one needed (CPU, GPU, lock)."""
 
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLow(Fact):
+    """The last reading of the host's (or its control group's) memory before the end showed next to nothing left."""
+
+    left_bytes: int
+    total_bytes: int

@@ -56,7 +56,7 @@ SCENARIOS = (
     multi(
         "jax_sigkill",
         cause="network.connection_reset_peer_died",
-        also_accept=("resource.host_oom_killed",),
+        also_accept=("resource.host_oom_killed", "unknown.not_established"),
         fault="kill_rank",
         strike_ranks=(3,),
         root_ranks=(3,),

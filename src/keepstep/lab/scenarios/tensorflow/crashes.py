@@ -42,7 +42,7 @@ SCENARIOS = (
     mwms(
         "tf_sigkill",
         cause="network.connection_reset_peer_died",
-        also_accept=("resource.host_oom_killed",),
+        also_accept=("resource.host_oom_killed", "unknown.not_established"),
         fault="kill_rank",
         strike_ranks=(2,),
         root_ranks=(2,),
@@ -64,7 +64,7 @@ SCENARIOS = (
     mwms(
         "tf_memory_leak",
         cause="resource.memory_leak",
-        also_accept=("resource.host_oom_killed",),
+        also_accept=("resource.host_oom_killed", "unknown.not_established"),
         fault="memory_leak",
         strike_ranks=(1,),
         root_ranks=(1,),

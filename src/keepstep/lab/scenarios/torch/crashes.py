@@ -101,7 +101,7 @@ SCENARIOS = (
     ddp(
         "torch_sigkill_torchrun",
         cause="network.connection_reset_peer_died",
-        also_accept=("resource.host_oom_killed",),
+        also_accept=("resource.host_oom_killed", "unknown.not_established"),
         fault="kill_rank",
         strike_ranks=(1,),
         root_ranks=(1,),
@@ -112,7 +112,7 @@ SCENARIOS = (
     ddp(
         "torch_sigkill_four",
         cause="network.connection_reset_peer_died",
-        also_accept=("resource.host_oom_killed",),
+        also_accept=("resource.host_oom_killed", "unknown.not_established"),
         fault="kill_rank",
         strike_ranks=(2,),
         root_ranks=(2,),

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the ranks of a run ended, by their goodbyes and by whoever started them. "Healthy" needs a word from every rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.guard import RankDoing, RankEnded, WorldFormed
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
+
+SUPERVISOR = "keepstep run"
+INTERRUPTED = "KeyboardInterrupt"
+_SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Of the ranks that are gone, by rank (None: a process that was no rank)."""
+
+    world: int | None
+    well: dict[int | None, Evidence[RankEnded]]
+    """They left by themselves with status 0, or are ended by others by design."""
+    badly: dict[int | None, Evidence[RankEnded]]
+    """They left by themselves, with another status or an exception."""
+    interrupted: dict[int | None, Evidence[RankEnded]]
+    """By Ctrl-C."""
+    silent: dict[int | None, Evidence[RankEnded]]
+    """Their black boxes end without a goodbye."""
+    living: frozenset[int | None]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks of the world of which there is no trace."""
+        known = {*self.well, *self.badly, *self.interrupted, *self.silent, *self.living}
+        return tuple(rank for rank in range(self.world or 0) if rank not in known) if known - {None} else ()
+
+    @property
+    def all_well(self) -> bool:
+        return bool(self.well) and not (self.badly or self.interrupted or self.silent or self.living or self.missing)
+
+
+def ends_of(seen: EvidenceSet) -> Ends:
+    """By the guards' own records."""
+    ends = Ends(_world(seen), {}, {}, {}, {}, frozenset(e.who for e in seen.all(RankDoing) if e.fact.alive))
+    for each in sorted(seen.all(RankEnded), key=lambda e: e.at or 0.0):
+        if each.who in ends.living:
+            continue
+        for known in (ends.well, ends.badly, ends.interrupted, ends.silent):
+            known.pop(each.who, None)
+        _kind(seen, ends, each)[each.who] = each
+    return ends
+
+
+def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int | None, Evidence[RankEnded]]:
+    fact = each.fact
+    told = exit_of(seen, fact.pid)
+    code = told.fact.code if told is not None else None
+    if fact.goodbye and fact.raised == INTERRUPTED:
+        return ends.interrupted
+    if fact.goodbye:
+        return ends.badly if (code if code is not None else fact.status) or (told is not None and told.fact.signal) else ends.well
+    if told is not None and code == 0:
+        return ends.well
+    if fact.killed_as and (told is None or (told.fact.signal in _SENT_BY_DESIGN and not code)) and not raised_by(seen, each.who):
+        return ends.well
+    return ends.silent
+
+
+def exit_of(seen: EvidenceSet, pid: int | None) -> Evidence[ProcessExited] | None:
+    """What the kernel told of the end of this very process."""
+    return next((e for e in seen.all(ProcessExited) if pid is not None and e.fact.pid == pid), None)
+
+
+def raised_by(seen: EvidenceSet, rank: int | None) -> bool:
+    """Whether an exception of this rank is known, that was not merely logged."""
+    return any(e.who == rank and not e.fact.logged and not e.fact.place for e in seen.all(ExceptionRaised))
+
+
+def is_supervised(seen: EvidenceSet) -> bool:
+    """Whether `keepstep run` started it: then it knows how each rank ended, and says so."""
+    return bool(seen.all(StartedWith)) or any(e.fact.reporter == SUPERVISOR for e in seen.all(ProcessExited))
+
+
+def ended_well(seen: EvidenceSet) -> bool:
+    """Whether every rank finished with status 0, by the word of its supervisor or of all ranks."""
+    if is_supervised(seen):
+        exits = [e.fact for e in seen.all(ProcessExited) if e.fact.reporter == SUPERVISOR]
+        return bool(exits) and all(fact.code == 0 and fact.signal is None for fact in exits)
+    return seen.once(ends_of).all_well
+
+
+def is_known_how_it_ended(seen: EvidenceSet) -> bool:
+    """Whether nothing is left open about the end of any rank that a guard was in."""
+    if is_supervised(seen):
+        return True
+    ends = seen.once(ends_of)
+    return not ends.missing and not ends.silent
+
+
+def _world(seen: EvidenceSet) -> int | None:
+    sizes = [e.fact.world for e in seen.all(RankEnded) if e.fact.world]
+    sizes += [e.fact.world for e in seen.all(RankDoing) if e.fact.world]
+    sizes += [e.fact.size for e in seen.all(WorldFormed) if e.fact.size > 1]
+    return max(sizes, default=None)

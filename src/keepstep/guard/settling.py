@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of a job's guards: one a run, also where each rank is started for itself.
+
+A process first looks for the folder of those that it surely belongs to: its launcher's other children with the same variables, its own
+parent, or a living process with the same cluster in its variables. Else it makes one. When the ranks have met, rank 0 says where it
+writes, and the others move there. Where they cannot see its folder (another host), they take its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keepstep.guard.exchange import Exchange
+from keepstep.guard.identity import Identity, started
+
+CARD = ".job"
+TURN_S = 0.5
+MOST_FOLDERS = 50
+LAUNCHERS = ("slurmstepd", "orted", "prted", "prterun", "mpirun", "mpiexec", "hydra_pmi_proxy", "pt_elastic", "torchrun", "accelerate", "deepspeed")
+_BOX = re.compile(r"(?:rank(\d+)|unranked)-(\d+)-(\d+)\.box")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A box in a folder, by its name."""
+
+    path: Path
+    rank: int | None
+    pid: int
+    attempt: int
+
+
+def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
+    """The folder that this process writes to, made."""
+    given = env.get("KEEPSTEP_DIR")
+    if given:
+        folder = Path(given).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    root = Path.cwd() / ".keepstep" / "guard"
+    root.mkdir(parents=True, exist_ok=True)
+    with _turn(root):
+        folder = _of_own_job(root, who) or _fresh(root)
+        if not (folder / CARD).exists():
+            _write(folder / CARD, {"host": _host(), "job": who.job, "launch": _launch()})
+        # the next one must see that we are in it before our box is there
+        (folder / f".{file_name(who)}.box").touch()
+    return folder
+
+
+def file_name(who: Identity) -> str:
+    """What this process's files are called."""
+    name = f"rank{who.rank}" if who.rank is not None else "unranked"
+    return f"{name}-{os.getpid()}-{who.attempt}"
+
+
+def _of_own_job(root: Path, who: Identity) -> Path | None:
+    """The newest folder of this host with our launcher's other children, our parent, or a living process of our cluster."""
+    ours = _launch()
+    newest = sorted((path for path in root.iterdir() if path.is_dir()), key=_made, reverse=True)
+    for folder in newest[:MOST_FOLDERS]:
+        card = read_card(folder)
+        if card is None or card.get("host") != _host():
+            continue
+        members = _members(folder)
+        if who.rank is not None and any((each.rank, each.attempt) == (who.rank, who.attempt) for each in members):
+            continue
+        if who.rank is None and not _is_forked_worker():
+            continue
+        same = card.get("job") == who.job
+        siblings = ours is not None and card.get("launch") == ours and same
+        under = any(each.pid == os.getppid() for each in members)
+        known = who.job != "alone" and same and any(_lives(each) for each in members)
+        if siblings or under or known:
+            return folder
+    return None
+
+
+def _fresh(root: Path) -> Path:
+    script = os.path.basename(sys.argv[0] if sys.argv else "")
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", script.removesuffix(".py")).strip("-.")[:40] or "python"
+    folder = root / f"{label}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _launch() -> list[int] | None:
+    """The process that started this rank and its like; None where that is a person's shell, which starts anything."""
+    parent = os.getppid()
+    with contextlib.suppress(OSError):
+        program = os.path.basename(os.readlink(f"/proc/{parent}/exe"))
+        name = Path(f"/proc/{parent}/comm").read_text().strip()
+        if program.startswith("python") or program in LAUNCHERS or name in LAUNCHERS:
+            return [parent, started(parent) or 0]
+    return None
+
+
+def _is_forked_worker() -> bool:
+    """Whether multiprocessing started this: its siblings are of one program."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    return multiprocessing is not None and multiprocessing.parent_process() is not None
+
+
+def _members(folder: Path) -> list[Member]:
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            match = _BOX.fullmatch(name.removeprefix("."))
+            if match:
+                rank, pid, attempt = match.groups()
+                found.append(Member(folder / name, int(rank) if rank else None, int(pid), int(attempt)))
+    return found
+
+
+def _lives(each: Member) -> bool:
+    """Whether its process is still there: a later one of the same number began after the box was made."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        stat = Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        began = time.time() - up + int(stat[19]) / os.sysconf("SC_CLK_TCK")
+        return stat[0] not in "ZX" and began <= each.path.lstat().st_mtime + 2.0
+    return False
+
+
+def _made(folder: Path) -> float:
+    with contextlib.suppress(OSError):
+        return (folder / CARD).stat().st_mtime
+    return 0.0
+
+
+def read_card(folder: Path) -> dict[str, Any] | None:
+    """What a folder says of its job."""
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((folder / CARD).read_text()[:4096])
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _write(path: Path, card: Mapping[str, Any]) -> None:
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(json.dumps(card))
+    os.replace(fresh, path)
+
+
+@contextlib.contextmanager
+def _turn(root: Path) -> Iterator[None]:
+    """One process at a time looks for its folder; where locks do not work, all at once."""
+    handle = os.open(root / ".turn", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        until, pause = time.monotonic() + TURN_S, threading.Event()
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                pause.wait(0.01)
+        yield
+    finally:
+        os.close(handle)
+
+
+class Meeting:
+    """Where rank 0 writes, told to all through the exchange. ``where`` is asked until it has an answer."""
+
+    def __init__(self, exchange: Exchange, who: Identity, folder: Path, *, moves: bool) -> None:
+        self._exchange, self._who, self._folder, self._moves = exchange, who, folder, moves
+        self._key = f"keepstep/{who.attempt}/folder"
+        self.run: str | None = None
+        """What all ranks of this run, and no others, have in common."""
+
+    def tell(self) -> None:
+        """Rank 0 says where it writes."""
+        self.run = secrets.token_hex(8)
+        if self._moves:
+            _write(self._folder / CARD, {**(read_card(self._folder) or {}), "run": self.run})
+        self._exchange.put(self._key, json.dumps({"folder": str(self._folder), "run": self.run}))
+
+    def where(self) -> Path | None:
+        """The folder in which this rank shall write; None while rank 0 has not said it."""
+        text = self._exchange.get(self._key)
+        if text is None:
+            return None
+        said = json.loads(text)
+        self.run = str(said["run"])
+        if not self._moves:
+            return self._folder
+        told = Path(said["folder"])
+        if (read_card(told) or {}).get("run") == self.run and os.access(told, os.W_OK):
+            return told
+        own = self._folder.parent / told.name
+        own.mkdir(exist_ok=True)
+        if not (own / CARD).exists():
+            _write(own / CARD, {**(read_card(self._folder) or {}), "run": self.run})
+        return own
+
+
+def move(old: Path, new: Path) -> None:
+    """A file or link to another folder: by its name alone where that can be, else by a copy, or a link to a box in use."""
+    try:
+        os.rename(old, new)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        if old.is_symlink():
+            new.symlink_to(os.readlink(old))
+            old.unlink()
+        elif old.suffix == ".box":
+            new.symlink_to(old)  # its process writes to it
+        else:
+            shutil.copyfile(old, new)
+            old.unlink()
+
+
+def leave(folder: Path) -> None:
+    """Remove a folder that nobody writes to any more; one with files stays."""
+    with contextlib.suppress(OSError):
+        names = set(os.listdir(folder))
+        if names <= {CARD}:
+            (folder / CARD).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _host() -> str:
+    return socket.gethostname()[:120]

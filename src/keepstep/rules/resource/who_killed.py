@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that SIGKILL ended first, what points to the kernel's lack of memory, and where it is written who did it."""
+
+from __future__ import annotations
+
+from keepstep.core.ends import is_supervised
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import RankDoing
+from keepstep.core.facts.network import PeerLost, RendezvousTimeout
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost, Preempted
+from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
+from keepstep.core.facts.resource import HostAllocationFailed, MemoryGrew, MemoryLow, MemoryRead, OomKilled
+from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.finding import Fix
+from keepstep.core.first_rank import first_exits
+from keepstep.rules.resource.lookup import ended_by, once_a_line
+
+WHO_KILLED = (
+    Fix(do="look for the kernel's out-of-memory killer on that host", command="dmesg -T | grep -iE 'oom|out of memory|killed process|segfault'"),
+    Fix(do="under Slurm, ask how the job's steps ended", command="sacct -j JOB -o JobID,State,ExitCode,MaxRSS"),
+    Fix(do="in Kubernetes, see the last state of the pod", command="kubectl describe pod POD | grep -A5 'Last State'"),
+)
+_LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
+_WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)
+_OTHER_STORIES: tuple[type[Fact], ...] = (ParameterServerLost, MemberRestarted)
+_TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
+_TRAINED: tuple[type[Fact], ...] = (RankDoing, StepSeen)
+_READINGS: tuple[type[Fact], ...] = (MemoryLow, MemoryRead, MemoryGrew)
+
+
+def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
+    """The processes that SIGKILL ended before anything else failed, where nobody says why."""
+    if any(seen.all(kind) for kind in _TELLING):
+        return ()
+    exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
+    first = [e for e in first_exits(seen) if e.fact.code or e.fact.signal]
+    killed = [e for e in (first or exits) if ended_by(e.fact, "SIGKILL")]
+    own = [
+        e
+        for e in exits
+        if not ended_by(e.fact, "SIGKILL")
+        and not ended_by(e.fact, "SIGTERM")
+        and not (e.fact.code == 1 and _wrapper(e.fact))
+    ]
+    if not killed or (own and not first) or _ends_the_rest(seen.all(ProcessExited)):
+        return ()
+    return once_a_line(killed)
+
+
+def memory_around(seen: EvidenceSet) -> tuple[tuple[Evidence[Fact], ...], str] | None:
+    """What points to a lack of memory, and its words. In a run that keepstep watched only readings do.
+
+    Of a log alone also the moment: before the first step models and data are loaded, which is when memory runs out.
+    """
+    readings = tuple(e for kind in _READINGS for e in seen.all(kind))
+    if readings:
+        return readings[-2:], "its memory was read, and the readings point to a lack of it"
+    if is_supervised(seen) or any(seen.all(kind) for kind in _TRAINED):
+        return None
+    return (), "no step had been taken: models and data are loaded then, which is when memory usually runs out"
+
+
+def only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
+    """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal.
+
+    A wait that ended after it was a wait for the one that was killed.
+    """
+    here = seen.position[id(killed)]
+    if any(seen.all(kind) for kind in _OTHER_STORIES):
+        return False
+    if any(seen.position[id(e)] < here for kind in _WAITS for e in seen.all(kind)):
+        return False
+    return any(any(not seen.survived(e) for e in seen.all(kind)) for kind in _LOSSES)
+
+
+def _ends_the_rest(exits: tuple[Evidence[ProcessExited], ...]) -> bool:
+    """Whether srun told of a task that ended by itself before those that were killed: then it killed these."""
+    tasks = [e.fact for e in exits if e.fact.reporter == "srun"]
+    return bool(tasks) and len(tasks) == len(exits) and not ended_by(tasks[0], "SIGKILL") and len({t.rank for t in tasks}) > 1
+
+
+def _wrapper(fact: ProcessExited) -> bool:
+    """Launchers and shells report status 1 of their own for a child that was killed."""
+    return fact.reporter in ("subprocess", "container", "Kubernetes", "shell", "mpirun", "srun")

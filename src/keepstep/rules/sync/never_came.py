@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN069: a rank of the world left no trace, and the world was never formed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.ends import ends_of, is_supervised
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import RankDoing, RankEnded, WorldFormed
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+STARTS_S = 20.0
+"""So long the others may wait for a rank that is still starting."""
+
+
+@rule(
+    id="SYN069",
+    cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    needs=(RankDoing, RankEnded),
+    confidence=Confidence.SUPPORTED,
+    standing=Standing.SYMPTOM,
+)
+def never_came(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank of the world never arrived, and the others waited for it.
+
+    ## What it looks like
+    Two of three black boxes in the folder; both end, or stand, before the first step.
+
+    ## Why it happens
+    It was not started, its host is down, or it failed before it had imported its framework.
+
+    ## How we know
+    The others know the size of the world by their variables. A rank with a guard leaves a black box as soon as it
+    has its framework, and nobody formed the world.
+
+    ## What to do
+    See whether it was started at all, and read its output.
+
+    ## When this is wrong
+    It writes to another folder or host, and the ranks never met for another reason.
+    """
+    ends = seen.once(ends_of)
+    if is_supervised(seen) or not ends.missing or any(e.fact.size > 1 for e in seen.all(WorldFormed)):
+        return
+    waiting = [e for e in seen.all(RankDoing) if e.fact.alive]
+    if waiting and max(e.fact.silent_s or 0.0 for e in waiting) < STARTS_S:
+        return
+    came = {e.who: e for e in (*seen.all(RankEnded), *seen.all(RankDoing)) if e.who is not None}
+    evidence: tuple[Evidence[Fact], ...] = tuple(came[who] for who in sorted(came))[:8]
+    yield Found(
+        title=f"{say_ranks(ends.missing)} never arrived: {len(came)} of {ends.world} ranks left a black box, and they never met",
+        because=f"{say_ranks(tuple(sorted(came)))} came and the world was never formed; of {say_ranks(ends.missing)} there is no trace here",
+        evidence=evidence,
+        ranks=ends.missing,
+        fixes=(
+            Fix(do="see whether it was started, and read what it printed"),
+            Fix(do="count the processes on every host and compare with the world size", command="pgrep -af python"),
+        ),
+    )
