@@ -78,7 +78,7 @@ def train(jax, options) -> None:
         x = x.astype("float16" if wrong == "dtype" and odd else "float32")
         if wrong == "nan" and odd:  # from the first batch, which is always looked into
             x[0, 0] = np.nan
-        if wrong == "late_ragged" and odd and number == 6:
+        if wrong in ("late_ragged", "late_ragged_amid_metrics") and odd and number == 6:
             x, y = x[:6], y[:6]
         if wrong == "slow_input" and odd:
             time.sleep(0.1)
@@ -89,6 +89,8 @@ def train(jax, options) -> None:
             loss = step(weights, x, y)
         else:
             weights, loss = step(weights, x, y, 0.1)
+        if wrong == "late_ragged_amid_metrics" and number % 2:  # one function of JAX, with collectives and without, and local too
+            jnp.mean(x), jnp.mean(weights["w1"]), jnp.mean(np.ones((2, 2)))
         losses.append(float(loss))
         if wrong == "evaluations" and number % 4 == 3:
             for _ in range(3):

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.contracts import differences
+from keepstep.core.contracts import KEPT, WHERE, differences, lines
 from keepstep.errors import OutOfStep
+from keepstep.guard.contract import LEAST_S, MOST_S, PATIENCE_S, Patience
 from keepstep.guard.exchange import Folder
 from keepstep.guard.identity import Identity
 from keepstep.guard.session import Session
@@ -77,6 +78,41 @@ def test_a_rank_that_does_not_answer_is_noted_and_nobody_waits(three: list[Sessi
     assert [f.rule for f in report.findings] == [], "both ended in good order: the third was not needed"
     notes = [json.loads(line) for path in (tmp_path / "guard").glob("rank0*.jsonl") for line in path.read_text().splitlines()]
     assert [n["fields"]["missing"] for n in notes if n["fact"] == "PeerSilent"] == [[2]]
+
+
+def test_many_contracts_that_nobody_answers_do_not_hold_a_rank_longer_than_one(three: list[Session]) -> None:
+    """In all, not each: before the first step by a constant, afterwards by a few usual steps."""
+    alone = three[1]
+    for _ in range(5):
+        alone.step_done()
+    began = time.monotonic()
+    for number in range(50):
+        alone.agree(f"program {number}", {"a": "1"})
+    assert time.monotonic() - began < LEAST_S + 5.0
+
+
+def test_patience_is_spent_over_all_contracts_and_renewed_by_answers_in_training() -> None:
+    patience = Patience()
+    patience.waited(4.0, answered=True)
+    patience.waited(4.0, answered=False)
+    assert patience.left(0, None) == PATIENCE_S - 8.0
+    patience.waited(4.0, answered=False)
+    assert patience.left(0, None) == 0.0
+    assert patience.left(1, 0.01) == LEAST_S, "a few short steps are too short for an answer"
+    assert patience.left(9, 3.0) == 9.0
+    patience.waited(9.0, answered=False)
+    assert patience.left(9, 3.0) == 0.0
+    patience.waited(0.0, answered=True)
+    assert patience.left(9, 3.0) == 9.0
+    assert patience.left(9, 600.0) == MOST_S
+
+
+def test_lines_are_told_and_not_compared_and_who_kept_to_the_agreement_is_not_odd() -> None:
+    sides = {0: {KEPT: "yes", WHERE: "train.py:9", "x": "8"}, 1: {WHERE: "train.py:7", "x": "6"}}
+    (found,) = differences(sides)
+    assert (found.what, found.odd, found.values[0]) == ("x", (1,), ("8", (0,)))
+    assert lines(sides, (found,)) == {1: "train.py:7"}
+    assert not differences({0: {KEPT: "yes", WHERE: "a:1", "x": "8"}, 1: {WHERE: "b:2", "x": "8"}})
 
 
 def test_without_an_exchange_the_statements_are_compared_afterwards(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from keepstep.analyze.why import explain_paths
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Evidence
 from tests.guard.torch_ranks import Ranks, ranks
@@ -56,6 +57,22 @@ def test_a_batch_that_is_short_on_one_rank_in_the_middle_of_the_run_is_refused(t
             "float32[24,8] split (data) over mesh data=3": (0, 1),
             "float32[18,8] split (data) over mesh data=3": (2,),
         }
+
+
+def test_the_same_amid_metrics_names_the_rank_that_changed_and_its_line(tmp_path: Path) -> None:
+    """One function that is compiled with collectives and without: which of them ran must not be mistaken."""
+    with ranks(tmp_path, "--fault", "late_ragged_amid_metrics", "--steps", "400", script=SCRIPT) as running:
+        running.wait_for(lambda: "ranks differ in program update: argument x" in running.log(1))
+        running.wait_for(lambda: "argument x" in broken(running))
+        (told,) = [note for note in running.notes("ContractBroken") if note["rank"]["index"] == 1 and note["fields"]["what"] == "argument x"]
+        assert told["fields"]["kept"] and told["fields"]["values"] == [
+            ["float32[16,8] split (data) over mesh data=2", [0]],
+            ["float32[12,8] split (data) over mesh data=2", [1]],
+        ]
+        ((rank, line),) = told["fields"]["where"]
+        assert rank == 1 and line.startswith("jax_training.py:")
+    root = explain_paths([running.guard]).report.root
+    assert root is not None and (root.rule, root.ranks) == ("DAT201", (1,))
 
 
 def test_a_rank_that_ends_early_is_named_while_the_others_wait(tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ UNKNOWN = "?"
 """A rank that cannot say: it differs from nobody. A rank that states ``{UNKNOWN: UNKNOWN}`` can say nothing at all."""
 REMARK = " named "
 """What follows it in a value is told and not compared: ranks may call the same thing by different names."""
+WHERE = "at line"
+"""A rank's own line of code, stated beside the rest: told where ranks differ, never compared."""
+KEPT = "as before"
+"""Stated beside the rest by a rank that did what all ranks had agreed on before: of two sides, the other one is new. Never compared."""
 MOST_DIFFERENCES = 20
 
 
@@ -44,6 +48,8 @@ class Difference:
 
     what: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
+    kept: bool = False
+    """The first value is what all had agreed on before."""
 
     @property
     def usual(self) -> tuple[str, tuple[int, ...]]:
@@ -52,7 +58,7 @@ class Difference:
     @property
     def odd(self) -> tuple[int, ...]:
         """The ranks outside of the majority; all of them where there is none."""
-        if len(self.values[0][1]) > len(self.values[1][1]):
+        if len(self.values[0][1]) > len(self.values[1][1]) or self.kept:
             return tuple(sorted(rank for _, ranks in self.values[1:] for rank in ranks))
         return tuple(sorted(rank for _, ranks in self.values for rank in ranks))
 
@@ -64,7 +70,8 @@ class Difference:
 def differences(stated: Mapping[int, Stated]) -> tuple[Difference, ...]:
     """Where the ranks differ, in the order in which the first rank states things."""
     stated = {rank: side for rank, side in stated.items() if UNKNOWN not in side}
-    names = dict.fromkeys(name for rank in sorted(stated) for name in stated[rank])
+    names = dict.fromkeys(name for rank in sorted(stated) for name in stated[rank] if name not in (WHERE, KEPT))
+    kept = {rank for rank, side in stated.items() if KEPT in side}
     found = []
     for name in names:
         values: dict[str, list[int]] = {}
@@ -74,11 +81,24 @@ def differences(stated: Mapping[int, Stated]) -> tuple[Difference, ...]:
             compared = value.partition(REMARK)[0]
             values.setdefault(words.setdefault(compared, value), []).append(rank)
         if len(values) > 1:
-            ordered = sorted(values.items(), key=lambda item: (-len(item[1]), item[1][0]))
-            found.append(Difference(name, tuple((value, tuple(ranks)) for value, ranks in ordered)))
+            ordered = sorted(values.items(), key=lambda item: (-len(item[1]), kept.isdisjoint(item[1]), item[1][0]))
+            first = not kept.isdisjoint(ordered[0][1]) and all(kept.isdisjoint(ranks) for _, ranks in ordered[1:])
+            found.append(Difference(name, tuple((value, tuple(ranks)) for value, ranks in ordered), first))
         if len(found) == MOST_DIFFERENCES:
             break
     return tuple(found)
+
+
+def lines(stated: Mapping[int, Stated], found: tuple[Difference, ...]) -> dict[int, str]:
+    """The lines of the ranks that are out of line, where they said theirs."""
+    odd = sorted({rank for each in found for rank in each.odd})
+    return {rank: stated[rank][WHERE] for rank in odd if WHERE in stated.get(rank, {})}
+
+
+def say_lines(where: Mapping[int, str]) -> str:
+    """``; rank 1 at train.py:50``, to follow the words of a difference; nothing where no line is known."""
+    told = ", ".join(f"rank {rank} at {line}" for rank, line in list(where.items())[:4])
+    return f"; {told}" if told else ""
 
 
 def _ranks(ranks: tuple[int, ...]) -> str:

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from keepstep.core.contracts import Difference, differences
+from keepstep.core.contracts import Difference, differences, lines
 from keepstep.guard.exchange import Exchange
 
 PATIENCE_S = 10.0
+"""How long a rank waits for the others' words before its first step, in all: they may still import, load or compile."""
+FEW_STEPS, LEAST_S, MOST_S = 3, 2.0, 30.0
+"""Once it trains: a few usual steps in all, though long enough for another guard's thread to look around, and never longer than the last."""
 GIVEN_UP_S = 600.0
 """How long the guard's thread goes on waiting, in the background, for ranks that did not answer."""
 LONGEST_VALUE = 2000
@@ -44,6 +47,26 @@ class Open:
 @dataclass(frozen=True)
 class Verdict:
     differences: tuple[Difference, ...]
+    where: dict[int, str] = field(default_factory=dict)
+    """The lines of the ranks that are out of line."""
+
+
+class Patience:
+    """How long this rank may still wait for the words of others: over all contracts together, so that no number of them holds it."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._trains = False
+
+    def left(self, steps: int, usual_step_s: float | None) -> float:
+        if steps and not self._trains:
+            self._trains, self._spent = True, 0.0
+        allowed = min(MOST_S, max(LEAST_S, FEW_STEPS * (usual_step_s or 0.0))) if steps else PATIENCE_S
+        return max(0.0, allowed - self._spent)
+
+    def waited(self, seconds: float, *, answered: bool) -> None:
+        """Once it trains, an answer shows that the others are there and go the same way: the count begins anew."""
+        self._spent = 0.0 if answered and self._trains else self._spent + seconds
 
 
 class Contracts:
@@ -120,7 +143,8 @@ class Contracts:
                     opened.heard[rank] = json.loads(text)
             if len(opened.heard) < len(opened.ranks):
                 return None
-            verdict = Verdict(differences(opened.heard))
+            found = differences(opened.heard)
+            verdict = Verdict(found, lines(opened.heard, found))
             self._exchange.put(f"{self._prefix}/{opened.name}/verdict", _write_verdict(verdict))
             return verdict
 
@@ -153,13 +177,12 @@ def bounded(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write_verdict(verdict: Verdict) -> str:
-    return json.dumps([[each.what, each.values] for each in verdict.differences])
+    return json.dumps({"differences": [[each.what, each.values, each.kept] for each in verdict.differences], "where": verdict.where})
 
 
 def _read_verdict(text: str) -> Verdict:
-    return Verdict(
-        tuple(
-            Difference(what, tuple((value, tuple(ranks)) for value, ranks in values))
-            for what, values in json.loads(text)
-        )
+    read = json.loads(text)
+    found = (
+        Difference(what, tuple((value, tuple(ranks)) for value, ranks in values), kept) for what, values, kept in read["differences"]
     )
+    return Verdict(tuple(found), {int(rank): line for rank, line in read["where"].items()})

@@ -12,11 +12,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keepstep.core.contracts import WHERE, say_lines
 from keepstep.errors import OutOfStep
 from keepstep.guard import identity
-from keepstep.guard.contract import PATIENCE_S, Contracts, Open, Verdict, bounded
+from keepstep.guard.contract import PATIENCE_S, Contracts, Open, Patience, Verdict, bounded
 from keepstep.guard.exchange import Exchange
 from keepstep.guard.gather import Gathering
+from keepstep.guard.user_line import line_of_caller
 
 if TYPE_CHECKING:
     from keepstep.guard.pulse import Pulse
@@ -28,12 +30,12 @@ class Peers(ABC):
     pulse: Pulse
     supervised: bool
     folder: Path | None
+    steps: int
 
     def __init__(self, who: identity.Identity) -> None:
         self.who = who
         self._ordinals: dict[str, int] = {}
-        self._patience = 1.0
-        """Less after every wait that nobody ended: it must not be waited again and again."""
+        self._patience = Patience()
         self._exchange: Exchange | None = None
         self._contracts: Contracts | None = None
         self._gathering: Gathering | None = None
@@ -53,6 +55,10 @@ class Peers(ABC):
 
     @abstractmethod
     def is_off(self, name: str) -> bool: ...
+
+    @property
+    @abstractmethod
+    def usual_step_s(self) -> float | None: ...
 
     @abstractmethod
     def part(self, name: str) -> AbstractContextManager[None]: ...
@@ -74,7 +80,8 @@ class Peers(ABC):
     ) -> None:
         """Before a step that all ranks must take alike: state this rank's side and wait, bounded, for the others'.
 
-        Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on.
+        Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on: all waits
+        together are bounded (:class:`Patience`), one wait also by ``patience``. What is found later is still told.
         ``ranks``: only they take it; the subject must then name them.
         """
         opened = self._state(subject, stated, certain=True, ranks=ranks)
@@ -82,14 +89,16 @@ class Peers(ABC):
             return
         verdict = None
         with self.part("contracts"):
-            verdict = self._contracts.wait(opened, patience * self._patience)
-            self._patience = 1.0 if verdict is not None else max(0.01, self._patience / 8)
+            began = time.monotonic()
+            verdict = self._contracts.wait(opened, min(patience, self._patience.left(self.steps, self.usual_step_s)))
+            self._patience.waited(time.monotonic() - began, answered=verdict is not None)
         if verdict is not None and verdict.differences:
             with contextlib.suppress(Exception):
                 self.flush()
             raise OutOfStep(
                 f"rank {self.who.rank}: the ranks are about to run different things ({subject}): "
-                + "; ".join(map(str, verdict.differences[:3])),
+                + "; ".join(map(str, verdict.differences[:3]))
+                + say_lines(verdict.where),
                 hint="make every rank build the same model, batch and program; `keepstep why` tells more",
             )
 
@@ -97,9 +106,9 @@ class Peers(ABC):
         """State this rank's side of something; the comparison goes on in the background and only reports."""
         self._state(subject, stated, certain=False, ordinal=ordinal)
 
-    def state(self, subject: str, stated: Mapping[str, str]) -> None:
-        """State this rank's side of what all ranks must do alike, without a wait: where it is already in it."""
-        self._state(subject, stated, certain=True)
+    def state(self, subject: str, stated: Mapping[str, str], *, where: str | None = None) -> None:
+        """State this rank's side of what all ranks must do alike, without a wait: where it is already in it, at line ``where``."""
+        self._state(subject, stated, certain=True, where=where)
 
     def ahead(self, subject: str, rank: int) -> dict[str, str] | None:
         """What a rank has stated of the next contract on a subject, to which this one has not come yet."""
@@ -120,8 +129,11 @@ class Peers(ABC):
         certain: bool,
         ordinal: int | None = None,
         ranks: Iterable[int] = (),
+        where: str | None = None,
     ) -> Open | None:
         self.open()
+        if certain and (where := where or line_of_caller()):
+            stated = {WHERE: where, **stated}
         with self._lock:
             number = self._ordinals.get(subject, 0) if ordinal is None else ordinal
             self._ordinals[subject] = number + 1
@@ -130,17 +142,18 @@ class Peers(ABC):
             with self.part("contracts"):
                 opened = self._contracts.state(subject, number, stated, certain=certain, ranks=ranks)
         fields = {"subject": subject, "ordinal": number, "stated": list(bounded(stated).items()), "certain": certain}
-        self.note("ContractStated", fields, f"{subject} #{number}: " + "; ".join(f"{k} {v}" for k, v in list(stated.items())[:6]))
+        self.note("ContractStated", fields, f"{subject} #{number}: " + "; ".join(f"{k} {v}" for k, v in list(stated.items())[:7]))
         return opened
 
     def _settled(self, opened: Open, verdict: Verdict, before: bool) -> None:
         rank = self.who.rank or 0
         for each in verdict.differences:
             fields = {"subject": opened.subject, "ordinal": opened.ordinal, "what": each.what, "values": each.values}
+            fields |= {"kept": each.kept, "where": list(verdict.where.items())}
             fields |= {"certain": opened.certain, "before": before and opened.certain}
-            self.note("ContractBroken", fields, f"{opened.subject}: {each}")
+            self.note("ContractBroken", fields, f"{opened.subject}: {each}{say_lines(verdict.where)}")
         if rank == 0 or any(rank in each.odd for each in verdict.differences):
-            self.say(f"ranks differ in {opened.subject}: " + "; ".join(map(str, verdict.differences[:2])))
+            self.say(f"ranks differ in {opened.subject}: " + "; ".join(map(str, verdict.differences[:2])) + say_lines(verdict.where))
 
     def _silent(self, opened: Open, missing: tuple[int, ...]) -> None:
         waited = time.monotonic() - opened.began

@@ -369,6 +369,12 @@ class Session(Peers):
         """The last records of this rank, oldest first."""
         return self._box.recent(most) if self._box is not None else ()
 
+    @property
+    def usual_step_s(self) -> float | None:
+        """The middle one of the last steps' times, once there are a few."""
+        taken = sorted(record.extra for record in self.recent(400) if record.kind == _STEP and record.extra)
+        return taken[len(taken) // 2] / 1e9 if len(taken) >= 3 else None
+
     def plan(self, name: str) -> int:
         """A number for a plan (a traced function, a compiled program), noted once."""
         number = self._plans.get(name)

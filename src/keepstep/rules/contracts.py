@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from keepstep.core.contracts import Difference, differences
+from keepstep.core.contracts import Difference, differences, lines
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import ContractBroken, ContractStated
@@ -23,6 +23,8 @@ class Broken:
     evidence: tuple[Evidence[Fact], ...]
     certain: bool
     before: bool
+    where: dict[int, str] = field(default_factory=dict)
+    """The lines of code of those who are out of line."""
 
     @property
     def odd(self) -> tuple[int, ...]:
@@ -33,6 +35,12 @@ class Broken:
     def words(self) -> str:
         """The first difference: what, and both values."""
         return shorten(str(self.differences[0]), 160)
+
+    @property
+    def lines(self) -> str:
+        """Where they are, to follow their names: ``, at train.py:50``."""
+        told = list(dict.fromkeys(self.where[rank] for rank in self.odd if rank in self.where))
+        return f", at {', '.join(told[:3])}" if told else ""
 
     @property
     def who(self) -> str:
@@ -58,13 +66,14 @@ def _is_about(subject: str, words: tuple[str, ...]) -> bool:
 
 
 def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
-    by_what = {e.fact.what: Difference(e.fact.what, e.fact.values) for e in told}
+    by_what = {e.fact.what: Difference(e.fact.what, e.fact.values, e.fact.kept) for e in told}
     return Broken(
         subject=subject,
         differences=tuple(by_what.values()),
         evidence=tuple(told),
         certain=any(e.fact.certain for e in told),
         before=any(e.fact.before for e in told),
+        where={rank: line for e in told for rank, line in e.fact.where},
     )
 
 
@@ -76,7 +85,8 @@ def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[s
             sides[stated.fact.subject, stated.fact.ordinal][stated.who] = stated
     found = {}
     for (subject, ordinal), by_rank in sides.items():
-        differ = differences({rank: dict(e.fact.stated) for rank, e in by_rank.items()})
+        said = {rank: dict(e.fact.stated) for rank, e in by_rank.items()}
+        differ = differences(said)
         if differ:
             found[subject, ordinal] = Broken(
                 subject=subject,
@@ -84,5 +94,6 @@ def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[s
                 evidence=tuple(by_rank[rank] for rank in sorted(by_rank))[:8],
                 certain=any(e.fact.certain for e in by_rank.values()),
                 before=False,
+                where=lines(said, differ),
             )
     return found

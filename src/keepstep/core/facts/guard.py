@@ -68,6 +68,10 @@ class ContractBroken(Fact):
     certain: bool = False
     before: bool = False
     """Found before the step ran."""
+    kept: bool = False
+    """The first value is what all ranks had agreed on before: the others are new."""
+    where: tuple[tuple[int, str], ...] = ()
+    """The lines of code of ranks that are out of line, where they were known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

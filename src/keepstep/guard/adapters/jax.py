@@ -53,7 +53,7 @@ def _watch_executions(session: Session, module: Any, lockstep: Lockstep) -> tupl
     replicated: Any = pxla.ExecuteReplicated
     programs = Programs(session, Recompiles(session), lockstep, _own_names(module))
     runs = Runs(session, programs, _world)
-    session.pulse.every(0.5, "ranks out of step", lockstep.look)
+    session.pulse.every(0.2, "ranks out of step", lockstep.look)
     runs.leaves = module.tree_util.tree_leaves
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
     replicated.__call__ = runs.around(replicated.__call__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core.blackbox import Phase
 from keepstep.core.contracts import Subject
 from keepstep.guard.adapters import jax_programs as words
-from keepstep.guard.adapters.jax_lockstep import PATIENCE_S, Lockstep
+from keepstep.guard.adapters.jax_lockstep import Lockstep, Side
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax_recompiles import Recompiles
@@ -122,32 +122,36 @@ class Programs:
             program.lowered = {"the whole text": "not compared, it calls back into Python"}
         return program
 
-    def about_to_run(self, program: Program, args: tuple[Any, ...], *, is_training: bool) -> None:
-        """Raises OutOfStep where the processes are about to run different programs."""
+    def about_to_run(self, program: Program, args: tuple[Any, ...], *, is_training: bool) -> Side | None:
+        """Raises OutOfStep where the processes are about to run different programs. Returns what all of them must run alike."""
+        side = None
         if not program.internal:
             self._recompiles.about_to_run(program.name, program.arguments, program.lowered)
         if program.spans and program.module.collectives and not self._session.is_off("contracts"):
-            self._agree(program)
+            side = self._agree(program)
         if is_training and program.carries:
             self.before_step(program, args)
+        return side
 
-    def _agree(self, program: Program) -> None:
+    def _agree(self, program: Program) -> Side | None:
         session, who = self._session, _among(program.processes, self._session.who.world)
         stated = words.stated(program.module, program.arguments, program.devices, internal=program.internal)
         key = words.digest([program.name, who, *stated, *stated.values()])
+        if session.strict and program.lowered is not None:
+            stated |= program.lowered
+        side = Side(program.name, OWN.get(program.name, program.name), stated)
         if key not in self._agreed:
             self._agreed.add(key)
-            if session.strict and program.lowered is not None:
-                stated |= program.lowered
             if who:
-                session.agree(f"{Subject.PROGRAM} {program.name}{who}", stated, patience=PATIENCE_S, ranks=program.processes)
+                session.agree(f"{Subject.PROGRAM} {program.name}{who}", stated, ranks=program.processes)
             else:
-                self.lockstep.agree(program.name, stated, OWN.get(program.name, program.name))
+                self.lockstep.agree(side)
         if program.lowered is not None and not (who or program.internal or session.strict):
             text = words.digest([key, *program.lowered.values()])
             if text not in self._compared:
                 self._compared.add(text)
                 session.compare(f"{Subject.PROGRAM} text of {program.name}", program.lowered)
+        return None if who else side
 
 
 def session_guarded(session: Session, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ afterwards, the one that `jax_debug_nans` uses too. Both together see every exec
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.errors import OutOfStep
+from keepstep.guard.adapters.jax_kin import Kin, Variant
 from keepstep.guard.adapters.jax_posthook import MARK, PART
 from keepstep.guard.adapters.jax_programs import plain_name
 
@@ -30,6 +32,8 @@ TURNS = 3
 SMALLER_TURNS = 100
 """The same for one that carries less, and may be a long evaluation."""
 MOST_KNOWN = 10_000
+CALLED_IN, FRAMES = "cache_miss", 24
+"""JAX's function, as many frames up at most, which executes a jitted function where the fast path does not know it yet."""
 ALONE = 20
 """Executions after which a program of one process is taken for a step, in a world of several that has no other."""
 
@@ -37,7 +41,7 @@ ALONE = 20
 class Function:
     """What is known of a function that JAX executes; kept apart for programs of one process and of several."""
 
-    __slots__ = ("carries", "collective", "internal", "name", "number", "runs", "since", "spans", "turn")
+    __slots__ = ("carries", "internal", "name", "number", "runs", "since", "spans", "turn")
 
     def __init__(self, name: str, number: int, program: Program) -> None:
         self.name, self.number = name, number
@@ -45,8 +49,6 @@ class Function:
         self.runs = 0
         self.turn = -1
         """The step after which it last ran."""
-        self.collective = False
-        """Its programs hold collectives of all processes."""
         self.since = 0
         """Executions since the step was last executed."""
 
@@ -57,11 +59,13 @@ class Runs:
     def __init__(self, session: Session, programs: Programs, world: Callable[[], int]) -> None:
         self._session, self._programs, self._world = session, programs, world
         self._by_name: dict[tuple[str, bool, bool], Function] = {}
-        self._by_outputs: dict[tuple[Any, ...], list[Function]] = {}
-        """By what comes out of it: the fast path knows no more of a function."""
-        self._known: dict[int, tuple[Any, Function | None]] = {}
-        """By the identity of what `jax.jit` returned, with a weak reference that takes it out when it goes."""
-        self._seen: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._by_function: dict[int, tuple[Any, Kin]] = {}
+        """By the identity of the function that was jitted: both paths know it. With a weak reference that takes it out when it goes."""
+        self._by_outputs: dict[tuple[Any, ...], list[Variant]] = {}
+        """By what comes out: for what was compiled ahead of time, of which the fast path knows no more."""
+        self._known: dict[int, tuple[Any, Kin | None]] = {}
+        """By the identity of what `jax.jit` returned, with a weak reference too."""
+        self._seen: weakref.WeakKeyDictionary[Any, Variant] = weakref.WeakKeyDictionary()
         self._lockstep = programs.lockstep
         self._step: Function | None = None
         self._others: list[Function] = []
@@ -87,39 +91,61 @@ class Runs:
         def call(self: Any, *args: Any) -> Any:
             if off(PART):
                 return execute(self, *args)
-            function, is_new = first(self, args)
+            variant, is_new = first(self, args)
             results = execute(self, *args)
-            if function is not None:
-                done(function, is_new, results)
+            if variant is not None:
+                done(variant, is_new, results)
             return results
 
         return call
 
-    def _first(self, executable: Any, args: tuple[Any, ...]) -> tuple[Function | None, bool]:
+    def _first(self, executable: Any, args: tuple[Any, ...]) -> tuple[Variant | None, bool]:
         try:
-            function = self._seen.get(executable)
-            is_new = function is None
-            if function is None:
+            variant = self._seen.get(executable)
+            is_new = variant is None
+            if variant is None:
                 program = self._programs.look(executable, args)
-                name = plain_name(str(executable.name))
-                function = self._function(name, program)
-                self._seen[executable] = function
+                function = self._function(plain_name(str(executable.name)), program)
+                variant = Variant(function, program.everywhere)
+                self._seen[executable] = variant
+                self._remember(variant, _called())
                 self.mend()
-                self._programs.about_to_run(program, args, is_training=self._step is None or function is self._step)
-            return function, is_new
+                variant.side = self._programs.about_to_run(program, args, is_training=self._step is None or function is self._step)
+            return variant, is_new
         except OutOfStep:
             raise
         except Exception as error:
             self._session.failed(PART, error)
             return None, False
 
-    def _done(self, function: Function, is_new: bool, results: Any) -> None:
+    def _remember(self, variant: Variant, called: tuple[Any, Any, Any] | None) -> None:
+        """Of which function this is a program, and for which arguments: to know it again on the fast path."""
+        if called is None:
+            variant.counts = self._counts(variant.function)
+            return
+        jitted, args, kwargs = called
+        if _is_of_jax(jitted):
+            variant.function.internal = True
+        variant.counts = self._counts(variant.function)
+        identity = id(jitted)
+        entry = self._by_function.get(identity)
+        if entry is None:
+            try:
+                alive = weakref.ref(jitted, lambda _: self._by_function.pop(identity, None))
+            except TypeError:
+                return
+            entry = self._by_function[identity] = (alive, Kin(self.leaves, self._in_doubt))
+        entry[1].add(variant, args, kwargs)
+
+    def _in_doubt(self) -> None:
+        """It is not known which program was executed: the count of those with collectives may be wrong from here on."""
+        self._lockstep.sure = False
+
+    def _done(self, variant: Variant, is_new: bool, results: Any) -> None:
         try:
             if is_new and len(self._by_outputs) < MOST_KNOWN:
-                alike = self._by_outputs.setdefault(_signature(function.spans, results), [])
-                if function not in alike:
-                    alike.append(function)
-            self.ran(function)
+                self._by_outputs.setdefault(_signature(variant.function.spans, results), []).append(variant)
+            self.ran(variant)
         except Exception as error:
             self._session.failed(PART, error)
 
@@ -132,9 +158,11 @@ class Runs:
         def after_execution(function: Any, args: Any, kwargs: Any, outputs: Any) -> None:
             try:
                 entry = known.get(id(function))
-                met = entry[1] if entry is not None else learn(function, outputs)
-                if met is not None:
-                    ran(met)
+                kin = entry[1] if entry is not None else learn(function, outputs)
+                if kin is not None:
+                    variant = kin.pick(args, kwargs) if kin.several else kin.one
+                    if variant is not None:
+                        ran(variant)
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:
@@ -143,23 +171,30 @@ class Runs:
         setattr(after_execution, MARK, before)
         return after_execution
 
-    def _learn(self, function: Any, outputs: Any) -> Function | None:
+    def _learn(self, function: Any, outputs: Any) -> Kin | None:
         if self._session.is_off(PART):
             return None
+        jitted = getattr(function, "_fun", None) or getattr(function, "__wrapped__", None)
+        entry = self._by_function.get(id(jitted)) if jitted is not None else None
+        kin = entry[1] if entry is not None else self._by_its_outputs(function, jitted, outputs)
+        identity = id(function)
+        self._known[identity] = (weakref.ref(function, lambda _: self._known.pop(identity, None)), kin)
+        return kin
+
+    def _by_its_outputs(self, function: Any, jitted: Any, outputs: Any) -> Kin | None:
         leaves = self.leaves(outputs)
         spans = any(not getattr(leaf, "is_fully_addressable", True) for leaf in leaves)
         alike = self._by_outputs.get(_signature(spans, leaves), [])
         name = getattr(function, "__name__", None)
-        found = next((each for each in alike if each.name == name), alike[0] if alike else None)
-        if spans and (found is None or (found.name != name and len(alike) > 1)):
+        found = next((each for each in alike if each.function.name == name), alike[0] if alike else None)
+        if spans and (found is None or (found.function.name != name and len({each.function.name for each in alike}) > 1)):
             self._lockstep.sure = False
-        module = str(getattr(getattr(function, "__wrapped__", None), "__module__", ""))
-        if found is not None and module.startswith("jax.") and "pmap" not in module:
-            found.internal = True
-        met = found if found is not None and self._counts(found) else None
-        identity = id(function)
-        self._known[identity] = (weakref.ref(function, lambda _: self._known.pop(identity, None)), met)
-        return met
+        if found is None:
+            return None
+        if _is_of_jax(jitted):
+            found.function.internal = True
+            found.counts = self._counts(found.function)
+        return Kin.of(found) if found.counts else None
 
     # --- which of them are steps
 
@@ -168,24 +203,24 @@ class Runs:
         function = self._by_name.get(key)
         if function is None:
             number = self._session.plan(name) if program.spans else 0
-            function = Function(name, number, program)
-            function.collective = program.everywhere
-            self._by_name[key] = function
-        elif function.collective != program.everywhere:
-            self._lockstep.sure = False
+            function = self._by_name[key] = Function(name, number, program)
         self._spanning = self._spanning or program.spans
         return function
 
     def _counts(self, function: Function) -> bool:
         return function.spans or (not function.internal and (function.carries > 0 or self._world() < 2))
 
-    def ran(self, function: Function) -> None:
+    def ran(self, variant: Variant) -> None:
         """A program was executed, or handed to the device. Hot."""
+        function = variant.function
         function.runs += 1
-        if function.collective:
+        if variant.collective:
             lockstep = self._lockstep
-            lockstep.executed += 1
-            lockstep.last = function.name
+            place, side = lockstep.executed + 1, variant.side
+            if side is not lockstep.last:
+                lockstep.last = side
+                lockstep.turns.append((place, side))
+            lockstep.executed = place
         if function is self._step:
             if self._others:
                 self._settle()
@@ -272,3 +307,22 @@ class Runs:
 def _signature(spans: bool, leaves: Any) -> tuple[Any, ...]:
     """What comes out of a program, to know it again."""
     return (spans, *((getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves))
+
+
+def _is_of_jax(jitted: Any) -> bool:
+    module = str(getattr(jitted, "__module__", ""))
+    return module.startswith("jax.") and "pmap" not in module
+
+
+def _called() -> tuple[Any, Any, Any] | None:
+    """The jitted function that is being executed for the first time, and its arguments: they are in the frame of JAX that calls us."""
+    frame = sys._getframe(2)
+    for _ in range(FRAMES):
+        if frame is None:
+            break
+        if frame.f_code.co_name == CALLED_IN:
+            names = frame.f_locals
+            if "fun" in names and "args" in names and "kwargs" in names:
+                return names["fun"], names["args"], names["kwargs"]
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -127,7 +127,13 @@ def _left(session: Session, lockstep: Lockstep) -> threading.Thread | None:
     if not session.steps or not lockstep.sure or failed or session.is_off("words to peers"):
         return None
     told = f"{lockstep.executed}:{session.steps}"
-    word = threading.Thread(target=session.tell_peers, args=("left", told), daemon=True)
+
+    def say() -> None:
+        session.tell_peers("left", told)
+        with session.part("contracts"):
+            lockstep.leave()
+
+    word = threading.Thread(target=say, daemon=True)
     word.start()
     word.join(LAST_WORD_S)
     return word

@@ -70,7 +70,7 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title=f"ranks feed inputs of different shapes: {each.words}",
-            because=f"each rank stated what it feeds; out of line: {each.who}",
+            because=f"each rank stated what it feeds; out of line: {each.who}{each.lines}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if each.certain or seen.broken else Severity.WARNING,

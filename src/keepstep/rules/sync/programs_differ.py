@@ -56,7 +56,7 @@ def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
         when = "before it ran" if each.before else "while it ran"
         yield Found(
             title=f"ranks differ in {each.subject}: {each.words}",
-            because=f"each rank stated what it is about to run, {when}; out of line: {each.who}",
+            because=f"each rank stated what it is about to run, {when}; out of line: {each.who}{each.lines}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if each.certain else Severity.WARNING,

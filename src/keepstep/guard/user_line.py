@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line of the user's own program that a thread is at: the innermost one outside of libraries and of the guard."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LIBRARIES = tuple(
+    {path + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_paths().get(name))}
+)
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+DEEPEST = 200
+
+
+def user_line(frame: FrameType | None) -> str | None:
+    """``train.py:64``, or None where no frame is the user's. Reads names and numbers, holds nothing."""
+    for _ in range(DEEPEST):
+        if frame is None:
+            break
+        path = frame.f_code.co_filename
+        if not (path.startswith(("<", OWN)) or path.startswith(LIBRARIES) or any(each in path for each in INSTALLED)):
+            return f"{os.path.basename(path)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def line_of_caller() -> str | None:
+    """Where the program that called into a library, and so into the guard, is."""
+    return user_line(sys._getframe(1))
+
+
+def line_of_thread(thread: int) -> str | None:
+    """Where another thread, by Python's number, is right now."""
+    return user_line(sys._current_frames().get(thread))
