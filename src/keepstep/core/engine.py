@@ -72,7 +72,7 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
     if findings and findings[0].severity is Severity.FATAL:
         hung = findings[0].cause in _HANGS and not seen.broken
         return Verdict.HUNG if hung else Verdict.FAILED
-    if findings:
+    if any(f.severity is not Severity.NOTE for f in findings):
         return Verdict.DEGRADED
     looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
     return Verdict.HEALTHY if looked else Verdict.UNKNOWN
