@@ -84,7 +84,7 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
     if findings and findings[0].severity is Severity.FATAL:
         hung = findings[0].cause in _HANGS and not seen.broken
         return Verdict.HUNG if hung else Verdict.FAILED
-    if findings:
+    if any(f.severity is not Severity.NOTE for f in findings):
         return Verdict.DEGRADED
     looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
     return Verdict.HEALTHY if looked and is_known_how_it_ended(seen) else Verdict.UNKNOWN

@@ -21,6 +21,7 @@ from keepstep.supervise.below import Below
 from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
 from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.launch import Job, Member, start
+from keepstep.supervise.lone_restart import Comeback, LoneRestarts, put_aside
 from keepstep.supervise.metrics import Metrics, OomCounters
 from keepstep.supervise.output import Output
 from keepstep.supervise.pace import Pace
@@ -56,6 +57,8 @@ class Outcome:
     rank: int | None = None
     exit: Exit | None = None
     stop: Stop | None = None
+    given_up: str | None = None
+    """Why a lost worker is not started again alone, and the run ends with it."""
 
 
 @dataclass
@@ -115,6 +118,8 @@ class Attempt:
         self._trees: set[int] = set()
         """Every process that was seen below those that were started."""
         self._prepared = self._rehearsed = False
+        self._alone = LoneRestarts(means.job.members)
+        self._comebacks: list[Comeback] = []
 
     # --- starting
 
@@ -122,21 +127,57 @@ class Attempt:
         """Start every member, from a spare where there is one. Raises :class:`UserError` where the program cannot be started."""
         means = self._means
         for member, launch in zip(means.job.members, self._launches, strict=True):
-            out, err = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
-            try:
-                process = means.pool.take(launch, out, err) if means.pool is not None else None
-                self.warm += process is not None
-                process = process or start(launch, out, err)
-            except OSError as error:
-                raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
-            finally:
-                os.close(out)
-                os.close(err)
-            self._started.append(_Started(member, process))
-            means.reaper.add(process.pid)
-            self._doors.add(process.pid)
-            self._oom.remember(process.pid)
+            self._started.append(self._start(member, launch))
         means.terminal.follow(self._output)
+
+    def _start(self, member: Member, launch: Launch) -> _Started:
+        means = self._means
+        out, err = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
+        try:
+            process = means.pool.take(launch, out, err) if means.pool is not None else None
+            self.warm += process is not None
+            process = process or start(launch, out, err)
+        except OSError as error:
+            raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
+        finally:
+            os.close(out)
+            os.close(err)
+        means.reaper.add(process.pid)
+        self._doors.add(process.pid)
+        self._oom.remember(process.pid)
+        return _Started(member, process)
+
+    # --- workers that come back alone
+
+    def _replace_lost(self, lost: list[_Started]) -> list[_Started]:
+        """Plan the comeback of those who may come back alone. Returns the others: they end the attempt."""
+        now, fatal = time.monotonic(), []
+        for each in lost:
+            comeback = None
+            if each.exit is not None and self._alone.is_for(each.member) and not self._coordinator_ended():
+                comeback = self._alone.decide(each.member, each.exit, now)
+            if comeback is None or each.exit is None:
+                fatal.append(each)
+                continue
+            self._means.terminal.say(f"{each.member.words} ended with {each.exit.words} (pid {each.pid}), {time.time() - self.began:.1f} s after its start")
+            self._means.terminal.say(comeback.words)
+            self._output.drain_of(each.member.name, 0.5)
+            aside = put_aside(self.folder, each.member, each.pid, comeback.times)
+            self.records.replaced(each.member, each.exit, comeback.times, self.steps, aside)
+            self._comebacks.append(comeback)
+        return fatal
+
+    def _coordinator_ended(self) -> bool:
+        return any(each.exit is not None for each in self._started if each.member.role == "chief")
+
+    def _bring_back(self, now: float) -> None:
+        """Start the lost workers whose time has come, with the variables and the address that they had."""
+        for comeback in [each for each in self._comebacks if each.due <= now]:
+            self._comebacks.remove(comeback)
+            launch = next(each for each in self._launches if each.rank == comeback.member.rank)
+            place = next(n for n, each in enumerate(self._started) if each.member is comeback.member)
+            self._started[place] = self._start(comeback.member, launch)
+            self._means.terminal.follow_new(self._output)
 
     # --- watching
 
@@ -151,6 +192,7 @@ class Attempt:
             if outcome is not None:
                 return outcome
             now = time.monotonic()
+            self._bring_back(now)
             if now >= self._tick_due:
                 self._tick_due = now + TICK_S
                 outcome = self._tick(now)
@@ -169,7 +211,7 @@ class Attempt:
                 self._doors.drop(each.pid)
                 new.append(each)
         bad = sorted((each for each in new if each.exit and not each.exit.well), key=lambda each: each.exit is None or each.exit.signal is None)
-        if bad:
+        if bad and (bad := self._replace_lost(bad)):
             return self._failed(bad)
         training = [each for each in self._started if each.member.trains]
         lead = [each for each in training if each.member.role == "chief"] if self._has("ps") else training
@@ -211,7 +253,7 @@ class Attempt:
         for each in later:
             if each.exit is not None and not each.exit.well:
                 self.records.exited(each.member, each.exit)
-        return Outcome(Happened.EXITED, rank=below.rank if below is not None else first.member.rank, exit=first.exit)
+        return Outcome(Happened.EXITED, rank=below.rank if below is not None else first.member.rank, exit=first.exit, given_up=self._alone.given_up)
 
     def _tick(self, now: float) -> Outcome | None:
         self._boxes.refresh()

@@ -125,6 +125,12 @@ class Output:
     def is_full(self) -> bool:
         return any(stream.dropped for stream in self.streams)
 
+    def drain_of(self, name: str, limit_s: float) -> None:
+        """Wait until what one rank printed is in its file."""
+        end = time.monotonic() + limit_s
+        while any(stream.open for stream in self.streams if stream.name == name) and time.monotonic() < end:
+            time.sleep(0.005)
+
     def drain(self, limit_s: float) -> None:
         """Wait until every pipe has been closed by its writers and is empty, but not longer than this."""
         end = time.monotonic() + limit_s

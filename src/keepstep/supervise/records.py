@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart, RankLate
-from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
+from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested, WorkerReplaced
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.identity import Rank
 from keepstep.store.evidence import append
@@ -61,6 +61,14 @@ class Records:
         )
         quote = f"{member.name} (pid {exit_.pid}) ended with {exit_.words}" + (", the first to fail" if first else "")
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
+
+    def replaced(self, member: Member, exit_: Exit, times: int, steps: int, aside: Path) -> None:
+        """A worker of a parameter server training was lost, and is started again alone."""
+        fact = WorkerReplaced(
+            index=member.index, code=exit_.code, signal=exit_.signal, pid=exit_.pid, times=times, steps=steps or None, left_in=aside.name
+        )
+        quote = f"worker {member.index} (rank {member.rank}, pid {exit_.pid}) ended with {exit_.words}; it was started again alone"
+        self._add(EXITS, [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")])
 
     def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
         """The first failure; ``below``: of the ranks of a launcher, the one that made it fail."""

@@ -205,6 +205,8 @@ class Supervisor:
             report, progress = self._explain(attempt)
             now = self._as_policy(attempt, outcome, report, progress)
             decision = self._decide(now, env)
+            if outcome.given_up is not None and decision.action is not Action.END:
+                decision = Decision(action=Action.END, reason=outcome.given_up, advice=decision.advice)
             self._tell(outcome, report, decision)
             decision = decision.accepted([each for each in decision.ask if self._may(each)])
             said.told = said.told or time.time()

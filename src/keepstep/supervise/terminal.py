@@ -128,16 +128,23 @@ class Terminal:
 
     def follow(self, output: Output) -> None:
         """Show the streams of an attempt from now on."""
+        self.follow_new(output)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
+            self._thread.start()
+
+    def follow_new(self, output: Output) -> None:
+        """Show also the streams that were opened since: of a rank that was started again."""
         with self._lock:
             self._alone = len(output.streams) == 1
+            known = {id(reading.stream) for reading in self._readings}
             for stream in output.streams:
+                if id(stream) in known:
+                    continue
                 with contextlib.suppress(OSError):
                     handle = os.open(stream.path, os.O_RDONLY | os.O_CLOEXEC)
                     colour = COLOURS[(stream.rank or 0) % len(COLOURS)]
                     self._readings.append(_Reading(stream, handle, shown=stream.began, colour=colour))
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
-            self._thread.start()
 
     def unfollow(self) -> None:
         """The attempt is over: show what is left of it."""

@@ -41,6 +41,22 @@ class ProcessExited(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReplaced(Fact):
+    """A worker of a parameter server training ended and was started again alone, at its address; the others went on."""
+
+    index: int
+    code: int | None = None
+    signal: str | None = None
+    pid: int | None = None
+    times: int = 1
+    """The how-manieth time in a row."""
+    steps: int | None = None
+    """How many steps the coordinator had handed out by then."""
+    left_in: str | None = None
+    """The folder with what the lost process printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartedWith(Fact):
     """What every rank was started with, by the word of whoever started them."""
 

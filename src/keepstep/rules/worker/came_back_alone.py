@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""WRK003: a worker was lost and came back, while the coordinator went on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.process import WorkerReplaced
+from keepstep.core.finding import Fix, Found, Severity, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import count
+
+
+@rule(
+    id="WRK003",
+    cause=Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+    needs=(WorkerReplaced,),
+    severity=Severity.NOTE,
+    standing=Standing.SYMPTOM,
+)
+def came_back_alone(seen: EvidenceSet) -> Iterator[Found]:
+    """A worker was lost and came back alone, while the coordinator went on with the others.
+
+    ## What it looks like
+    `keepstep run` says that it starts one worker again, and the training goes on. No checkpoint is needed: the variables are
+    on the parameter servers.
+
+    ## Why it happens
+    One worker was killed, crashed or lost its host. Under `ParameterServerStrategy` the coordinator gives its steps to other
+    workers, and takes it back when it answers at its address again.
+
+    ## How we know
+    The supervisor saw the process end and started it again itself.
+
+    ## What to do
+    Nothing, if it happened once. If it happens often, read what the lost worker printed.
+
+    ## When this is wrong
+    Steps that the lost worker had begun are run again elsewhere: a program that counts them exactly may count some twice.
+    """
+    for lost in seen.groups(WorkerReplaced, by=lambda fact: str(fact.index)):
+        fact, who = lost[-1].fact, lost[-1].who
+        how = fact.signal or f"exit code {fact.code}"
+        when = f" after {count(fact.steps, 'step')}" if fact.steps else ""
+        rank = f" (rank {who})" if who is not None else ""
+        often = f"{len(lost)} times" if len(lost) > 1 else ""
+        title = f"worker {fact.index}{rank} was lost{when} ({how}) and came back"
+        if often:
+            title = f"worker {fact.index}{rank} was lost {often}, last with {how}{when}, and came back"
+        fixes: tuple[Fix, ...] = ()
+        if fact.left_in:
+            fixes = (Fix(do=f"read what it printed before it ended, in lost/{fact.left_in} of the run's folder"),)
+        yield Found(
+            title=title,
+            because="the coordinator goes on without a worker, so it was started again alone at the same address",
+            evidence=lost,
+            fixes=fixes,
+        )

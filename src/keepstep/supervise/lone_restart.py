@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter servers: a worker that is lost is started again alone, at its own address, and the coordinator goes on.
+
+TensorFlow's coordinator gives the lost worker's steps to the others and takes the worker back when it answers at the same address
+again. That holds for workers only: a parameter server holds variables, and the coordinator runs the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from keepstep.core.wording import duration
+from keepstep.supervise.backoff import wait_s
+from keepstep.supervise.ending import Exit
+from keepstep.supervise.launch import Member
+
+MOST = 3
+"""So often one worker may come back without having served for long in between."""
+LONG_S = 600.0
+"""A worker that has served for so long starts with a full budget again."""
+
+
+@dataclass
+class _Losses:
+    """How often one worker was lost lately."""
+
+    count: int = 0
+    started_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class Comeback:
+    """A worker that is to be started again."""
+
+    member: Member
+    times: int
+    due: float
+    words: str
+    """The decision, to be printed before it is done."""
+
+
+class LoneRestarts:
+    """Which lost members of an attempt come back alone, and how often they did."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._has_servers = any(member.role == "ps" for member in members)
+        self._losses: dict[int, _Losses] = {}
+        self.given_up: str | None = None
+        """Why the last lost worker is not started again."""
+
+    def is_for(self, member: Member) -> bool:
+        return self._has_servers and member.role == "worker" and member.rank is not None
+
+    def decide(self, member: Member, exit_: Exit, now: float) -> Comeback | None:
+        """What to do about a lost worker; None where it has been lost too often."""
+        assert member.rank is not None
+        known = self._losses.setdefault(member.rank, _Losses())
+        if known.count and now - known.started_at > LONG_S:
+            known.count = 0
+        name = f"worker {member.index} (rank {member.rank})"
+        if known.count >= MOST:
+            self.given_up = f"{name} was started again {known.count} times and ended each time, now with {exit_.words}"
+            return None
+        wait = wait_s(known.count, 0.0)
+        known.count += 1
+        known.started_at = now + wait
+        when = f"in {duration(wait)}" if wait else "now"
+        left = MOST - known.count
+        words = (
+            f"decision: start {name} again {when}: it ended with {exit_.words}, and the coordinator can go on without it until it is back"
+            f" ({left} more such restart{'s' if left != 1 else ''} of this worker)"
+        )
+        return Comeback(member=member, times=known.count, due=now + wait, words=words)
+
+
+def put_aside(folder: Path, member: Member, pid: int, times: int) -> Path:
+    """Move what the lost process left out of the attempt's folder: it is the story of a process that was replaced."""
+    aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
+    with contextlib.suppress(OSError):
+        aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+        left = [folder / f"{member.name}.log", *(folder / "guard").glob(f"*-{pid}-*")]
+        for path in left:
+            if path.is_symlink():  # the box lives in memory; its content goes along
+                with contextlib.suppress(OSError):
+                    shutil.copyfile(path, aside / path.name)
+                    path.resolve().unlink()
+                path.unlink()
+            elif path.exists():
+                shutil.move(path, aside / path.name)
+    return aside
