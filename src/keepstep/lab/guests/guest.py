@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+PORTS = ("{port}", "{port1}", "{port2}")
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -40,8 +41,8 @@ _WORDS = {
 class Guest:
     """A program and how its user starts it.
 
-    ``command`` is what the user types in the program's folder. Its first word is looked up in the environment that runs
-    the lab, ``{port}`` becomes a free port, the same wherever it stands.
+    ``command`` is what the user types in the program's folder; programs are those of the environment that runs the lab.
+    ``{port}``, ``{port1}`` and ``{port2}`` become free ports, in the command and in ``env``.
     """
 
     name: str
@@ -75,13 +76,15 @@ class Guest:
     def program(self) -> str:
         return self.files[0]
 
-    def words(self, way: Way, port: int, python: str) -> list[str]:
-        """The command line of one way."""
-        keepstep = [python, "-m", "keepstep", "run"]
+    def words(self, way: Way) -> list[str]:
+        """The command line of one way, ports not yet filled in."""
         if way is Way.RANKS:
-            return [*keepstep, *self.run_options, "--", *_filled(self.as_ranks, port)]
-        return [*([*keepstep, "--"] if way is Way.WRAPPED else []), *_filled(self.command, port)]
+            return ["keepstep", "run", *self.run_options, "--", *self.as_ranks]
+        return [*(["keepstep", "run", "--"] if way is Way.WRAPPED else []), *self.command]
 
 
-def _filled(words: tuple[str, ...], port: int) -> list[str]:
-    return [word.replace("{port}", str(port)) for word in words]
+def with_ports(text: str, ports: Sequence[int]) -> str:
+    """``text`` with free ports for its places."""
+    for name, port in zip(PORTS, ports, strict=True):
+        text = text.replace(name, str(port))
+    return text

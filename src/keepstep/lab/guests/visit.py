@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.lab import sweeper
-from keepstep.lab.guests.guest import PROGRAMS, Guest, Way
+from keepstep.lab.guests.guest import PORTS, PROGRAMS, Guest, Way, with_ports
 from keepstep.lab.launch import ending_on_sigterm, swept
 from keepstep.sources.ports import free_ports
 
@@ -35,6 +35,7 @@ class Visit:
     way: Way
     token: str
     work: Path
+    ports: list[int]
     env: dict[str, str]
     process: subprocess.Popen[bytes] | None = None
     status: int | None = None
@@ -86,7 +87,8 @@ def prepared(guest: Guest, way: Way) -> Iterator[Visit]:
     token = os.urandom(6).hex()
     work = Path(tempfile.mkdtemp(prefix="ks-guest-"))  # short: sockets are made below it
     with swept(token, work), ending_on_sigterm():
-        visit = Visit(guest, way, token, work, _environment(guest, way, token, work))
+        ports = free_ports(len(PORTS))
+        visit = Visit(guest, way, token, work, ports, _environment(guest, way, token, work, ports))
         for folder in (visit.app, work / "t", work / "home"):
             folder.mkdir()
         for name in guest.files:
@@ -96,7 +98,9 @@ def prepared(guest: Guest, way: Way) -> Iterator[Visit]:
 
 def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None) -> None:
     """Start it and wait for its end. ``beside`` is called all the while; when it returns True the program is ended as by a user."""
-    words = visit.guest.words(visit.way, free_ports(1)[0], sys.executable)
+    words = [with_ports(word, visit.ports) for word in visit.guest.words(visit.way)]
+    if words[0] == "keepstep":
+        words[:1] = [sys.executable, "-m", "keepstep"]
     began = time.monotonic()
     with visit.terminal.open("ab") as out:
         visit.process = subprocess.Popen(
@@ -139,11 +143,11 @@ def _who_stays(token: str) -> list[str]:
     return [command for command in commands if command]
 
 
-def _environment(guest: Guest, way: Way, token: str, work: Path) -> dict[str, str]:
+def _environment(guest: Guest, way: Way, token: str, work: Path, ports: list[int]) -> dict[str, str]:
     env = {key: os.environ[key] for key in INHERITED if key in os.environ}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env |= {"HOME": str(work / "home"), "TMPDIR": str(work / "t"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     env |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1", "JAX_PLATFORMS": "cpu", sweeper.VARIABLE: token}
     if way is Way.GUARD:
         env["KEEPSTEP"] = "on"
-    return {**env, **guest.env}
+    return env | {name: with_ports(value, ports) for name, value in guest.env.items()}

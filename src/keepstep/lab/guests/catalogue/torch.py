@@ -25,4 +25,12 @@ GUESTS = (
         as_ranks=("python", "gpt_train.py", "--init_from=resume"),
         quick=True,
     ),
+    Guest(
+        name="torch_fsdp2",
+        framework="torch",
+        note="FSDP2 (fully_shard) on gloo under torchrun, with distributed checkpoints",
+        files=("fsdp2.py",),
+        command=(*TORCHRUN, "fsdp2.py"),
+        as_ranks=("python", "fsdp2.py"),
+    ),
 )
