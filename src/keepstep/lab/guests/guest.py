@@ -65,6 +65,8 @@ class Guest:
     """A regular expression: all that it finds in the output must be the same, digit for digit, in any order."""
     limit: float = 180.0
     """Seconds after which a run that has not ended is ended; far more than a busy machine needs."""
+    faults: tuple[str, ...] = ()
+    """Of ``faults.py``: those that it is scored with."""
     quick: bool = False
     """Run by `make test`."""
 
