@@ -75,7 +75,7 @@ def healthy(guest: Guest, way: Way, before: Plain, keep: Path | None = None) -> 
         result = Result(guest.name, way.value, seconds=round(visit.seconds, 1), seen=seen(visit.guard_folders()))
         if visit.status != 0:
             result.wrong.append(f"{_ended(visit)}: {_last_words(visit)}")
-        result.wrong += _spoken(visit) + _afterwards(visit) + _left(visit, before)
+        result.wrong += spoken(visit) + _afterwards(visit) + left_behind(visit, before)
         losses = visit.losses()
         keep_it(visit, keep)
     if losses != before.losses and visit.status == 0:
@@ -86,7 +86,7 @@ def healthy(guest: Guest, way: Way, before: Plain, keep: Path | None = None) -> 
     return result
 
 
-def _spoken(visit: Visit) -> list[str]:
+def spoken(visit: Visit) -> list[str]:
     """What keepstep said, though there was nothing to say."""
     said = [line[line.index("keepstep: ") :] for line in visit.printed().splitlines() if "keepstep: " in line]
     odd = [line for line in said if not any(re.match(words, line) for words in ORDINARY)]
@@ -121,7 +121,7 @@ def _afterwards(visit: Visit) -> list[str]:
     return wrong
 
 
-def _left(visit: Visit, before: Plain) -> list[str]:
+def left_behind(visit: Visit, before: Plain) -> list[str]:
     """Processes and files that stayed."""
     wrong = [f"still running afterwards: {command}" for command in visit.left_running[:3]]
     more = sorted(visit.files() - before.files)

@@ -57,4 +57,14 @@ GUESTS = (
         env={"PORT": "{port}", "KERAS_BACKEND": "torch"},
         needs=("keras",),
     ),
+    Guest(
+        name="deepspeed",
+        framework="torch",
+        note="DeepSpeed's engine with ZeRO stage 1 under its own launcher, on the CPU",
+        files=("deepspeed_zero.py",),
+        command=("deepspeed", "--num_accelerators=2", "--master_port={port}", "deepspeed_zero.py"),
+        as_ranks=("python", "deepspeed_zero.py"),
+        env={"DS_ACCELERATOR": "cpu"},
+        needs=("deepspeed",),
+    ),
 )
