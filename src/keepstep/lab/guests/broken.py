@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -70,6 +71,9 @@ def _beside(visit: Visit, fault: Fault) -> bool:
 def _told_at(visit: Visit) -> float | None:
     """When keepstep first wrote down that something is wrong."""
     times = [path.stat().st_mtime for folder in visit.guard_folders() for path in folder.glob("*.jsonl") if any(word in path.read_bytes() for word in SPEAKS)]
+    with contextlib.suppress(KeyError, IndexError, OSError, ValueError):
+        told = _manifest(visit)["attempts"][0]["told"]
+        times += [float(told)] if told is not None else []
     return min(times, default=None)
 
 
