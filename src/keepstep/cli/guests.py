@@ -102,12 +102,12 @@ def _score(asked: argparse.Namespace) -> int:
         ways = [word for name in asked.way or () if Way(name) in guest.ways for word in ("--way", name)]
         if not asked.broken:
             tasks.append([guest.name, *ways])
-        if not asked.healthy:
+        if not asked.healthy and not asked.quick:
             tasks += [[guest.name, "--fault", fault, *ways] for fault in guest.faults]
     with loaded(asked.load):
         results = score.run_many(tasks, jobs=asked.jobs, told=_teller(asked.json))
     if asked.markdown:
-        Path(asked.markdown).write_text(table.markdown(results, "make guests"))
+        Path(asked.markdown).write_text(table.markdown(results, "Made by `make guests`."))
     return _finish(asked, results)
 
 

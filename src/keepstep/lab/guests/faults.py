@@ -48,7 +48,7 @@ class Fault:
 
     def limit(self, guest: Guest) -> float:
         """Seconds after which a run that still goes on is ended, and judged as it is."""
-        return guest.limit + 60.0
+        return guest.limit
 
 
 def struck_at(visit: Visit) -> float | None:

@@ -37,10 +37,10 @@ def totals(results: Sequence[Result]) -> str:
     return "; ".join([*parts, *([f"skipped {skipped}"] if skipped else [])]) or "nothing was run"
 
 
-def markdown(results: Sequence[Result], command: str) -> str:
-    """The page of the docs."""
+def markdown(results: Sequence[Result], made: str) -> str:
+    """The page of the docs; ``made``: a sentence on how it came about."""
     lines = ["# Guests", "", "Other people's kinds of programs, run unmodified with two ranks on one machine, without keepstep and with it.", ""]
-    lines += [f"Made by `{command}`. {totals(results)}.", ""]
+    lines += [f"{made} {totals(results).capitalize()}.", ""]
     lines += _healthy([each for each in results if not each.fault])
     lines += _broken([each for each in results if each.fault])
     return "\n".join(lines) + "\n"
@@ -88,7 +88,7 @@ def _seen(ranks: Sequence[Seen]) -> str:
 def _broken(results: Sequence[Result]) -> list[str]:
     if not results:
         return []
-    lines = ["## Broken", "", "| guest | fault | way | | said |", "|---|---|---|---|---|"]
+    lines = ["## Broken", "", "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names the cause and the rank, and", "`keepstep run` brought it back or ended it as the fault asks for.", "", "| guest | fault | way | | said |", "|---|---|---|---|---|"]
     for each in results:
         mark = "skipped" if each.skipped else "ok" if each.right else "wrong"
         lines.append(f"| {each.guest} | {each.fault} | {each.way} | {mark} | {_escaped(said(each))} |")

@@ -46,7 +46,6 @@ GUESTS = (
         faults=("killed", "exception"),
         env={"RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1"},
         needs=("ray", "pandas"),
-        limit=300.0,
     ),
     Guest(
         name="keras_torch",
