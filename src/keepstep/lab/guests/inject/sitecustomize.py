@@ -60,7 +60,7 @@ class Steps:
 
 def raise_exception():
     struck("raises")
-    raise ValueError("could not parse the sample: bad header")
+    raise TypeError("unsupported operand type(s) for +: 'NoneType' and 'float'")
 
 
 def sleep_for_ever():
