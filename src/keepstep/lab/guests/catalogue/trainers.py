@@ -44,7 +44,7 @@ GUESTS = (
         files=("ray_train.py",),
         command=("python", "ray_train.py"),
         faults=("killed", "exception"),
-        env={"RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1", "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "240"},
+        env={"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_TRAIN_V2_ENABLED": "1", "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "240"},
         limit=600.0,
         needs=("ray", "pandas"),
     ),
