@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keepstep.errors import UserError
 from keepstep.lab.guests import score, table
+from keepstep.lab.guests.faults import FAULTS
 from keepstep.lab.guests.guest import Guest, Way
 from keepstep.lab.guests.judge import Result
 from keepstep.lab.guests.load import loaded
@@ -25,6 +26,8 @@ def guests(asked: argparse.Namespace) -> int:
 
 
 def _list(asked: argparse.Namespace) -> int:
+    if asked.faults:
+        return _list_faults(asked)
     chosen = score.named(asked.names, asked.framework)
     if asked.json:
         print(json.dumps([_described(guest) for guest in chosen], indent=1))
@@ -39,6 +42,16 @@ def _list(asked: argparse.Namespace) -> int:
     return 0
 
 
+def _list_faults(asked: argparse.Namespace) -> int:
+    if asked.json:
+        rows = [{"name": f.name, "note": f.note, "causes": list(f.causes), "ranks": list(f.ranks), "restarted": f.restarted} for f in FAULTS.values()]
+        print(json.dumps(rows, indent=1))
+        return 0
+    for fault in FAULTS.values():
+        print(f"{fault.name:18} {fault.note}\n{'':18} {fault.causes[0]}; `keepstep run -n` {'restarts it' if fault.restarted else 'does not restart it'}")
+    return 0
+
+
 def _described(guest: Guest) -> dict[str, object]:
     return {
         "name": guest.name,
@@ -46,6 +59,7 @@ def _described(guest: Guest) -> dict[str, object]:
         "note": guest.note,
         "command": list(guest.command),
         "ways": [way.value for way in guest.ways],
+        "faults": list(guest.faults),
         "missing": score.what_is_missing(guest),
     }
 
@@ -57,7 +71,11 @@ def _run(asked: argparse.Namespace) -> int:
     told = _teller(asked.json)
     if not asked.json:
         print(f"{guest.name}: {guest.note}", flush=True)
-    results = score.run_healthy(guest, ways, told, keep)
+    faults = _faults(asked.fault, guest)
+    if faults:
+        results = [each for fault in faults for each in score.run_broken(guest, fault, ways, told, keep)]
+    else:
+        results = score.run_healthy(guest, ways, told, keep)
     return _finish(asked, results)
 
 
@@ -69,13 +87,27 @@ def _ways(given: list[str] | None, guest: Guest) -> list[Way]:
     return chosen
 
 
+def _faults(given: list[str] | None, guest: Guest) -> list[str]:
+    chosen = [name for each in given or () for name in (guest.faults if each == "all" else (each,))]
+    for name in chosen:
+        if name not in FAULTS:
+            raise UserError(f"no such fault: {name}", hint="see `keepstep lab guests list --faults`")
+    return chosen
+
+
 def _score(asked: argparse.Namespace) -> int:
     chosen = score.named(asked.names, asked.framework, asked.quick)
-    tasks = [[guest.name, *(word for name in asked.way or () if Way(name) in guest.ways for word in ("--way", name))] for guest in chosen]
+    tasks = []
+    for guest in chosen:
+        ways = [word for name in asked.way or () if Way(name) in guest.ways for word in ("--way", name)]
+        if not asked.broken:
+            tasks.append([guest.name, *ways])
+        if not asked.healthy and not asked.quick:
+            tasks += [[guest.name, "--fault", fault, *ways] for fault in guest.faults]
     with loaded(asked.load):
         results = score.run_many(tasks, jobs=asked.jobs, told=_teller(asked.json))
     if asked.markdown:
-        Path(asked.markdown).write_text(table.markdown(results, "make guests"))
+        Path(asked.markdown).write_text(table.markdown(results, "Made by `make guests`."))
     return _finish(asked, results)
 
 

@@ -95,7 +95,9 @@ more, as their documentation writes them) without keepstep and with it:
   wrapped  keepstep run -- their own launcher
 
 A healthy guest must end well, with keepstep silent, the same losses to the last digit
-as without it, and nothing left behind. What is not installed is skipped, and said.
+as without it, and nothing left behind. A broken one is struck from outside, and keepstep
+must name the cause and the rank, and bring it back or end it, as the fault asks for.
+What is not installed is skipped, and said.
 Nothing stays on the machine afterwards, also after Ctrl-C.
 Exit status: 0 all as it must be, 1 not, 3 nothing could be run here.
 """
@@ -245,6 +247,11 @@ def _add_guests(asks: Any) -> None:
         each.add_argument("--framework", choices=("tensorflow", "torch", "jax"), help="only of this framework")
     for each in (run_, score):
         each.add_argument("--way", action="append", choices=("plain", "guard", "ranks", "wrapped"), help="only this way (repeatable; default: all that apply)")
+    run_.add_argument("--fault", action="append", metavar="FAULT", help="break it in this way, from outside (repeatable; `all`: those it is scored with); see `guests list --faults`")
+    listed.add_argument("--faults", action="store_true", help="the faults instead")
+    kinds = score.add_mutually_exclusive_group()
+    kinds.add_argument("--healthy", action="store_true", help="only unbroken guests")
+    kinds.add_argument("--broken", action="store_true", help="only broken guests")
     score.add_argument("--quick", action="store_true", help="only the small part that `make test` runs")
     score.add_argument("--jobs", type=int, default=1, metavar="N", help="so many side by side (default: 1)")
     score.add_argument("--load", type=int, default=0, metavar="N", help="keep N more processes busy all the while (default: 0)")

@@ -63,8 +63,10 @@ class Guest:
     ranks: int = 2
     losses: str = r"(?i)loss\w*[^\w\n]+(?:nan|inf|-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
     """A regular expression: all that it finds in the output must be the same, digit for digit, in any order."""
-    limit: float = 180.0
+    limit: float = 300.0
     """Seconds after which a run that has not ended is ended; far more than a busy machine needs."""
+    faults: tuple[str, ...] = ()
+    """Of ``faults.py``: those that it is scored with."""
     quick: bool = False
     """Run by `make test`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
@@ -63,7 +64,7 @@ def plain(guest: Guest, keep: Path | None = None) -> tuple[Result, Plain]:
             result.wrong.append(f"{_ended(visit)} without keepstep: {_last_words(visit)}")
         elif not visit.losses():
             result.wrong.append(f"it printed nothing that matches {guest.losses!r}")
-        _keep(visit, keep)
+        keep_it(visit, keep)
         return result, Plain(visit.losses(), visit.files(), visit.seconds)
 
 
@@ -74,9 +75,9 @@ def healthy(guest: Guest, way: Way, before: Plain, keep: Path | None = None) -> 
         result = Result(guest.name, way.value, seconds=round(visit.seconds, 1), seen=seen(visit.guard_folders()))
         if visit.status != 0:
             result.wrong.append(f"{_ended(visit)}: {_last_words(visit)}")
-        result.wrong += _spoken(visit) + _afterwards(visit) + _left(visit, before)
+        result.wrong += spoken(visit) + _afterwards(visit) + left_behind(visit, before)
         losses = visit.losses()
-        _keep(visit, keep)
+        keep_it(visit, keep)
     if losses != before.losses and visit.status == 0:
         _, again = plain(guest)
         result.comparable = again.losses == before.losses
@@ -85,7 +86,7 @@ def healthy(guest: Guest, way: Way, before: Plain, keep: Path | None = None) -> 
     return result
 
 
-def _spoken(visit: Visit) -> list[str]:
+def spoken(visit: Visit) -> list[str]:
     """What keepstep said, though there was nothing to say."""
     said = [line[line.index("keepstep: ") :] for line in visit.printed().splitlines() if "keepstep: " in line]
     odd = [line for line in said if not any(re.match(words, line) for words in ORDINARY)]
@@ -120,7 +121,7 @@ def _afterwards(visit: Visit) -> list[str]:
     return wrong
 
 
-def _left(visit: Visit, before: Plain) -> list[str]:
+def left_behind(visit: Visit, before: Plain) -> list[str]:
     """Processes and files that stayed."""
     wrong = [f"still running afterwards: {command}" for command in visit.left_running[:3]]
     more = sorted(visit.files() - before.files)
@@ -161,10 +162,9 @@ def _difference(plain_losses: list[str], losses: list[str]) -> str:
     return f"{(added or ['nothing'])[0]!r} where it was {(missing or ['nothing'])[0]!r}"
 
 
-def _keep(visit: Visit, keep: Path | None) -> None:
+def keep_it(visit: Visit, keep: Path | None, fault: str = "") -> None:
+    """Copy what the run left, and what it printed."""
     if keep is not None:
-        import shutil
-
-        target = keep / f"{visit.guest.name}-{visit.way.value}"
+        target = keep / "-".join(word for word in (visit.guest.name, fault, visit.way.value) if word)
         shutil.copytree(visit.app, target, dirs_exist_ok=True, symlinks=True)
         shutil.copy(visit.terminal, target / "terminal.log")

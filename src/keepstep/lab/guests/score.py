@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.errors import UserError
-from keepstep.lab.guests import judge
+from keepstep.lab.guests import broken, judge
 from keepstep.lab.guests.catalogue import GUESTS
+from keepstep.lab.guests.faults import FAULTS
 from keepstep.lab.guests.guest import Guest, Way
 from keepstep.lab.guests.judge import Result
 from keepstep.lab.guests.seen import Seen
@@ -34,6 +35,17 @@ def run_healthy(guest: Guest, ways: Sequence[Way], told: Told, keep: Path | None
         for way in ways:
             if way is not Way.PLAIN:
                 results += _told([judge.healthy(guest, way, before, keep)], told)
+    return results
+
+
+def run_broken(guest: Guest, fault: str, ways: Sequence[Way], told: Told, keep: Path | None = None) -> list[Result]:
+    """Break one guest in each of these ways."""
+    if missing := what_is_missing(guest):
+        return _told([Result(guest.name, way.value, skipped=missing, fault=fault) for way in ways], told)
+    results = []
+    for way in ways:
+        if way is not Way.PLAIN:
+            results += _told([broken.broken(guest, FAULTS[fault], way, keep)], told)
     return results
 
 

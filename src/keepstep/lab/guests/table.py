@@ -28,19 +28,22 @@ def said(result: Result) -> str:
 
 
 def totals(results: Sequence[Result]) -> str:
-    judged = [each for each in results if not each.skipped]
+    """How many runs with keepstep were right; one without it is only what they are compared with, and told where it failed."""
+    judged = [each for each in results if not each.skipped and each.way != Way.PLAIN.value]
     parts = []
     for kind, chosen in (("healthy", [r for r in judged if not r.fault]), ("broken", [r for r in judged if r.fault])):
         if chosen:
             parts.append(f"{kind} guests right {sum(r.right for r in chosen)} of {len(chosen)}")
-    skipped = len(results) - len(judged)
+    failed = sum(bool(each.wrong) for each in results if each.way == Way.PLAIN.value)
+    parts += [f"failed without keepstep too {failed}"] if failed else []
+    skipped = sum(bool(each.skipped) for each in results)
     return "; ".join([*parts, *([f"skipped {skipped}"] if skipped else [])]) or "nothing was run"
 
 
-def markdown(results: Sequence[Result], command: str) -> str:
-    """The page of the docs."""
+def markdown(results: Sequence[Result], made: str) -> str:
+    """The page of the docs; ``made``: a sentence on how it came about."""
     lines = ["# Guests", "", "Other people's kinds of programs, run unmodified with two ranks on one machine, without keepstep and with it.", ""]
-    lines += [f"Made by `{command}`. {totals(results)}.", ""]
+    lines += [f"{made} {totals(results).capitalize()}.", ""]
     lines += _healthy([each for each in results if not each.fault])
     lines += _broken([each for each in results if each.fault])
     return "\n".join(lines) + "\n"
@@ -55,7 +58,7 @@ def _healthy(results: Sequence[Result]) -> list[str]:
     lines += ["| guest | " + " | ".join(way.words for way in ways) + " |", "|---|" + "---|" * len(ways)]
     for name in names:
         mine = {each.way: each for each in results if each.guest == name}
-        lines.append(f"| {name} | " + " | ".join(_cell(mine.get(way.value), mine) for way in ways) + " |")
+        lines.append(f"| {name} | " + " | ".join(_cell(mine.get(way.value), way in GUESTS[name].ways) for way in ways) + " |")
     lines += ["", "What the guard saw (of rank 0, and of the others where they differ):", ""]
     lines += ["| guest | | steps | batches | model | programs | collectives | checkpoints | evaluations |", "|---|---|---|---|---|---|---|---|---|"]
     for name in names:
@@ -65,10 +68,9 @@ def _healthy(results: Sequence[Result]) -> list[str]:
     return [*lines, ""]
 
 
-def _cell(result: Result | None, mine: dict[str, Result]) -> str:
+def _cell(result: Result | None, applies: bool) -> str:
     if result is None:
-        first = mine.get(Way.PLAIN.value)
-        return "not run" if first is not None and first.wrong else "does not apply"
+        return "not run" if applies else "does not apply"
     if result.skipped:
         return "skipped"
     if result.right:
@@ -88,7 +90,7 @@ def _seen(ranks: Sequence[Seen]) -> str:
 def _broken(results: Sequence[Result]) -> list[str]:
     if not results:
         return []
-    lines = ["## Broken", "", "| guest | fault | way | | said |", "|---|---|---|---|---|"]
+    lines = ["## Broken", "", "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names the cause and the rank, and", "`keepstep run` brought it back or ended it as the fault asks for.", "", "| guest | fault | way | | said |", "|---|---|---|---|---|"]
     for each in results:
         mark = "skipped" if each.skipped else "ok" if each.right else "wrong"
         lines.append(f"| {each.guest} | {each.fault} | {each.way} | {mark} | {_escaped(said(each))} |")

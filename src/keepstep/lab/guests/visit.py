@@ -50,6 +50,11 @@ class Visit:
         return self.work / "app"
 
     @property
+    def notes(self) -> Path:
+        """Where a fault notes that it struck."""
+        return self.work / "notes"
+
+    @property
     def terminal(self) -> Path:
         return self.work / "terminal.log"
 
@@ -89,14 +94,14 @@ def prepared(guest: Guest, way: Way) -> Iterator[Visit]:
     with swept(token, work), ending_on_sigterm():
         ports = free_ports(len(PORTS))
         visit = Visit(guest, way, token, work, ports, _environment(guest, way, token, work, ports))
-        for folder in (visit.app, work / "t", work / "home"):
+        for folder in (visit.app, visit.notes, work / "t", work / "home"):
             folder.mkdir()
         for name in guest.files:
             shutil.copy(PROGRAMS / name, visit.app / name)
         yield visit
 
 
-def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None) -> None:
+def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None, limit: float | None = None) -> None:
     """Start it and wait for its end. ``beside`` is called all the while; when it returns True the program is ended as by a user."""
     words = [with_ports(word, visit.ports) for word in visit.guest.words(visit.way)]
     if words[0] == "keepstep":
@@ -107,7 +112,8 @@ def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None) -> No
             words, cwd=visit.app, env=visit.env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
     asked_to_end = False
-    while visit.process.poll() is None and time.monotonic() - began < visit.guest.limit:
+    end = began + (limit or visit.guest.limit)
+    while visit.process.poll() is None and time.monotonic() < end:
         if beside is not None and beside(visit):
             asked_to_end = True
             break

@@ -14,6 +14,7 @@ GUESTS = (
         note="DDP with BatchNorm, a DataLoader and a DistributedSampler, on processes that mp.spawn starts",
         files=("ddp_spawn.py",),
         command=("python", "ddp_spawn.py"),
+        faults=("killed", "exception", "asleep", "nan_batch", "other_shape", "lonely_collective", "ddp_forgotten"),
         quick=True,
     ),
     Guest(
@@ -23,6 +24,7 @@ GUESTS = (
         files=("gpt_train.py", "gpt_model.py"),
         command=(*TORCHRUN, "gpt_train.py", "--init_from=resume"),
         as_ranks=("python", "gpt_train.py", "--init_from=resume"),
+        faults=("killed", "stopped", "asleep", "interrupted", "exception", "import_error", "never_arrives", "wrong_port", "lonely_collective", "cut_checkpoint"),
         quick=True,
     ),
     Guest(

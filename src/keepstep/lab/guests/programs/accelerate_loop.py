@@ -20,7 +20,7 @@ def main():
 
     x = torch.randn(1024, 24)
     y = (x @ torch.randn(24, 1)).tanh()
-    loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)
+    loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, num_workers=1)
     model = nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Linear(48, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=200)
