@@ -57,7 +57,7 @@ import os, time, tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 rank = strategy.cluster_resolver.task_id
 with strategy.scope():
-    weight = tf.Variable(tf.ones((4,)))
+    weight = tf.Variable(tf.ones((4,)), aggregation=tf.VariableAggregation.MEAN)
 @tf.function
 def step():
     def one():

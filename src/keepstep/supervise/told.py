@@ -19,7 +19,7 @@ LAST_WORDS = ".last.log"
 ENDS_A_RANK = ("uncaught", "leaving")
 LEAST_S = 0.75
 """A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
-QUIET_S, USUAL_STEPS = 1.0, 3.0
+QUIET_S, USUAL_STEPS = 1.5, 3.0
 """Ranks that are proven to differ have stopped when none has stepped for so long."""
 STEPPING = (Phase.COMPUTE, Phase.INPUT)
 MOST_AT_ONCE = 1 << 20
@@ -75,7 +75,7 @@ class Told:
 
     def stopped_by_difference(self, signs: list[Sign], now: float) -> bool:
         """Ranks are certain to do different things, and none of them steps any more. Told once."""
-        if not self._differ or not signs or any(sign.phase not in STEPPING or sign.progress is None for sign in signs):
+        if not self._differ or self._raised or not signs or any(sign.phase not in STEPPING or sign.progress is None for sign in signs):
             return False
         usual = max((sign.usual_s or 0.0 for sign in signs), default=0.0)
         if now - max(sign.progress or 0.0 for sign in signs) < max(QUIET_S, USUAL_STEPS * usual):
