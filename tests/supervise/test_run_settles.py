@@ -53,22 +53,28 @@ for i in range(2000):
         raise ValueError("bad sample")
 """
 TENSORFLOW = """
-import os, time, tensorflow as tf
+import json, os, time, tensorflow as tf
+rank = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+again = os.path.exists("slept")
+tf.config.threading.set_intra_op_parallelism_threads(1)
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
-rank = strategy.cluster_resolver.task_id
 with strategy.scope():
-    weight = tf.Variable(tf.ones((4,)), aggregation=tf.VariableAggregation.MEAN)
+    model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(4)])
 @tf.function
-def step():
-    def one():
-        context = tf.distribute.get_replica_context()
-        weight.assign_sub(0.01 * context.all_reduce("MEAN", weight))
-    strategy.run(one)
-for i in range(2000 if not os.path.exists("slept") else 60):
-    if i == 40 and rank == 1 and not os.path.exists("slept"):
+def train_step(rows):
+    def replica_step(rows):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(rows, training=True)))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        gradients = tf.distribute.get_replica_context().all_reduce("mean", gradients)
+        for variable, gradient in zip(model.trainable_variables, gradients):
+            variable.value.assign_sub(0.01 * gradient)
+    strategy.run(replica_step, args=(rows,))
+for i in range(60):
+    if i == 40 and rank == 1 and not again:
         open("slept", "w").close()
         time.sleep(600)
-    step()
+    train_step(tf.ones((4, 8)))
     time.sleep(0.02)
 print("trained", flush=True)
 """
