@@ -199,3 +199,15 @@ def test_a_collective_of_one_rank_ends_the_run(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TORCH + odd)
     assert run.finish() != 0
     assert "decision: restart" not in run.err and len(run.manifest["attempts"]) == 1, run.err
+
+
+def test_a_script_that_starts_over_is_ended_before_it_overwrites_its_checkpoints(tmp_path: Path) -> None:
+    """It saves, and never loads: a first restart cannot know that, and the second attempt shows it."""
+    pytest.importorskip("torch")
+    script = TORCH.replace('torch.load("model.pt")["step"] if os.path.exists("model.pt") else 0', "0")
+    script += "if os.environ['KEEPSTEP_ATTEMPT'] == '0':\n    train(80)\n    os.kill(os.getpid(), 9)\ntrain(3000)\n"
+    script = script.replace("if rank == 0 and step % 20 == 0:", "if rank == 0: print(f'iter {step}: loss 0.5', flush=True)\n        if rank == 0 and step % 20 == 19:")
+    run = Running(tmp_path, "-n", "2", "--no-spares", "--max-lost-work", "1s", script=script)
+    assert run.finish() != 0
+    assert "decision: restart now" in run.err and "began at its first step again" in run.err, run.err
+    assert len(run.manifest["attempts"]) == 2

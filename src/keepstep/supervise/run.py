@@ -76,6 +76,7 @@ class Supervisor:
         self._interrupt = Interrupts(self._terminal.say, asked.grace_s)
         self._standing = _Standing()
         self._before: list[policy.Attempt] = []
+        self._wondered = False
         self._hooks: list[threading.Thread] = []
         self.folder: RunFolder | None = None
 
@@ -285,9 +286,11 @@ class Supervisor:
             remedies=tuple(self._standing.names),
         )
 
-    @staticmethod
-    def _begins_anew(now: policy.Attempt) -> bool:
+    def _begins_anew(self, now: policy.Attempt) -> bool:
         """Whether the numbers that the script prints count from its first step again, as far as it has printed any."""
+        if now.shown_step is None and not self._wondered and not now.resumed:
+            self._wondered = True
+            self._terminal.say("the script was not seen to load a checkpoint, and prints no step numbers: it is not known whether it resumed")
         return now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed
 
     def _prepare_next(self, decision: Decision) -> bool:
