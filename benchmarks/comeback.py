@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a training is gone after a fault: from the kill of a rank to the next step that all ranks have done.
 
-    python -m benchmarks.comeback [--rounds 3] [torch] [tensorflow] [jax]
+    python -m benchmarks.comeback [--rounds 3] [--hang] [--sleep] [torch] [tensorflow] [jax]
 
 PyTorch under keepstep, torchrun and NVRx's ft_launcher; TensorFlow and JAX under keepstep and a plain restart (a loop
-that ends all ranks when one dies and starts them again at once). All of them train the same job, are hit in the same way (SIGKILL to rank 1, or SIGSTOP
-for the hang) well into their training, and are measured in turns, so that what else the machine does strikes all alike. ft_launcher comes from PyPI
+that ends all ranks when one dies and starts them again at once). All of them train the same job, are hit in the same way (SIGKILL to rank 1, SIGSTOP
+for the hang, or a time.sleep in rank 1 that nothing proves to be a hang) well into their training, and are measured in turns, so that what else the machine does strikes all alike. ft_launcher comes from PyPI
 into an environment of its own, .venv-nvrx, which borrows torch from this one.
 """
 
@@ -37,6 +37,7 @@ WELL_INTO = 60
 """Steps after which a fault strikes."""
 PATIENCE_S = 180.0
 GONE_S = 90.0
+KILL, STOP, SLEEP = "kill", "hang", "sleep"
 HEARTBEAT_S = 10
 """What a person would have to tell ft_launcher."""
 
@@ -79,7 +80,7 @@ WAYS = {
 PEERS = {"torch": ("torchrun", "ft_launcher"), "tensorflow": ("plain",), "jax": ("plain",)}
 
 
-def measure(framework: str, way: Way, fault: int = signal.SIGKILL) -> float | None:
+def measure(framework: str, way: Way, fault: str = KILL) -> float | None:
     """Seconds from the fault to the next step; None when the training did not come back in time."""
     folder = Path(tempfile.mkdtemp(prefix="keepstep-comeback-"))
     job = [str(HERE / "comeback_jobs" / f"{framework}_job.py"), str(folder), str(STEPS)]
@@ -100,7 +101,10 @@ def measure(framework: str, way: Way, fault: int = signal.SIGKILL) -> float | No
         known = {pid for each in before for _, pid in each}
         struck = before[1][-1][1]
         at = time.time()
-        os.kill(struck, fault)
+        if fault == SLEEP:
+            (folder / "sleep").touch()
+        else:
+            os.kill(struck, signal.SIGKILL if fault == KILL else signal.SIGSTOP)
         end = time.monotonic() + GONE_S
         while time.monotonic() < end:
             later = [[when for when, pid in each if pid not in known] for each in _steps(folder)]
@@ -184,11 +188,11 @@ def prepare_nvrx() -> str | None:
     return None
 
 
-def compare(framework: str, rounds: int, fault: int) -> list[str]:
+def compare(framework: str, rounds: int, fault: str) -> list[str]:
     """Rows of the table: each way in turns, so many times."""
     names = ["keepstep", *PEERS[framework]]
-    if fault == signal.SIGSTOP:
-        names = [name for name in names if name in ("keepstep", "ft_launcher")]
+    if fault != KILL:
+        names = [name for name in names if name == "keepstep" or (name == "ft_launcher" and fault == STOP)]
     if "ft_launcher" in names and (why := prepare_nvrx()) is not None:
         print(f"ft_launcher: not measured: {why}", flush=True)
         names.remove("ft_launcher")
@@ -197,15 +201,14 @@ def compare(framework: str, rounds: int, fault: int) -> list[str]:
         for name in names:
             taken = measure(framework, WAYS[name], fault)
             times[name].append(taken)
-            print(f"  {framework} {signal.Signals(fault).name} {name}: {'never' if taken is None else f'{taken:.2f} s'}", file=sys.stderr, flush=True)
+            print(f"  {framework} {fault} {name}: {'never' if taken is None else f'{taken:.2f} s'}", file=sys.stderr, flush=True)
     own = _middle(times["keepstep"])
     rows = []
     for name in names:
         shown = ", ".join("never" if each is None else f"{each:.1f}" for each in times[name])
         middle = _middle(times[name])
         ratio = "" if name == "keepstep" or own is None else "keepstep alone came back" if middle is None else f"{own / middle:.2f}"
-        kind = "kill" if fault == signal.SIGKILL else "hang"
-        rows.append(f"| {framework}, {kind} | {WAYS[name].name} | {'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |")
+        rows.append(f"| {framework}, {fault} | {WAYS[name].name} | {'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |")
     return rows
 
 
@@ -222,6 +225,7 @@ def main() -> int:
     parser.add_argument("frameworks", nargs="*", default=[], help="torch, tensorflow, jax (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hang", action="store_true", help="also stop a rank instead of killing it (torch)")
+    parser.add_argument("--sleep", action="store_true", help="only let a rank sleep, which no stack proves to be a hang")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what was started is ended on the way out
     load = os.getloadavg()[0]
@@ -229,7 +233,7 @@ def main() -> int:
     print("| fault | run by | seconds (median) | each | keepstep's part of it |")
     print("|---|---|---|---|---|")
     for framework in asked.frameworks or PEERS:
-        for fault in (signal.SIGKILL, signal.SIGSTOP) if asked.hang and framework == "torch" else (signal.SIGKILL,):
+        for fault in (SLEEP,) if asked.sleep else (KILL, STOP) if asked.hang and framework == "torch" else (KILL,):
             for row in compare(framework, asked.rounds, fault):
                 print(row, flush=True)
     return 0

@@ -129,7 +129,9 @@ def test_device_memory_is_a_matter_of_the_program_only_in_its_first_step() -> No
 def test_ranks_that_are_built_differently_stay_so() -> None:
     broken = ContractBroken(subject="plan", ordinal=0, what="op", values=(("a", (0,)), ("b", (1,))), certain=True)
     assert decide(attempt(Cause.SYNC_COLLECTIVE_MISMATCH, 0, broken)).action is Action.END
-    assert decide(attempt(Cause.SYNC_COLLECTIVE_MISMATCH)).action is Action.RESTART
+    assert decide(attempt(Cause.SYNC_COLLECTIVE_MISMATCH)).action is Action.END
+    guess = report(Cause.SYNC_COLLECTIVE_MISMATCH, confidence=Confidence.HYPOTHESIS)
+    assert decide(attempt(report=guess)).action is Action.RESTART
 
 
 def test_the_same_cause_at_the_same_step_twice_is_no_accident() -> None:
@@ -222,7 +224,7 @@ def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
     settings = Settings(restarts=False)
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT), settings=settings).action is Action.END
     hangs = decide(attempt(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, happened=Happened.STOPPED, code=None), settings=settings)
-    assert hangs.action is Action.WAIT and "only with --max-attempts" in hangs.reason
+    assert hangs.action is Action.WAIT and "only with --max-attempts" in hangs.reason and "nothing is ended" in hangs.reason
 
 
 @pytest.mark.parametrize(

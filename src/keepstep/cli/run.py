@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from keepstep.errors import UserError
@@ -31,8 +32,19 @@ def run_verb(asked: argparse.Namespace) -> int:
             spares=not asked.no_spares,
             hang_timeout_s=asked.hang_timeout,
             suspected_wait_s=asked.suspected_wait,
+            max_lost_work_s=_seconds(asked.max_lost_work),
             grace_s=asked.grace,
             quiet=asked.quiet,
         )
     )
     return supervisor.run()
+
+
+def _seconds(text: str) -> float | None:
+    """``90s``, ``10m``, ``2h``, or a number of seconds; None for ``off``."""
+    if text.strip().lower() == "off":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text.strip().lower())
+    if found is None:
+        raise UserError(f"--max-lost-work {text} cannot be", hint="give a time such as 90s, 10m or 2h, or off")
+    return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[found[2] or "s"]

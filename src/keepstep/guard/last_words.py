@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.leaving import Leaving, is_leaving
+from keepstep.guard.pauses import FRAMEWORKS
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -123,8 +124,9 @@ class LastWords:
         self._told.add(id(error))
         session = self._session
         kind, message = _name(type(error)), _message(error)
-        file, line, function = _place(error)
+        file, line, function, innermost = _place(error)
         fields = {"type": kind, "message": message, "file": file, "line": line, "function": function, "how": how}
+        fields["in_framework"] = FRAMEWORKS.search(innermost or "") is not None
         where = f" in {os.path.basename(file)}:{line}" if file else ""
         session.note("RankRaised", fields, f"raised {kind}{where}: {message}")
         session.flush()
@@ -164,8 +166,8 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _place(error: BaseException) -> tuple[str | None, int | None, str | None]:
-    """The innermost line of the user's own code, else the innermost of all."""
+def _place(error: BaseException) -> tuple[str | None, int | None, str | None, str | None]:
+    """The innermost line of the user's own code, else the innermost of all; and the file of the innermost of all."""
     found = innermost = None
     trace = error.__traceback__
     while trace is not None:
@@ -175,7 +177,9 @@ def _place(error: BaseException) -> tuple[str | None, int | None, str | None]:
             found = trace
         trace = trace.tb_next
     at = found or innermost
-    return (None, None, None) if at is None else (at.tb_frame.f_code.co_filename, at.tb_lineno, at.tb_frame.f_code.co_name)
+    if at is None or innermost is None:
+        return None, None, None, None
+    return at.tb_frame.f_code.co_filename, at.tb_lineno, at.tb_frame.f_code.co_name, innermost.tb_frame.f_code.co_filename
 
 
 def _is_library(file: str) -> bool:

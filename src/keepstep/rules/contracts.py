@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from keepstep.core.contracts import Difference, differences, lines
+from keepstep.core.contracts import Difference, Subject, differences, lines
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.core.wording import shorten
+from keepstep.rules.own_exception import left_by_own_exception
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class Broken:
 def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
     """The broken contracts whose subject begins with one of these words; the earliest first."""
     found: dict[tuple[str, int], list[Evidence[ContractBroken]]] = defaultdict(list)
+    left = left_by_own_exception(seen)
     for told in seen.all(ContractBroken):
-        if _is_about(told.fact.subject, subjects):
+        if _is_about(told.fact.subject, subjects) and not _of_one_who_left(told.fact, left):
             found[told.fact.subject, told.fact.ordinal].append(told)
     stated = _by_statements(seen, subjects)
     for key in [key for key in found if key[1] < 0 and any(key[0] == subject for subject, n in (*found, *stated) if n >= 0)]:
@@ -59,6 +61,11 @@ def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
     result = [_told(subject, each) for (subject, _), each in found.items()]
     result += [each for key, each in stated.items() if key not in found]
     return result
+
+
+def _of_one_who_left(fact: ContractBroken, left: frozenset[int]) -> bool:
+    """Whether a collective differs because a rank met it on its way out."""
+    return fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and any(rank in left for _, ranks in fact.values for rank in ranks)
 
 
 def _is_about(subject: str, words: tuple[str, ...]) -> bool:

@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keepstep.core.blackbox import Doing
+from keepstep.core.blackbox import Doing, Phase
 from keepstep.errors import UserError
 from keepstep.guard.box import keep
 from keepstep.supervise.below import Below
+from keepstep.supervise.coming_back import ComingBack
 from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
 from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.launch import Job, Member, start
@@ -32,6 +33,7 @@ from keepstep.supervise.records import Records
 from keepstep.supervise.spares import Launch, Pool
 from keepstep.supervise.stopped import Sign, Stop
 from keepstep.supervise.terminal import Terminal
+from keepstep.supervise.told import Told, forget_repeated
 from keepstep.supervise.vitals import Boxes, Seer, has_started, is_same, sign_of, training_process, uses_grace
 
 TICK_S = 0.25
@@ -85,6 +87,10 @@ class Means:
     first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0
     hang_s: float | None = None
+    may_start_over: bool = False
+    """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """The longest pauses that ended by themselves, by kind."""
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
 
 
@@ -108,7 +114,10 @@ class Attempt:
         self._below = Below(self._doors, means.terminal.say)
         self._boxes = Boxes(folder / "guard")
         self._seer = Seer()
-        self._hangs = Hangs(self.records, means.looks, means.terminal.say, least_s=means.hang_s)
+        self._hangs = Hangs(self.records, means.looks, means.terminal.say, least_s=means.hang_s, forgiven=means.pauses)
+        self._told = Told(folder / "guard", grace_s=means.grace_s)
+        self.coming_back = ComingBack(self.began)
+        self._ask_whether_anew = [1.0, 5.0, 20.0, 60.0]
         self._tick_due = 0.0
         self._slow_due = time.monotonic() + 1.0
         self._trained_at: float | None = None
@@ -263,7 +272,8 @@ class Attempt:
         listed = self._seer.processes(doings, now)
         signs = self._signs(doings, listed, now)
         self._remember(doings, signs)
-        outcome = self._stop(signs, now)
+        self._told.read(now)
+        outcome = self._settled(signs, now) or self._stop(signs, now)
         self._metrics.tick({each.member.key: each.pid for each in self._started if each.exit is None}, signs, doings, listed)
         if now >= self._slow_due:
             self._slow_due = now + 1.0
@@ -298,6 +308,42 @@ class Attempt:
         self.steps = max([self.steps, *(doing.steps for doing in doings.values() if doing is not None)])
         usual = [sign.usual_s for sign in signs if sign.usual_s is not None]
         self.usual_s = max(usual) if usual else self.usual_s
+        self.coming_back.see(signs, self._boxes.open.values())
+
+    def _settled(self, signs: list[Sign], now: float) -> Outcome | None:
+        """What guards have told settles it: nothing more is waited for."""
+        if self._has("ps"):
+            return None  # a worker that fails is no end of the run there
+        raised = self._told.blocked(signs, now)
+        if raised is not None:
+            return Outcome(Happened.RAISED, rank=raised.rank)
+        if self._told.stopped_by_difference(signs, now):
+            return Outcome(Happened.STOPPED)
+        return Outcome(Happened.STARTED_OVER) if self._may_have_started_over() else None
+
+    def _may_have_started_over(self) -> bool:
+        """It steps, and was not seen to load a checkpoint. Asked a few times: what it prints tells more as it goes on."""
+        began = self.coming_back.first_step
+        if not self._means.may_start_over or began is None or not self._ask_whether_anew or time.time() - began < self._ask_whether_anew[0]:
+            return False
+        del self._ask_whether_anew[0]
+        return self.checkpointed()[0] is False
+
+    def idle_s(self) -> float:
+        """For how long those that the others wait for have shown no sign of work."""
+        return self._hangs.idle_s(time.monotonic())
+
+    @property
+    def place(self) -> str | None:
+        """The line of the script at which the awaited rank stands."""
+        return self._hangs.place
+
+    def has_spares(self) -> bool:
+        return self._means.pool is not None and bool(self._means.pool.pids())
+
+    def forget_repeated(self) -> None:
+        """What the output says as well is not needed twice."""
+        forget_repeated(self.folder, self.folder / "guard")
 
     def _stop(self, signs: list[Sign], now: float) -> Outcome | None:
         looked = self._hangs.is_looking
@@ -355,7 +401,11 @@ class Attempt:
             self._boxes.refresh(now=True)
             if not any(uses_grace(each.pid, self._boxes.open.values()) for each in living):
                 grace = 0.0
-        if not end([each.process for each in self._started], means.reaper, grace_s=grace, idle_s=idle, spare=spare, hurry=means.hurry, first=means.first_signal()):
+        processes = [each.process for each in self._started]
+        if not end(
+            processes, means.reaper, grace_s=grace, idle_s=idle, saving=self._is_saving, saving_s=means.grace_s, spare=spare, hurry=means.hurry,
+            first=means.first_signal(),
+        ):  # fmt: skip
             means.terminal.say("some processes of the run would not end (in the kernel, waiting for a device or file system?)")
         for each in self._started:
             if each.exit is None:
@@ -373,6 +423,12 @@ class Attempt:
                 keep(self.folder / "guard" / name)
         self._doors.close()
 
+    def _is_saving(self) -> bool:
+        """Whether a living rank is in the middle of a checkpoint, such as a handler of SIGTERM writes."""
+        living = {each.pid for each in self._started if each.process.poll() is None}
+        doings = [box.doing() for box in self._boxes.open.values() if box.pid in living]
+        return any(doing is not None and doing.phase is Phase.CHECKPOINT for doing in doings)
+
     def close(self) -> None:
         self._boxes.close()
 
@@ -384,5 +440,5 @@ class Attempt:
 
     def checkpointed(self) -> tuple[bool | None, bool | None]:
         """Whether a rank was in the phase of checkpoints, before its first step and after it; None without boxes."""
-        found = [box.checkpointed() for box in self._boxes.open.values()]
-        return (any(before for before, _ in found), any(after for _, after in found)) if found else (None, None)
+        self.coming_back.look(self._boxes.open.values())
+        return self.coming_back.restored, self.coming_back.saved

@@ -165,6 +165,8 @@ def end(
     *,
     grace_s: float,
     idle_s: float | None = None,
+    saving: Callable[[], bool] = lambda: False,
+    saving_s: float = 0.0,
     spare: Collection[int] = (),
     hurry: Callable[[], bool] = lambda: False,
     first: int = signal.SIGTERM,
@@ -172,16 +174,16 @@ def end(
     """SIGTERM (``first``) to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
 
     ``idle_s``: after so long without any work the grace is over (a rank that waits for a dead peer, or whose framework swallows the
-    signal, does nothing with it). ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
+    signal, does nothing with it). ``saving``: a rank is in the middle of a checkpoint, and may take ``saving_s`` for it. ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
     """
     for process in processes:
         if process.poll() is None:
             _signal_group(process.pid, first)
             _signal_group(process.pid, signal.SIGCONT)  # a stopped one cannot hear it
-    until = time.monotonic() + grace_s
+    until, latest = time.monotonic() + grace_s, time.monotonic() + saving_s
     pause = 0.002
     work, worked = -1.0, time.monotonic()
-    while time.monotonic() < until and not hurry() and any(process.poll() is None for process in processes):
+    while (time.monotonic() < until or (time.monotonic() < latest and saving())) and not hurry() and any(process.poll() is None for process in processes):
         if idle_s is not None and not abs((done := _work(processes)) - work) <= LITTLE_S:
             work, worked = done, time.monotonic()
         if idle_s is not None and time.monotonic() - worked > idle_s:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from keepstep.core.redact import redact
 from keepstep.core.report import Verdict
+from keepstep.supervise.activity import Activity
 from keepstep.supervise.records import Records
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
 from keepstep.supervise.vitals import crowding
@@ -31,11 +32,18 @@ LOOK_ALONG_S = 3.0
 class Hangs:
     """``tick`` with every sign of life; it answers with a stop when something must be decided."""
 
-    def __init__(self, records: Records, looks: ThreadPoolExecutor, say: Callable[[str], None], *, least_s: float | None) -> None:
+    def __init__(
+        self, records: Records, looks: ThreadPoolExecutor, say: Callable[[str], None], *, least_s: float | None, forgiven: dict[str, float] | None = None
+    ) -> None:
         self._records = records
         self._looks = looks
         self._say = say
-        self._watch = Watch(least_s=least_s)
+        self._watch = Watch(least_s=least_s, forgiven={} if forgiven is None else forgiven)
+        self._activity = Activity()
+        self._awaited: frozenset[int] = frozenset()
+        """The processes that the others wait for, by stacks and boxes."""
+        self.place: str | None = None
+        """Where the first of them stands."""
         self._look: tuple[Suspicion, Future[Looked]] | None = None
         self._glanced: Looked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
@@ -56,6 +64,10 @@ class Hangs:
         """A stop that is only suspected shall be left alone until then."""
         self._held_until = until
 
+    def idle_s(self, now: float) -> float:
+        """For how long those that the others wait for have shown no sign of work."""
+        return self._watch.idle_s(self._awaited, now)
+
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
         """Something must be decided on: a new stop, or one whose time is over."""
         self._watch.crowding = crowding()
@@ -65,6 +77,9 @@ class Hangs:
             self._name_early(signs, now)
             return None
         suspicion = self._watch.see(signs, now)
+        if self._told is not None:
+            for pid in self._activity.moved(self._awaited, now):
+                self._watch.works(pid, now)
         if suspicion is not None:
             from keepstep.supervise.looking import look
 
@@ -127,8 +142,15 @@ class Hangs:
                 self._say("the run goes on")
             return None
         before, self._told = self._told, stop
+        self._await(stop, looked)
         self._records.stopped(stop, looked)
         news = before is None or (stop.proven and not before.proven)
         if not news and (not self._held_until or now < self._held_until):
             return None  # told already, and left alone for a while
         return stop
+
+    def _await(self, stop: Stop, looked: Looked) -> None:
+        from keepstep.supervise.looking import awaited
+
+        self._awaited, self.place = awaited(stop, looked)
+        self._activity.forget()

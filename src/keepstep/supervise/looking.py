@@ -137,12 +137,23 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
     return items, stacks.coverage_of(found)
 
 
+def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
+    """The processes for which the others wait, and the line of the script at which the first of them stands."""
+    odd = _odd(stop, looked.report)
+    first = next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None) if odd else None
+    frame = first.user if first is not None else None
+    return frozenset(sign.pid for sign in odd), f"{frame.file}:{frame.line}" if frame is not None else None
+
+
+def _odd(stop: Stop, report: Report) -> tuple[Sign, ...]:
+    named = report.root.ranks if report.root is not None and report.verdict is Verdict.HUNG else ()
+    return tuple(sign for sign in stop.suspicion.signs if sign.rank in named) or stop.suspicion.held_up
+
+
 def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]:
     """The stop as a fact of each rank for which the others wait: by their stacks, else by their boxes."""
     items: list[Evidence[Fact]] = []
-    named = report.root.ranks if report.root is not None and report.verdict is Verdict.HUNG else ()
-    odd = tuple(sign for sign in stop.suspicion.signs if sign.rank in named) or stop.suspicion.held_up
-    for sign in odd:
+    for sign in _odd(stop, report):
         phase = sign.phase or Phase.START
         fact = RankStopped(
             phase=phase.name.lower(),

@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from keepstep.core.finding import Finding, Fix, Safety, Severity
+from keepstep.core.cause import Cause
+from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity
 from keepstep.core.report import Report
 from keepstep.core.wording import count, duration, shorten
 from keepstep.supervise.backoff import wait_s
 from keepstep.supervise.remedy import Remedy, RemedyMode
 from keepstep.supervise.standing import Returns, returns
+from keepstep.supervise.waiting import LONG_S, cost_of, wait_for
 
-SUSPECTED_S = 600.0
-"""How long a hang that nothing proves may go on, at least."""
-SUSPECTED_STEPS = 50
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
+MAX_LOST_WORK_S = 600.0
+WORTH_A_WORD_S = 60.0
+"""Work that is lost without a word about it."""
 MOST_ADVICE = 3
 NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
@@ -32,6 +34,10 @@ class Happened(Enum):
 
     EXITED = "exited"
     """A rank ended badly (an exit code that is not 0, or a signal)."""
+    RAISED = "raised"
+    """A rank raised an exception that nobody catches, and has not exited: something keeps it on its way out."""
+    STARTED_OVER = "started over"
+    """The script began at its first step again, though an earlier attempt had saved checkpoints."""
     STOPPED = "stopped"
     """No rank gets on, and the stacks prove it."""
     SUSPECTED = "suspected"
@@ -71,6 +77,19 @@ class Attempt:
     lived_s: float = 0.0
     stopped_s: float | None = None
     """How long nothing has moved (STOPPED, SUSPECTED)."""
+    kind: str | None = None
+    """In which kind of silence (:class:`keepstep.supervise.stopped.Suspicion`)."""
+    idle_s: float | None = None
+    """How long those that the others wait for have shown no sign of work."""
+    place: str | None = None
+    """The line of the script at which the awaited rank stands."""
+    start_s: float | None = None
+    """How long a start takes, up to the first step, as measured."""
+    work_s: float | None = None
+    """How long it has trained in this attempt."""
+    unsaved_s: float | None = None
+    """... and since its last checkpoint."""
+    saved_step: int | None = None
     usual_s: float | None = None
     """The usual time of a step."""
     remedies: tuple[str, ...] = ()
@@ -86,6 +105,8 @@ class Settings:
     remedy: RemedyMode = RemedyMode.SAFE
     suspected_wait_s: float | None = None
     """How long a hang that is only suspected may go on; None: by the usual step."""
+    max_lost_work_s: float | None = MAX_LOST_WORK_S
+    """No restart by itself where more work than this would be lost; None: whatever it loses."""
     restarts: bool = True
     """False for the user's own command: what comes back is theirs to say (a launcher restarts by itself)."""
 
@@ -113,6 +134,10 @@ class Decision:
     """To be asked for in the terminal (only with ``--remedy ask``); :meth:`accepted` tells what follows from a yes."""
     advice: tuple[Fix, ...] = ()
     attempts_left: int = 0
+    warning: str | None = None
+    """What a restart may do to the work so far."""
+    waits_for: str = ""
+    """Of a wait: what kind it is. The same kind again is no news."""
 
     @property
     def words(self) -> str:
@@ -124,6 +149,7 @@ class Decision:
             head = {Action.END: "end the run", Action.WAIT: f"wait {duration(self.wait_s)}", Action.FINISH: "finished"}[self.action]
             tail = ""
         lines = [f"decision: {head}: {self.reason}{tail}"]
+        lines += [f"  note: {self.warning}"] if self.warning else []
         lines += [f"  remedy: {each.does}" for each in self.remedies]
         lines += [f"  could help, if you want it: {each.does}" for each in self.ask]
         lines += [f"  advice: {each.do}" + (f"  ({each.command})" if each.command else "") for each in self.advice]
@@ -159,21 +185,27 @@ def decide(
     cause = root_of(now.report)
     if not settings.restarts:
         return _leave_it(now, cause)
-    if now.happened is Happened.SUSPECTED and (wait := _still_to_wait(now, settings)) > 0:
-        what = f"it is not proven that {_who(now)} hangs (nothing moved for {duration(now.stopped_s or 0.0)})"
-        return Decision(action=Action.WAIT, reason=f"{what}; if nothing moves in that time, it is restarted", wait_s=wait)
     attempts = (*before, now)
     used = budget_used(attempts)
     left = settings.max_attempts - used
+    if now.happened is Happened.SUSPECTED and not _is_settled(cause):
+        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=_who(now))
+        if wait is not None:
+            return Decision(action=Action.WAIT, reason=wait.reason, wait_s=wait.seconds, waits_for=wait.kind)
+    if now.happened is Happened.STARTED_OVER:
+        return _started_over(settings)
     apply, ask, declined = _sorted(offered, settings.remedy, now.remedies)
     advice = _advice(cause, declined)
     what = _what(now, cause)
-    final, why = _is_final(now, before, cause)
+    final, why = _is_final(now, before, cause, cut_short=settings.suspected_wait_s is None)
     if final and not apply:
         return Decision(action=Action.END, reason=f"{what}: {why}", ask=ask, advice=advice, attempts_left=max(left, 0))
     if left <= 0:
         spent = f"{count(used, 'attempt')} without progress in between {'was' if used == 1 else 'were'} all that may be"
         return Decision(action=Action.END, reason=f"{what}; {spent}", advice=advice)
+    lost = lost_by_restart(now, before)
+    if lost.forbids(now, settings):
+        return _left_to_you(now, what, lost, settings)
     if final:
         why = "what caused it is changed first"
     advice = _advice(None if apply else cause, declined)[: 1 + len(declined)]  # it goes on by itself: few words
@@ -185,7 +217,66 @@ def decide(
         ask=ask,
         advice=advice,
         attempts_left=left,
+        warning=lost.words,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a restart does to the work so far."""
+
+    words: str | None = None
+    work_s: float = 0.0
+    overwrites: bool = False
+    """Checkpoints are there, and this script was seen not to load them."""
+
+    def forbids(self, now: Attempt, settings: Settings) -> bool:
+        """Whether it is too much to be done unasked. What a crash has lost already, a restart does not lose."""
+        if settings.max_lost_work_s is None or self.work_s <= settings.max_lost_work_s:
+            return False
+        return self.overwrites or now.happened in (Happened.STOPPED, Happened.SUSPECTED)
+
+
+def lost_by_restart(now: Attempt, before: Sequence[Attempt]) -> Lost:
+    """By what was seen of checkpoints; nothing where no guard could see them."""
+    work = now.work_s
+    if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):
+        return Lost()
+    work = max([work, *(each.work_s or 0.0 for each in before)])
+    if any(each.saved for each in before) and now.steps:
+        words = "this script was started again with checkpoints at hand and loaded none: a restart begins at its first step, and may overwrite them"
+        return Lost(words, work, overwrites=True)
+    if not now.saved:
+        words = f"no checkpoint was saved: a restart begins at the first step, and {duration(work)} of training is gone"
+        return Lost(words if work > WORTH_A_WORD_S else None, work)
+    if work <= WORTH_A_WORD_S:
+        return Lost()
+    words = "it is not known whether this script resumes: it saved checkpoints, and was not seen to load any"
+    return Lost(f"{words}; if it does not, the restart begins at its first step")
+
+
+def _left_to_you(now: Attempt, what: str, lost: Lost, settings: Settings) -> Decision:
+    assert settings.max_lost_work_s is not None
+    limit = f"more than {duration(settings.max_lost_work_s)} of work would be lost (--max-lost-work)"
+    if now.happened is Happened.SUSPECTED:
+        reason = f"it is not proven that {_who(now)} hangs; {lost.words}; {limit}, so it is not restarted"
+        return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
+    return Decision(action=Action.END, reason=f"{what}; {lost.words}; {limit}, so it is not restarted")
+
+
+def _started_over(settings: Settings) -> Decision:
+    limit = duration(settings.max_lost_work_s or 0.0)
+    return Decision(
+        action=Action.END,
+        reason="the script began at its first step again though an earlier attempt had saved checkpoints; "
+        f"it is ended before it overwrites them (more than {limit} of work: --max-lost-work)",
+        advice=(Fix(do="tell the script to resume, then start it again"),),
+    )
+
+
+def _is_settled(cause: Finding | None) -> bool:
+    """Whether the report proves what stopped the run, though the stacks alone would not."""
+    return cause is not None and cause.cause is Cause.SYNC_COLLECTIVE_MISMATCH and cause.confidence is Confidence.ESTABLISHED
 
 
 def root_of(report: Report) -> Finding | None:
@@ -225,8 +316,11 @@ def _got_further(now: Attempt, before: Sequence[Attempt]) -> bool:
     return False
 
 
-def _is_final(now: Attempt, before: Sequence[Attempt], cause: Finding | None) -> tuple[bool, str]:
-    """Whether another attempt would end the same way, and why one thinks so."""
+def _is_final(now: Attempt, before: Sequence[Attempt], cause: Finding | None, *, cut_short: bool) -> tuple[bool, str]:
+    """Whether another attempt would end the same way, and why one thinks so.
+
+    ``cut_short``: a hang that is only suspected was not waited for until it was sure, so that twice the same proves nothing.
+    """
     if cause is None:
         if now.happened is Happened.EXITED and not now.steps:
             if now.code == USAGE and not now.shown_step:
@@ -239,6 +333,9 @@ def _is_final(now: Attempt, before: Sequence[Attempt], cause: Finding | None) ->
     if how is Returns.SURELY:
         return True, why
     same = [each for each in before if _same_cause(each, now, cause) and _same_place(each, now)]
+    if now.happened is Happened.SUSPECTED and cut_short:
+        cost, idle = cost_of(now), duration(now.idle_s if now.idle_s is not None else now.stopped_s or 0.0)
+        return False, f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"it has been idle for {idle}"
     if same and not (how is Returns.UNTIL_IT_IS_OVER and not now.steps):
         return True, f"attempt {same[-1].number} ended in the same way at the same place ({_place(now)}), so a third would too"
     return False, why
@@ -267,13 +364,6 @@ def _place(now: Attempt) -> str:
     return f"after {count(now.steps, 'step')}" if now.steps else "before the first step"
 
 
-def _still_to_wait(now: Attempt, settings: Settings) -> float:
-    whole = settings.suspected_wait_s
-    if whole is None:
-        whole = max(SUSPECTED_S, SUSPECTED_STEPS * (now.usual_s or 0.0))
-    return max(0.0, whole - (now.stopped_s or 0.0))
-
-
 def _leave_it(now: Attempt, cause: Finding | None) -> Decision:
     """The user's own command, without --max-attempts."""
     what = _what(now, cause)
@@ -282,8 +372,9 @@ def _leave_it(now: Attempt, cause: Finding | None) -> Decision:
     return Decision(
         action=Action.WAIT,
         reason=f"{what}; nothing is ended, because {NOT_RESTARTED}",
-        wait_s=SUSPECTED_S,
+        wait_s=LONG_S,
         advice=_advice(cause, ()),
+        waits_for=now.happened.value,
     )
 
 
@@ -315,6 +406,8 @@ def _what(now: Attempt, cause: Finding | None) -> str:
     """What happened, in a few words."""
     if cause is not None:
         return shorten(cause.title, 160)
+    if now.happened is Happened.RAISED:
+        return f"{_who(now)} raised an exception and has not exited"
     if now.happened is not Happened.EXITED:
         return f"{_who(now)} hangs"
     how = f"was ended by {now.signal}" if now.signal else f"ended with status {now.code}"

@@ -52,6 +52,7 @@ class Asked:
     spares: bool = True
     hang_timeout_s: float | None = None
     suspected_wait_s: float | None = None
+    max_lost_work_s: float | None = policy.MAX_LOST_WORK_S
     grace_s: float = 10.0
     quiet: bool = False
 
@@ -76,6 +77,7 @@ class Supervisor:
         self._interrupt = Interrupts(self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None)
         self._standing = _Standing()
         self._before: list[policy.Attempt] = []
+        self._wondered = False
         self._hooks: list[threading.Thread] = []
         self.folder: RunFolder | None = None
 
@@ -183,6 +185,8 @@ class Supervisor:
             more=variables,
             limits=tuple(self._standing.limits.items()),
         )
+        limit = self._asked.max_lost_work_s
+        means.may_start_over = limit is not None and any(each.saved for each in self._before) and max(each.work_s or 0.0 for each in self._before) > limit
         attempt = Attempt(number, folder.absolute(), started, means)
         attempt.records.started(started[0])
         means.reaper.keep(folder.absolute() / "guard")
@@ -194,6 +198,7 @@ class Supervisor:
             shutil.rmtree(self.folder.exchange(number), ignore_errors=True)
 
     def _see_through(self, attempt: Attempt, said: AttemptSaid, env: Mapping[str, str]) -> int | None:
+        waited_for: tuple[str, float] = ("", 0.0)
         while True:
             outcome = attempt.watch()
             if outcome.happened is Happened.INTERRUPTED:
@@ -202,11 +207,19 @@ class Supervisor:
                 return self._ended_well(attempt, said, outcome)
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
+            attempt.forget_repeated()
             report, progress = self._explain(attempt)
             now = self._as_policy(attempt, outcome, report, progress)
+            if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
+                continue
             decision = self._decide(now, env)
             if outcome.given_up is not None and decision.action is not Action.END:
                 decision = Decision(action=Action.END, reason=outcome.given_up, advice=decision.advice)
+            kind, since = decision.waits_for, outcome.stop.began if outcome.stop is not None else 0.0
+            if decision.action is Action.WAIT and kind == waited_for[0] and abs(since - waited_for[1]) < 1.0:
+                attempt.hold(decision.wait_s)  # the same silence, for the same reason: no news
+                continue
+            waited_for = kind, since
             self._tell(outcome, report, decision)
             decision = decision.accepted([each for each in decision.ask if self._may(each)])
             said.told = said.told or time.time()
@@ -235,6 +248,7 @@ class Supervisor:
         settings = policy.Settings(
             remedy=asked.remedy,
             suspected_wait_s=asked.suspected_wait_s,
+            max_lost_work_s=asked.max_lost_work_s,
             restarts=not asked.job.as_given or asked.max_attempts is not None,
             **({"max_attempts": asked.max_attempts} if asked.max_attempts is not None else {}),
         )
@@ -246,6 +260,7 @@ class Supervisor:
     def _as_policy(self, attempt: Attempt, outcome: Outcome, report: Report, progress: Progress) -> policy.Attempt:
         exit_, stop = outcome.exit, outcome.stop
         resumed, saved = attempt.checkpointed()
+        back = attempt.coming_back
         named = report.root.ranks if stop is not None and report.root is not None else ()
         return policy.Attempt(
             number=attempt.number,
@@ -263,8 +278,22 @@ class Supervisor:
             lived_s=time.time() - attempt.began,
             stopped_s=stop.quiet_s if stop is not None else None,
             usual_s=attempt.usual_s,
+            kind=stop.suspicion.kind if stop is not None else None,
+            idle_s=attempt.idle_s() if stop is not None else None,
+            place=attempt.place if stop is not None else None,
+            start_s=back.start_s(warm=attempt.has_spares()),
+            work_s=back.work_s(),
+            unsaved_s=back.unsaved_s(),
+            saved_step=back.saved_step,
             remedies=tuple(self._standing.names),
         )
+
+    def _begins_anew(self, now: policy.Attempt) -> bool:
+        """Whether the numbers that the script prints count from its first step again, as far as it has printed any."""
+        if now.shown_step is None and not self._wondered and not now.resumed:
+            self._wondered = True
+            self._terminal.say("the script was not seen to load a checkpoint, and prints no step numbers: it is not known whether it resumed")
+        return now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed
 
     def _prepare_next(self, decision: Decision) -> bool:
         """Apply remedies and wait. False where the user ended the run meanwhile."""
@@ -317,6 +346,8 @@ class Supervisor:
         from keepstep.core.redact import redacted
 
         root = redacted(report).root
+        if outcome.happened is Happened.RAISED:
+            self._terminal.say(f"rank {outcome.rank} raised an exception that nothing catches, and has not exited: the run cannot go on")
         if outcome.stop is not None:
             self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
         if root is not None and decision.action is Action.END:  # the whole report follows

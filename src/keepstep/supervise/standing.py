@@ -11,7 +11,6 @@ import re
 from enum import Enum
 
 from keepstep.core.cause import Cause
-from keepstep.core.facts.guard import ContractBroken
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Finding
 
@@ -51,6 +50,7 @@ _SURELY = {
     Cause.DATA_BATCH_NOT_DIVISIBLE: "the same program gets the same data",
     Cause.DATA_LABEL_OUT_OF_RANGE: "the same program gets the same data",
     Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE: "the program does the same again",
+    Cause.SYNC_COLLECTIVE_MISMATCH: "the ranks' programs do different things, and would again",
     Cause.SYNC_UNUSED_PARAMETERS: "the program does the same again",
     Cause.SYNC_REPLICA_DESYNC: "the ranks build different models again",
     Cause.NUMERIC_NAN_OR_DIVERGENCE: "the same weights and data diverge again",
@@ -71,7 +71,6 @@ _PERHAPS = {
     Cause.RESOURCE_CONTENTION: "others may use less of the machine later",
     Cause.RESOURCE_MEMORY_LEAK: "a new process begins with little memory",
     Cause.DATA_LOADER_WORKER_KILLED: "what killed the loader's worker may have passed",
-    Cause.SYNC_COLLECTIVE_MISMATCH: "it may depend on timing",
     Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK: "it may depend on timing",
     Cause.SYNC_MULTIPLE_THREADS_OR_FORK: "it depends on timing",
     Cause.SYNC_RACE_ON_SHARED_STATE: "it depends on timing",
@@ -133,8 +132,6 @@ def returns(finding: Finding, steps: int | None) -> tuple[Returns, str]:
         return Returns.PERHAPS, f"{name} tells of something outside of the program that may have passed"
     if finding.cause is Cause.RESOURCE_GPU_OOM and steps == 0:
         return Returns.SURELY, "the first step needs the same memory again"
-    if finding.cause is Cause.SYNC_COLLECTIVE_MISMATCH and any(isinstance(e.fact, ContractBroken) for e in finding.evidence):
-        return Returns.SURELY, "the ranks are built to do different things"
     if finding.confidence is Confidence.HYPOTHESIS and (name := _of_the_program(finding)) is not None:
         return Returns.SURELY, f"{name} comes from the program itself, which does the same again"
     if how is Returns.SURELY and finding.confidence is Confidence.HYPOTHESIS:

@@ -14,7 +14,7 @@ like a stop and then ended by itself is remembered, and the next one of its kind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from keepstep.core.blackbox import Phase
@@ -77,6 +77,8 @@ class Sign:
     collective: int | None = None
     between: bool = False
     """Since its last step it has compiled, saved or evaluated: what it does now is no usual step."""
+    runs: bool = False
+    """The kernel shows it, or a process below it, running or waiting for a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,11 @@ class Stop:
         return self.suspicion.quiet_s + self.at - self.suspicion.at
 
     @property
+    def began(self) -> float:
+        """When the silence did."""
+        return self.suspicion.at - self.suspicion.quiet_s
+
+    @property
     def words(self) -> str:
         usual = self.suspicion.usual_s
         times = f", {self.quiet_s / usual:.0f} times the usual step" if usual else ""
@@ -135,7 +142,8 @@ class Watch:
     crowding: float = 1.0
     """How many want each core of this host, at least 1: where all must wait for their turn, a silence that nothing proves tells less."""
     _ranks: dict[int, _Memory] = field(default_factory=dict)
-    _forgiven: dict[str, float] = field(default_factory=dict)
+    forgiven: dict[str, float] = field(default_factory=dict)
+    """The longest pause of each kind that ended by itself; the next attempt knows it, too."""
     _next: dict[str, float] = field(default_factory=dict)
     """How long the present silence must have lasted for the next look of that kind."""
     _stop: Stop | None = None
@@ -196,6 +204,15 @@ class Watch:
             return True
         return suspicion.kind in ("unguarded", "busy") and any(sign.printed != then[sign.pid].printed for sign in watched)
 
+    def idle_s(self, pids: Collection[int], at: float) -> float:
+        """For how long none of these has used the processor, a disk, the network or a GPU, or printed."""
+        return at - max((each.worked for pid, each in self._ranks.items() if pid in pids), default=at)
+
+    def works(self, pid: int, at: float) -> None:
+        """Something else showed that it is at work."""
+        if pid in self._ranks:
+            self._ranks[pid].worked = at
+
     @property
     def stopped(self) -> Stop | None:
         """The stop that was found and has not ended since."""
@@ -209,6 +226,8 @@ class Watch:
             return
         if sign.printed != before.sign.printed:
             before.printed = before.worked = sign.at
+        if sign.runs and before.sign.runs:  # once may be chance: the guard's own thread wakes up, too
+            before.worked = sign.at
         passed = sign.at - before.base.at
         if passed >= WORKS_WINDOW_S:
             share, moved = (sign.cpu_s - before.base.cpu_s) / passed, (sign.transferred - before.base.transferred) / passed
@@ -272,7 +291,7 @@ class Watch:
     def _limit(self, kind: str, learned: float) -> float:
         if self.least_s is not None and kind in ("step", "between", "unguarded"):
             learned = self.least_s
-        return max(learned, FORGIVEN * self._forgiven.get(kind, 0.0))
+        return max(learned, FORGIVEN * self.forgiven.get(kind, 0.0))
 
     def _is_due(self, suspicion: Suspicion) -> bool:
         return suspicion.quiet_s >= self._next.get(suspicion.kind, 0.0)
@@ -282,7 +301,7 @@ class Watch:
         if self._stop is not None:
             last = max(self._ranks[sign.pid].progress for sign in signs)
             quiet = max(self._stop.quiet_s, last - (self._stop.suspicion.at - self._stop.suspicion.quiet_s))
-            self._forgiven[self._stuck] = max(self._forgiven.get(self._stuck, 0.0), quiet)
+            self.forgiven[self._stuck] = max(self.forgiven.get(self._stuck, 0.0), quiet)
             self._stop = None
         self._next.clear()
 

@@ -59,12 +59,12 @@ class OpenBox:
     def records(self) -> tuple[Record, ...]:
         return blackbox.read(self._data).records
 
-    def checkpointed(self) -> tuple[bool, bool]:
-        """Whether it was in the phase of checkpoints before its first step, and after it; by what is left in the ring."""
+    def checkpointed(self) -> dict[int, int]:
+        """After how many steps it entered the phase of checkpoints, and when (monotonic nanoseconds); by what is left in the ring."""
         ring = blackbox.columns(self._data, (len(self._data) - HEADER_SIZE) // RECORD.size)
-        fields = zip(ring.kinds, ring.values, ring.extras, strict=True)
-        steps = {extra for kind, value, extra in fields if kind == _PHASE and value == _CHECKPOINT}
-        return 0 in steps, any(extra > 0 for extra in steps)
+        fields = zip(ring.kinds, ring.values, ring.extras, ring.at, strict=True)
+        found = sorted((extra, at) for kind, value, extra, at in fields if kind == _PHASE and value == _CHECKPOINT)
+        return dict(found)
 
     def recent(self, most: int) -> tuple[Record, ...]:
         """The last records, oldest first."""
@@ -159,6 +159,7 @@ def sign_of(
         frozen=entry is not None and entry.state in "Tt",
         collective=doing.collective if doing is not None else None,
         between=doing is not None and doing.between,
+        runs=any(listed[each].state in "RD" for each in tree),
     )
 
 

@@ -163,6 +163,8 @@ class RankRaised(Fact):
     line: int | None = None
     function: str | None = None
     """The innermost line of the user's own code."""
+    in_framework: bool = False
+    """Raised inside of a framework, not by the user's code."""
     how: str = "uncaught"
     """``uncaught``; ``leaving`` where a block that must end first is still at work; else the thread in which it was, which ends no rank."""
 

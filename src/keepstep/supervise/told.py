@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What guards tell while the run is on, that settles it: a rank that raised and has not exited, and ranks that are proven to differ."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keepstep.core.blackbox import Phase
+from keepstep.supervise.stopped import WORKS_BYTES, WORKS_SHARE, Sign
+
+NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
+LAST_WORDS = ".last.log"
+ENDS_A_RANK = ("uncaught", "leaving")
+LEAST_S = 0.75
+"""A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
+QUIET_S, USUAL_STEPS = 1.5, 3.0
+"""Ranks that are proven to differ have stopped when none has stepped for so long."""
+STEPPING = (Phase.COMPUTE, Phase.INPUT)
+MOST_AT_ONCE = 1 << 20
+TAIL = 256 << 10
+
+
+@dataclass
+class Raised:
+    """A rank that raised what nobody catches."""
+
+    pid: int
+    rank: int | None
+    at: float
+    """When this was read, by the monotonic clock."""
+    base: Sign | None = None
+    """From which its work is counted."""
+
+
+@dataclass
+class Told:
+    """``read`` now and then; then ask."""
+
+    folder: Path
+    grace_s: float = 10.0
+    """For a rank that raised and is still at work, such as saving what it has."""
+    _read: dict[str, int] = field(default_factory=dict)
+    _raised: dict[int, Raised] = field(default_factory=dict)
+    _settled: set[int] = field(default_factory=set)
+    _differ: bool = False
+
+    def read(self, now: float) -> None:
+        """What has been written since the last time."""
+        with contextlib.suppress(OSError):
+            for path in self.folder.glob("*.notes.jsonl"):
+                for line in self._lines(path):
+                    self._take(path.name, line, now)
+
+    def blocked(self, signs: Iterable[Sign], now: float) -> Raised | None:
+        """A rank that raised, has not exited, and does nothing any more, or has had its time of grace. Each is told once."""
+        by_pid = {sign.pid: sign for sign in signs}
+        for each in self._raised.values():
+            sign = by_pid.get(each.pid)
+            if sign is None or each.pid in self._settled:
+                continue
+            base, each.base = each.base, each.base or sign
+            if base is None or (now - base.at < LEAST_S and now - each.at < self.grace_s):
+                continue
+            if now - each.at >= self.grace_s or not _works(base, sign):
+                self._settled.add(each.pid)
+                return each
+            each.base = sign
+        return None
+
+    def stopped_by_difference(self, signs: list[Sign], now: float) -> bool:
+        """Ranks are certain to do different things, and none of them steps any more. Told once."""
+        if not self._differ or self._raised or not signs or any(sign.phase not in STEPPING or sign.progress is None for sign in signs):
+            return False
+        usual = max((sign.usual_s or 0.0 for sign in signs), default=0.0)
+        if now - max(sign.progress or 0.0 for sign in signs) < max(QUIET_S, USUAL_STEPS * usual):
+            return False
+        self._differ = False
+        return True
+
+    def _lines(self, path: Path) -> list[str]:
+        done = self._read.get(path.name, 0)
+        if path.stat().st_size <= done:
+            return []
+        with path.open("rb") as stream:
+            stream.seek(done)
+            data = stream.read(MOST_AT_ONCE)
+        whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == MOST_AT_ONCE else 0)
+        self._read[path.name] = done + whole
+        return [line for line in data[:whole].decode(errors="replace").split("\n") if '"RankRaised"' in line or '"ContractBroken"' in line]
+
+    def _take(self, name: str, line: str, now: float) -> None:
+        try:
+            note: dict[str, Any] = json.loads(line)
+            fields = note["fields"]
+            if note["fact"] == "ContractBroken":
+                self._differ = self._differ or fields.get("certain") is True
+            elif note["fact"] == "RankRaised" and fields.get("how") in ENDS_A_RANK and (found := NAME.fullmatch(name)) is not None:
+                rank = note.get("rank", {}).get("index")
+                self._raised.setdefault(int(found["pid"]), Raised(int(found["pid"]), rank if isinstance(rank, int) else None, now))
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            return
+
+
+def _works(then: Sign, now: Sign) -> bool:
+    """Whether a rank did anything in between, or is in the middle of a checkpoint."""
+    passed = max(now.at - then.at, 1e-3)
+    share, moved = (now.cpu_s - then.cpu_s) / passed, (now.transferred - then.transferred) / passed
+    return (then.runs and now.runs) or now.phase is Phase.CHECKPOINT or share > WORKS_SHARE or moved > WORKS_BYTES
+
+
+def forget_repeated(folder: Path, guard: Path) -> None:
+    """Last words that the output of the attempt in ``folder`` holds as well are not needed twice."""
+    for path in guard.glob(f"*{LAST_WORDS}"):
+        with contextlib.suppress(OSError):
+            lines = path.read_text(errors="replace").strip().splitlines()
+            if lines and any(_ends_with(log, lines[-1]) for log in folder.glob("*.log")):
+                path.unlink()
+
+
+def _ends_with(log: Path, line: str) -> bool:
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - TAIL))
+        return line in stream.read().decode(errors="replace")

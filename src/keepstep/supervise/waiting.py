@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long to wait for a hang that nothing proves: as long as a restart would cost. Pure.
+
+Who waits that long and then restarts has lost at most twice what the better choice would have cost, whatever the truth was. It holds
+only for a rank that shows no sign of work and is in no start, compilation, evaluation or checkpoint. A restart may have been wrong, so
+a silence at the same place gets twice as long the next time, and the last attempt gets ten minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from keepstep.core.wording import duration
+
+if TYPE_CHECKING:
+    from keepstep.supervise.policy import Attempt
+
+LONG_S, LONG_STEPS = 600.0, 50
+"""Where it is not known what a restart costs, in a known pause, and in the last attempt."""
+LEAST_S = 5.0
+"""However cheap a restart is."""
+BUSY_S = 2.5
+"""A rank that has worked within so long is at work..."""
+ASK_AGAIN_S = 30.0
+"""... and is looked at again after so long."""
+IN_STEPS = ("step", "between", "alone")
+"""Silences that are none of a start, a compilation, an evaluation or a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    seconds: float
+    reason: str
+    kind: str
+    """``busy``, ``cost`` or ``long``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a restart."""
+
+    start_s: float
+    work_s: float
+    since: str
+
+    @property
+    def all_s(self) -> float:
+        return self.start_s + self.work_s
+
+    @property
+    def words(self) -> str:
+        return f"a restart costs about {duration(self.all_s)} ({duration(self.start_s)} to start, {duration(self.work_s)} of work since {self.since})"
+
+
+def cost_of(now: Attempt) -> Cost | None:
+    """What a restart would cost; None where the first step has not been measured."""
+    if now.start_s is None:
+        return None
+    saved = now.saved_step is not None and now.unsaved_s is not None
+    work = now.unsaved_s if saved else now.work_s
+    since = "the start of the attempt, which has saved nothing"
+    if saved:
+        since = "its last checkpoint" if now.resumed else f"step {now.saved_step}"
+    return Cost(now.start_s, now.lived_s if work is None else work, since)
+
+
+def wait_for(now: Attempt, before: Sequence[Attempt], *, asked_s: float | None, left: int, who: str) -> Wait | None:
+    """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
+    stopped = now.stopped_s or 0.0
+    unproven = f"it is not proven that {who} hangs"
+    if asked_s is not None:
+        return _rest(asked_s - stopped, f"{unproven} (nothing moved for {duration(stopped)}); if nothing moves in that time, it is restarted", "long")
+    if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
+        return Wait(ASK_AGAIN_S, f"{who} is at work, however long it takes; it is not restarted", "busy")
+    long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
+    cost = cost_of(now)
+    if cost is None or now.kind not in IN_STEPS or left <= 0:
+        last = ", and no attempt is left after this one" if left <= 0 else ""
+        then = "is ended" if left <= 0 else "is restarted"
+        return _rest(long - stopped, f"{unproven} (nothing moved for {duration(stopped)}){last}; if nothing moves in that time, it {then}", "long")
+    again = sum(each.happened is now.happened and _same_place(each, now) for each in before)
+    whole = min(max(cost.all_s, LEAST_S) * 2.0**again, long)
+    longer = f", {2**again} times as long, because it was silent at the same place before" if again else ""
+    idle = stopped if now.idle_s is None else min(now.idle_s, stopped)
+    return _rest(whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then it is restarted", "cost")
+
+
+def _rest(seconds: float, reason: str, kind: str) -> Wait | None:
+    return Wait(seconds, reason, kind) if seconds > 0 else None
+
+
+def _same_place(then: Attempt, now: Attempt) -> bool:
+    if then.place is not None and now.place is not None:
+        return then.place == now.place
+    return then.first_rank == now.first_rank
