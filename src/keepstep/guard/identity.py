@@ -74,10 +74,10 @@ def of_process(who: Identity) -> dict[str, Any]:
     }
 
 
-def started() -> int | None:
-    """When this process was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
+def started(pid: int | None = None) -> int | None:
+    """When this process (or another) was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
     with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return int(Path(f"/proc/{pid or 'self'}/stat").read_text().rpartition(")")[2].split()[19])
     return None
 
 
