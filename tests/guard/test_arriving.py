@@ -130,3 +130,34 @@ def test_ranks_that_wait_at_different_ports_are_told_of_each_other(ranks: Callab
     until(lambda: f"waits at 127.0.0.1:{one} as rank 0 of 2" in run.said, lambda: run.said)
     until(lambda: f"waits at 127.0.0.1:{other} as rank 1 of 2" in run.said, lambda: run.said)
     assert "nothing answers there" in run.said
+
+
+def test_a_rank_that_is_still_starting_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Lightning does: rank 0 starts the script once more, which imports for long. A forked worker is no such rank."""
+    from keepstep.guard import arriving
+
+    script = """
+import os, subprocess, sys, time
+if "child" not in sys.argv:
+    started = subprocess.Popen([sys.executable, "train.py", "child"], env={**os.environ, "LOCAL_RANK": "1"})
+    if os.fork() == 0: time.sleep(600)
+    open("pid", "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+    (tmp_path / "train.py").write_text(script)
+    process = subprocess.Popen([sys.executable, "train.py"], cwd=tmp_path, start_new_session=True)
+    try:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), lambda: "no pid")
+        mine = arriving.Arrival(process.pid, "torch", 2, 0, "127.0.0.1:1", program=f"train.py in {tmp_path}", here=True)
+        monkeypatch.setattr(arriving, "_living", lambda: [mine])
+        until(lambda: arriving._starting(mine) == 1, lambda: str(arriving._starting(mine)))
+        said: list[str] = []
+        waiting = arriving.Waiting(mine, said.append, lambda fields, words: None, began=time.monotonic() - 30.0)
+        waiting.look()
+        assert said == []
+        late = arriving.Waiting(mine, said.append, lambda fields, words: None, began=time.monotonic() - 200.0)
+        late.look()
+        assert "rank 1 is missing" in said[0] and "1 more of the same program is still starting" in said[0]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

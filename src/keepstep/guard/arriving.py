@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
 """When those who wait speak."""
-PATIENT_S = 60.0
+PATIENT_S = 180.0
 """As long as enough processes of the same program are still starting, nobody is called missing before this."""
 KNOCK_S = 1.0
 MOST_FILES, MOST_BYTES = 2048, 8192
@@ -182,8 +182,14 @@ def _starting(mine: Arrival) -> int:
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
             if _program(words, Path(f"/proc/{name}/cwd").readlink()) == mine.program:
-                found += int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]) not in known
+                parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
+                found += parent not in known or not _is_fork(name, parent)
     return found
+
+
+def _is_fork(pid: str, parent: int) -> bool:
+    """Whether a rank's child is a copy of it (a loader's worker), and no program of its own (a rank that Lightning started)."""
+    return Path(f"/proc/{pid}/environ").read_bytes() == Path(f"/proc/{parent}/environ").read_bytes()
 
 
 def _program(words: list[str] | None = None, cwd: Path | None = None) -> str:
