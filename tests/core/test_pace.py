@@ -16,13 +16,13 @@ Spent = tuple[int, int, int]
 """Of each step of one rank in milliseconds: waits for its batch, waits for a processor, runs."""
 
 
-def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0) -> list[Record]:
-    """The records of one rank, whose clock is ``clock_ms`` ahead; every second the kernel's counters."""
+def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0, crowd: float = 0.0) -> list[Record]:
+    """The records of one rank, whose clock is ``clock_ms`` ahead; every second the kernel's counters, on a host that ``crowd`` processes a core want."""
     found: list[Record] = []
     held = ran = 0
 
-    def write(at: int, kind: int, value: int, extra: int) -> None:
-        found.append(Record(len(found) + 1, (at + clock_ms) * MS, kind, value, extra))
+    def write(at: int, kind: int, value: int, extra: int, spare: int = 0) -> None:
+        found.append(Record(len(found) + 1, (at + clock_ms) * MS, kind, value, extra, spare))
 
     for number, (waits, kept, runs) in enumerate(spent, 1):
         at = number * step_ms
@@ -31,7 +31,7 @@ def rank(spent: Sequence[Spent], *, step_ms: int = 100, clock_ms: int = 0) -> li
         held, ran = held + kept, ran + runs
         write(at + step_ms - 1, Kind.STEP, number, step_ms * MS)
         if at % 1000 == 0:
-            write(at + step_ms - 1, Kind.HELD, held * MS, ran * MS)
+            write(at + step_ms - 1, Kind.HELD, held * MS, ran * MS, int(crowd * 100))
     return found
 
 
@@ -105,3 +105,42 @@ def test_steps_that_get_heavier_are_not_held_against_a_rank() -> None:
     past = Past(0)
     assert not any(past.see(rank([BUSY] * 60)) for _ in range(3))
     assert not any(past.see(rank([(4, 12, 300)] * 60, step_ms=400)) for _ in range(2 * LOOKS))
+
+
+WAITS: Spent = (1, 1, 6)
+"""One who only waits for the other: it sleeps, wakes up, and is let at once."""
+
+
+@pytest.mark.parametrize(
+    "unlucky",
+    [
+        pytest.param((1, 80, 15), id="at its compute"),
+        pytest.param((70, 65, 8), id="at its batches, which it makes itself"),
+    ],
+)
+def test_who_merely_lacks_the_processor_on_a_crowded_host_is_no_straggler(unlucky: Spent) -> None:
+    """At load 20 on two cores whoever has work to do is held back, and those who wait for it are not."""
+    calm, crowded = ({0: rank([WAITS] * 300, crowd=crowd), 1: rank([unlucky] * 300, crowd=crowd)} for crowd in (0.9, 10.0))
+    assert [late.rank for late in late_ranks(calm)] == [1], "on a calm host somebody holds it back"
+    assert late_ranks(crowded) == ()
+
+
+def test_a_rank_that_ends_its_steps_late_on_a_crowded_host_may_only_lack_the_processor() -> None:
+    def ranks(crowd: float, kept: int) -> dict[int, list[Record]]:
+        return {0: rank([(1, 25, 10)] * 300, crowd=crowd), 1: rank([(1, kept, 10)] * 300, clock_ms=30, crowd=crowd)}
+
+    assert [late.rank for late in late_ranks(ranks(10.0, 0))] == [1], "it sleeps, and nobody held it back"
+    assert late_ranks(ranks(10.0, 28)) == ()
+    assert [late.rank for late in late_ranks(ranks(1.0, 28))] == [1]
+
+
+def test_a_rank_that_gets_far_less_than_its_share_of_a_crowded_host_is_named() -> None:
+    """A quota: a twentieth of a core, where three want each."""
+    (late,) = late_ranks({0: rank([WAITS] * 300, crowd=3.0), 1: rank([(1, 92, 5)] * 300, crowd=3.0)})
+    assert (late.rank, late.held) == (1, True)
+
+
+def test_a_host_that_gets_crowded_is_not_held_against_a_rank() -> None:
+    past = Past(0)
+    assert not any(past.see(rank([BUSY] * 60, crowd=1.0)) for _ in range(3))
+    assert not any(past.see(rank([(1, 70, 10)] * 60, crowd=10.0)) for _ in range(2 * LOOKS))

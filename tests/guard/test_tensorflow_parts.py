@@ -120,6 +120,8 @@ def test_the_late_rank_is_the_one_that_is_on_its_own_while_all_others_wait() -> 
     waiting, working = {"own": 0.001, "step": 0.1}, {"own": 0.09, "step": 0.1}
     assert late_rank({0: waiting, 1: working, 2: waiting}, 3) == 1
     assert late_rank({0: waiting, 1: working}, 3) is None  # not all have told
+    assert late_rank({0: waiting, 1: {**working, "ready": 0.9, "crowding": 10.0}}, 2) is None  # it only lacks the processor
+    assert late_rank({0: waiting, 1: {**working, "ready": 0.1, "crowding": 10.0}}, 2) == 1
     assert late_rank({0: working, 1: working}, 2) is None  # nobody waits
     assert late_rank({0: waiting, 1: waiting}, 2) is None
     assert late_rank({0: {"own": 0.0001, "step": 0.003}, 1: {"own": 0.002, "step": 0.003}}, 2) is None  # too little to tell

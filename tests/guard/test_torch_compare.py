@@ -109,3 +109,7 @@ def test_the_rank_for_which_all_others_wait_is_late() -> None:
     assert late_rank(rounds(0.9, 0.4, 0.05), 3) is None, "not all others wait"
     assert late_rank(rounds(0.3, 0.2), 2) is None
     assert late_rank(rounds(0.9, 0.05, steps=2), 2) is None, "it hardly moved: a pause is no pace"
+    waits = Round(1, 0.9, 9, 0.1, ready=0.1, crowding=10.0)
+    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=10.0)}, 2) is None, "it only lacks the processor"
+    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=1.0)}, 2) == 1
+    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.1, crowding=10.0)}, 2) == 1, "it sleeps: that is its own"

@@ -28,7 +28,7 @@ def test_the_same_death_at_the_start_twice_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_the_budget_bounds_attempts(tmp_path: Path) -> None:
-    running = Running(tmp_path, "--max-attempts", "1", script=DEATHS + "os.kill(os.getpid(), signal.SIGKILL)\n")
+    running = Running(tmp_path, "-n", "1", "--max-attempts", "1", script=DEATHS + "os.kill(os.getpid(), signal.SIGKILL)\n")
     assert running.finish() == 137
     assert len(running.manifest["attempts"]) == 1
 
@@ -103,7 +103,7 @@ def test_nothing_is_changed_with_remedies_off(tmp_path: Path) -> None:
 print("=> loading checkpoint saved/model-20.pt", flush=True)
 raise RuntimeError("PytorchStreamReader failed reading zip archive: failed finding central directory")
 """
-    running = Running(tmp_path, "--remedy", "off", script=script)
+    running = Running(tmp_path, "-n", "1", "--remedy", "off", script=script)
     assert running.finish() == 1
     assert len(running.manifest["attempts"]) == 1
     assert "advice: put the damaged checkpoint model-20.pt aside" in running.err

@@ -51,7 +51,8 @@ class Kind(IntEnum):
     EPOCH = 6
     """value: the epoch that begins; extra: how many batches it has, -1 where that is not known."""
     HELD = 7
-    """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran."""
+    """value: nanoseconds in which the training's thread was ready and did not run, so far; extra: in which it ran;
+    spare: how many processes want each core of the host, in hundredths."""
     GOODBYE = 8
     """The process leaves by itself; value: its status, as far as it knows; extra: the number of steps that are done."""
 

@@ -29,7 +29,9 @@ lets a rank take some steps at once and then holds it back for a tenth of a seco
 TIMES = 2.0
 """So many times as long as any other rank."""
 STRETCH = 3.0
-"""Its work is stretched so many times as much as any other rank's: on a crowded host all are held back alike."""
+"""Its work is stretched so many times as much as any other rank's, and as on a host this crowded everybody's is: one that merely gets its
+share there is no straggler, though the others, who only wait for it, are not held back."""
+LOOKS = 40
 LITTLE = 0.02
 """Of the time: one who hardly runs is not stretched by a short delay."""
 
@@ -79,7 +81,8 @@ def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
     own, others = shares[worst], [each for rank, each in shares.items() if rank != worst]
     if own.held < MUCH or own.often < MOSTLY or own.held < TIMES * max(each.held for each in others):
         return None
-    if own.stretch < STRETCH * max(each.stretch for each in others):
+    fair = max(crowding(each) for each in records.values())
+    if own.stretch < STRETCH * max(fair, *(each.stretch for each in others)):
         return None
     before = _shares(records[worst], records[worst][0].at, ends[worst][first])
     whole = clock[last] - clock[first]
@@ -91,6 +94,12 @@ def held_back(records: Mapping[int, Sequence[Record]]) -> HeldBack | None:
         step_ns=whole // max(1, last - first),
         steps=len(recent),
     )
+
+
+def crowding(records: Sequence[Record]) -> float:
+    """How many processes wanted each core of the rank's host lately; at least 1, also where that was not written down."""
+    seen = [record.spare / 100 for record in records if record.kind == Kind.HELD]
+    return max(1.0, median(seen[-LOOKS:])) if seen else 1.0
 
 
 def held_share(records: Sequence[Record]) -> float | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from keepstep.core.blackbox import LEAN, Kind, Phase, Record
-from keepstep.core.held import held_back
+from keepstep.core.held import crowding, held_back, held_share
 
 STEPS = 40
 """The last steps that are compared."""
@@ -29,6 +29,10 @@ ODD_STEPS = 3
 WAITS_SHARE = 0.5
 ALIKE = 3.0
 """How many times as long as the others."""
+CROWDED = 2.0
+"""So many processes want each core: whoever works there is late by that alone."""
+EXPLAINS = 0.5
+"""Of what a rank loses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,9 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
         share=WAITS_SHARE,
         phase=Phase.INPUT,
         steps=min(steps for _, _, steps in known.values()),
+        crowd=max(map(crowding, records.values())),
     )
-    return tuple(replace(late, before_s=_input_before(records[late.rank])) for late in found)
+    return tuple(replace(late, before_s=_input_before(records[late.rank])) for late in found if not _merely_held(late, records[late.rank]))
 
 
 def _input_before(records: Sequence[Record]) -> float | None:
@@ -140,7 +145,14 @@ def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...
     if not whole or often[worst] < OFTEN * len(common) or any(n > 1 for rank, n in often.items() if rank != worst):
         return ()
     late = {rank: _usually(each) for rank, each in delays.items()}
-    return _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
+    found = _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
+    return tuple(each for each in found if not _merely_held(each, records[each.rank]))
+
+
+def _merely_held(late: Late, records: Sequence[Record]) -> bool:
+    """Whether a rank of a crowded host is late because it did not get the processor, like everybody there."""
+    held = held_share(records) if crowding(records) >= CROWDED else None
+    return held is not None and held * late.step_s >= EXPLAINS * (late.seconds - late.others_s)
 
 
 def _usually(delays: list[int]) -> int:
@@ -149,9 +161,9 @@ def _usually(delays: list[int]) -> int:
     return sum(kept) // len(kept)
 
 
-def _odd_one(lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int) -> tuple[Late, ...]:
+def _odd_one(lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int, crowd: float = 1.0) -> tuple[Late, ...]:
     worst = max(lost, key=lambda rank: lost[rank])
     others = max(value for rank, value in lost.items() if rank != worst)
-    if lost[worst] < max(LEAST_NS, share * step_ns) or lost[worst] < ALIKE * others:
+    if lost[worst] < max(LEAST_NS, share * step_ns) or lost[worst] < ALIKE * crowd * others:
         return ()
     return (Late(worst, phase, lost[worst] / 1e9, others / 1e9, step_ns / 1e9, steps),)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from keepstep.core.blackbox import Phase, Record
-from keepstep.core.held import held_share
-from keepstep.core.pace import Late, input_and_step
+from keepstep.core.held import crowding, held_share
+from keepstep.core.pace import CROWDED, Late, input_and_step
 
 LOOKS = 6
 """So many looks in a row."""
@@ -34,13 +34,13 @@ class Past:
         if known is None:
             return None
         waits, step, steps = known
-        held = held_share(records)
+        held, crowd = held_share(records), crowding(records)
         for by_processor, share in ((False, waits / max(step, 1)), (True, held)):
             if share is None:
                 continue
             best = self._best.get(by_processor, share)
             self._best[by_processor] = min(best, share)
-            worse = share > SHARE and share > TIMES * best
+            worse = share > SHARE and share > TIMES * crowd * best and not (by_processor and crowd >= CROWDED)
             self._worse[by_processor] = self._worse.get(by_processor, 0) + 1 if worse else 0
             if self._worse[by_processor] >= LOOKS:
                 lost, before = share * step / 1e9, best * step / 1e9

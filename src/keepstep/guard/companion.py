@@ -66,7 +66,7 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=words,
-            env={**child, "KEEPSTEP": "off", "PYTHONPATH": _path(child)},
+            env={**child, "KEEPSTEP": "off", "PYTHONPATH": package_path(child)},
             cwd="/",  # nothing of the training's folder may be imported
             start_new_session=True,
         )
@@ -84,7 +84,7 @@ def living(folder: Path) -> int | None:
     return None
 
 
-def _path(env: Mapping[str, str]) -> str:
+def package_path(env: Mapping[str, str]) -> str:
     """This very package is found by the companion, also where it is not installed."""
     here = str(Path(__file__).resolve().parents[2])
     known = [part for part in env.get("PYTHONPATH", "").split(os.pathsep) if part and part not in (".", here)]

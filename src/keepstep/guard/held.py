@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,4 +41,19 @@ class Held:
             else:
                 session.trainer = 0  # that thread has ended: the next step tells who trains now
             return
-        session.write(_HELD, int(waited), int(ran))
+        session.write(_HELD | int(crowding() * 100) << 32, int(waited), int(ran))
+
+
+def crowding() -> float:
+    """How many processes want each core of this host, over the last minute."""
+    try:
+        return min(os.getloadavg()[0] / (os.cpu_count() or 1), 1e6)
+    except OSError:
+        return 0.0
+
+
+def is_ready(thread: int) -> bool:
+    """Whether a thread of this process runs, or would if it were let; False while it sleeps."""
+    with contextlib.suppress(OSError):
+        return (THREADS / str(thread) / "stat").read_text().rpartition(")")[2].lstrip().startswith("R")
+    return False

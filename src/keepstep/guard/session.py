@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
 from keepstep.errors import OutOfStep
@@ -34,6 +34,9 @@ from keepstep.guard.pauses import Pauses
 from keepstep.guard.peers import Peers
 from keepstep.guard.pulse import Pulse
 from keepstep.guard.thrift import Thrift
+
+if TYPE_CHECKING:
+    from keepstep.guard.arriving import Waiting
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,6 +100,8 @@ class Session(Peers):
         """Parts that failed, or could not be hooked."""
         self.at_close: list[Callable[[], None]] = []
         """What an adapter does when the process leaves, before the interpreter ends."""
+        self.waiting: Waiting | None = None
+        """While the framework forms a world."""
         self._lines = 0
         self._opened = False
         self._hears_term = False
@@ -391,6 +396,16 @@ class Session(Peers):
             line = self._notes.add(fact, fields, rank=self.who.rank, quote=quote)
             if self._gathering is not None:
                 self._gathering.offer(line)
+
+    @property
+    def notes_path(self) -> Path | None:
+        return self._notes.path if self._notes is not None else None
+
+    def look_at_waiting(self) -> None:
+        """From the guard's thread: who of the others has come."""
+        waiting = self.waiting
+        if waiting is not None:
+            waiting.look()
 
     def flush(self) -> None:
         if self._notes is not None:

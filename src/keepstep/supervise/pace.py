@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from keepstep.core.pace import late_ranks
+from keepstep.core.pace import CROWDED, late_ranks
 from keepstep.core.wording import duration, size
 from keepstep.supervise.stopped import Sign
-from keepstep.supervise.vitals import Boxes, recent_of
+from keepstep.supervise.vitals import Boxes, crowding, recent_of
 
 WINDOW_S = 60.0
 SAGS = 1.5
@@ -29,10 +29,12 @@ class Sagging:
     now_s: float
     before_s: float
     steps: int
+    crowding: float = 1.0
 
     @property
     def words(self) -> str:
-        return f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before"
+        crowded = f" ({self.crowding:.0f} processes want each core of this host)" if self.crowding >= CROWDED else ""
+        return f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before{crowded}"
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Pace:
         if self._slow < WINDOWS or self._told or best is None:
             return None
         self._told = True
-        return Sagging(typical, best, max(sign.steps for sign in signs))
+        return Sagging(typical, best, max(sign.steps for sign in signs), crowding())
 
     def status(self, signs: Sequence[Sign], metrics: dict[str, Any], age_s: float) -> str:
         """``step 1200 · 12.3 steps/s · slowest rank 3 · 3.2 of 16 GB``."""

@@ -8,6 +8,7 @@ waits in any version is that of a whole folder of keys. Nothing here makes JAX l
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.contracts import Subject
 from keepstep.guard.adapters.jax_cluster import await_coordinator
+from keepstep.guard.arriving import rendezvous
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax_lockstep import Lockstep
@@ -72,11 +74,13 @@ def watch(session: Session, distributed: Any, lockstep: Lockstep, version: str, 
     formed = session.guarded("JAX's world", functools.partial(_formed, session, services, lockstep, version, settings))
     left = session.guarded("JAX's world", functools.partial(_left, session, lockstep))
     meet = session.guarded("wait for JAX's coordinator", await_coordinator)
+    place = session.guarded("start-up words", _meeting_place)
 
     @functools.wraps(initialize)
     def initialize_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         meet(*args, **kwargs)
-        result = initialize(self, *args, **kwargs)
+        with rendezvous(session, "jax", *(place(*args, **kwargs) or (None, None, None))):
+            result = initialize(self, *args, **kwargs)
         formed(self)
         return result
 
@@ -96,6 +100,19 @@ def watch(session: Session, distributed: Any, lockstep: Lockstep, version: str, 
     state_class.initialize, state_class.shutdown = initialize_and_tell, tell_and_shutdown
     if distributed.global_state.client is not None:  # the script initialised JAX before it asked for the guard
         formed(distributed.global_state)
+
+
+def _meeting_place(
+    coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *more: Any, **others: Any
+) -> tuple[int | None, int | None, str | None]:
+    """Called with what ``initialize`` is called with; what it leaves out, the variables of the launcher say."""
+    from keepstep.cluster import understand
+
+    cluster = understand(os.environ)
+    size = num_processes if num_processes is not None else cluster.size if cluster else None
+    index = process_id if process_id is not None else cluster.me if cluster else None
+    at = coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS") or (cluster.meeting if cluster else None)
+    return size, index, at
 
 
 def _formed(

@@ -13,7 +13,9 @@ from collections import Counter
 from typing import Any
 
 from keepstep.core.blackbox import Phase
+from keepstep.core.pace import CROWDED, EXPLAINS
 from keepstep.guard.adapters.tensorflow import State
+from keepstep.guard.held import crowding, is_ready
 
 TOPIC, VERDICT = "pace", "late"
 ROUND_S = 2.5
@@ -35,6 +37,8 @@ class Pace:
         self._began = self._inside = 0.0
         self._steps = 0
         self._phases: Counter[int] = Counter()
+        self._ready = self._alone = 0
+        """Of the looks at it outside of shared programs: it ran, or would have if it had been let."""
         self._suspect: int | None = None
         self._rounds = 0
         self.told = False
@@ -46,10 +50,13 @@ class Pace:
             return
         if not state.entered_at:
             self._phases[session.phase_now] += 1
+            self._ready += is_ready(session.trainer)
+            self._alone += 1
         passed, steps = now - self._began, state.shares.steps - self._steps
         if passed < ROUND_S or steps < FEWEST_STEPS:
             return
         own = {"own": self._own_s(state, now) / steps, "step": passed / steps, "steps": steps}
+        own |= {"ready": self._ready / max(1, self._alone), "crowding": crowding()}
         session.tell_peers(TOPIC, json.dumps(own))
         if session.who.rank == 0:
             self._compare(state, own)
@@ -59,6 +66,7 @@ class Pace:
 
     def _begin(self, state: State, now: float) -> None:
         self._began, self._steps = now, state.shares.steps
+        self._ready = self._alone = 0
         self._inside = state.inside_s + (now - state.entered_at if state.entered_at else 0.0)
 
     def _own_s(self, state: State, now: float) -> float:
@@ -106,4 +114,6 @@ def late_rank(told: dict[int, Any], world: int) -> int | None:
     others = [each for rank, each in told.items() if rank != late]
     waits = all(each["own"] <= (1 - WAITS) * each["step"] for each in others)
     longest = max(each["own"] for each in others)
+    if told[late].get("crowding", 0.0) >= CROWDED and told[late].get("ready", 0.0) >= EXPLAINS:
+        return None  # it only lacks the processor, like everybody there
     return late if waits and told[late]["own"] > max(TIMES * longest, LEAST_S, (1 - WAITS) * told[late]["step"]) else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from keepstep.core.contracts import REMARK, Subject
 from keepstep.guard.adapters.tensorflow import CALL, NEXT, State, first, inside, replace
 from keepstep.guard.adapters.tensorflow_exchange import ConfigKeys
+from keepstep.guard.arriving import LOOPBACK, rendezvous
 
 
 def attach(state: State) -> None:
@@ -35,11 +37,31 @@ def attach(state: State) -> None:
 def _strategy_made(state: State, original: Any) -> Callable[..., Any]:
     told = state.session.guarded("multi-worker strategies", _tell_strategy)
 
+    place = state.session.guarded("start-up words", _meeting_place)
+
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+        size, index, at, here = place(*args, **kwargs) or (None, None, None, False)
+        with rendezvous(state.session, "tensorflow", None if state.formed else size, index, at, here=here, holds_lock=True):
+            original(self, *args, **kwargs)
         told(state, self)
 
     return init
+
+
+def _meeting_place(
+    strategy: Any = None, cluster_resolver: Any = None, *more: Any, **others: Any
+) -> tuple[int | None, int | None, str | None, bool]:
+    """Called with what the strategy is made with: the workers, which of them this is, the first one's address, and whether all are on this host."""
+    if cluster_resolver is None:  # as the strategy itself does
+        cluster_resolver = inside("distribute.cluster_resolver.tfconfig_cluster_resolver").TFConfigClusterResolver()
+    tasks = cluster_resolver.cluster_spec().as_dict()
+    workers = [*tasks.get("chief", ()), *tasks.get("worker", ())]
+    role, index = cluster_resolver.task_type, cluster_resolver.task_id
+    if role not in ("chief", "worker") or len(workers) < 2:
+        return None, None, None, False
+    hosts = {address.rpartition(":")[0] for address in workers}
+    here = hosts <= {*LOOPBACK, socket.gethostname()}
+    return len(workers), int(index or 0) + (role == "worker" and len(tasks.get("chief", ()))), workers[0], here
 
 
 def _tell_strategy(state: State, extended: Any) -> None:

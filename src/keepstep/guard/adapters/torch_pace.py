@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Phase
+from keepstep.core.pace import CROWDED, EXPLAINS
 from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE
+from keepstep.guard.held import crowding, is_ready
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_state import Torch
@@ -41,17 +43,21 @@ class Round:
     phase: int = int(Phase.COMPUTE)
     line: str = ""
     """Where it was most often while it did not wait."""
+    ready: float = 0.0
+    """Of the samples in which it did not wait: it ran, or would have if it had been let."""
+    crowding: float = 0.0
 
 
 def late_rank(rounds: Mapping[int, Round], world: int) -> int | None:
-    """The one rank for which all others wait; None: there is none, or not all have told."""
+    """The one rank for which all others wait; None: there is none, or not all have told, or it only lacks the processor on a crowded host."""
     if len(rounds) < world or world < 2:
         return None
     least = min(rounds, key=lambda rank: rounds[rank].share)
     others = [each.share for rank, each in rounds.items() if rank != least]
     if rounds[least].share > HARDLY or min(others) < WAITS or min(each.steps for each in rounds.values()) < FEWEST_STEPS:
         return None
-    return least
+    merely_held = rounds[least].crowding >= CROWDED and rounds[least].ready >= EXPLAINS
+    return None if merely_held else least
 
 
 class Pace:
@@ -65,7 +71,7 @@ class Pace:
         self._begin(0)
 
     def _begin(self, steps: int) -> None:
-        self._seen = self._waited = 0
+        self._seen = self._waited = self._ready = 0
         self._places: Counter[tuple[int, str]] = Counter()
         self._steps = steps
 
@@ -80,6 +86,7 @@ class Pace:
             self._waited += 1
         else:
             self._places[phase, line] += 1
+            self._ready += is_ready(self._state.native_thread)
         if self._seen >= SAMPLES:
             self._end_round(usual_s)
 
@@ -93,7 +100,7 @@ class Pace:
         state, session = self._state, self._session
         self._number += 1
         phase, line = max(self._places, key=self._places.__getitem__) if self._places else (STEPPING[0], "")
-        mine = Round(self._number, self._waited / self._seen, session.steps - self._steps, usual_s, phase, line)
+        mine = Round(self._number, self._waited / self._seen, session.steps - self._steps, usual_s, phase, line, self._ready / max(1, self._seen - self._waited), crowding())
         self._begin(session.steps)
         if state.store is None or not state.store.alive():
             return

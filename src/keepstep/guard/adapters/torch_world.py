@@ -13,6 +13,7 @@ import re
 import socket
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from keepstep.core.contracts import Subject
 from keepstep.guard.adapters import torch_watch
 from keepstep.guard.adapters.torch_state import Torch, replace
+from keepstep.guard.arriving import rendezvous
 
 LONGEST_WAIT_S = 5
 LONGEST_ANSWER_S = 0.25
@@ -201,10 +203,12 @@ def hook(state: Torch, c10d: ModuleType) -> None:
     after = state.session.guarded("torch world", functools.partial(formed, state))
     watch = state.session.guarded("collectives watch", functools.partial(torch_watch.begin, state))
     before = state.session.guarded("torch world", functools.partial(_before_destroy, state))
+    place = state.session.guarded("start-up words", _meeting_place)
 
     @functools.wraps(init)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        result = init(*args, **kwargs)
+        with rendezvous(state.session, "torch", *(place(*args, **kwargs) or (None, None, None))):
+            result = init(*args, **kwargs)
         timeout = kwargs.get("timeout", args[2] if len(args) > 2 else None)
         if isinstance(timeout, datetime.timedelta):
             state.timeout_s = timeout.total_seconds()
@@ -219,6 +223,24 @@ def hook(state: Torch, c10d: ModuleType) -> None:
 
     replace(modules, "init_process_group", init_process_group)
     replace(modules, "destroy_process_group", destroy_process_group)
+
+
+def _meeting_place(
+    backend: Any = None, init_method: Any = None, timeout: Any = None, world_size: int = -1, rank: int = -1, store: Any = None, *more: Any, **others: Any
+) -> tuple[int | None, int | None, str | None]:
+    """Called with what ``init_process_group`` is called with: the size of the world, the own rank, and where the ranks meet."""
+    env, url = os.environ, urllib.parse.urlparse(str(init_method or "env://"))
+    asked = dict(urllib.parse.parse_qsl(url.query))
+    size = world_size if world_size > 0 else int(asked.get("world_size") or env.get("WORLD_SIZE") or 0)
+    index = rank if rank >= 0 else int(asked.get("rank") or env.get("RANK") or -1)
+    if store is not None:
+        base = _base(store)
+        at = f"{base.host}:{base.port}" if hasattr(base, "host") and hasattr(base, "port") else str(getattr(base, "path", "") or "")
+    elif url.scheme == "env":
+        at = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}" if "MASTER_ADDR" in env and "MASTER_PORT" in env else ""
+    else:
+        at = url.netloc or url.path
+    return size or None, index if index >= 0 else None, at or None
 
 
 def formed(state: Torch) -> None:

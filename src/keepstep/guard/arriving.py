@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speaks while the ranks of a job find each other: "2 of 3 ranks arrived after 20 s; rank 2 is missing".
+
+Frameworks wait there for minutes without a word. A rank that enters its framework's rendezvous leaves a small file in a folder of this
+host's memory, which all ranks of the user on this host see, and takes it along when it ends. The guard's own thread compares them. Where the
+framework holds Python's lock while it waits (TensorFlow), a small process does it instead (arriving_child.py). Ranks of other hosts
+are not seen, and the words say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keepstep.core.arrivals import Arrival, Meeting, meeting
+from keepstep.guard import identity
+
+if TYPE_CHECKING:
+    from keepstep.guard.session import Session
+
+SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
+"""When those who wait speak."""
+PATIENT_S = 180.0
+"""As long as enough processes of the same program are still starting, nobody is called missing before this."""
+KNOCK_S = 1.0
+MOST_FILES, MOST_BYTES = 2048, 8192
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", "ip6-localhost")
+
+Note = Callable[[dict[str, Any], str], None]
+
+
+class Waiting:
+    """The wait of one rank, and what it says of it. ``look`` is called about once a second."""
+
+    def __init__(self, mine: Arrival, say: Callable[[str], None], note: Note, began: float | None = None) -> None:
+        self.mine = mine
+        self._say, self._note = say, note
+        self._began = time.monotonic() if began is None else began
+        self._told = 0
+        self._contradicted = False
+
+    def look(self) -> None:
+        waited = time.monotonic() - self._began
+        due = self._told < len(SPEAK_S) and waited >= SPEAK_S[self._told]
+        found = meeting(self.mine, list(_living()))
+        if found.contradicts and not self._contradicted:
+            self._contradicted = True
+            self._tell(found, waited)
+        elif due:
+            self._told += 1
+            if found.missing and not self._contradicted:
+                starting = _starting(self.mine)
+                if starting < len(found.missing) or waited >= PATIENT_S:
+                    self._tell(found, waited, _answers(self.mine.at), starting)
+
+    def _tell(self, found: Meeting, waited: float, answers: bool | None = None, starting: int = 0) -> None:
+        words = found.words(waited, answers=answers, starting=starting)
+        self._note(found.fields(waited, answers=answers, starting=starting), words)
+        if found.speaks or found.twice:
+            self._say(words)
+
+
+@contextlib.contextmanager
+def rendezvous(
+    session: Session, framework: str, size: int | None, index: int | None, at: str | None, *, here: bool = False, holds_lock: bool = False
+) -> Iterator[None]:
+    """Around the framework's own waiting. Nothing that fails in here reaches it. ``holds_lock``: no Python thread runs meanwhile."""
+    child: subprocess.Popen[bytes] | None = None
+    entered: list[Waiting] = []
+    with session.part("start-up words"):
+        if size and size > 1 and at and not session.is_off("start-up words"):
+            child = _enter(session, entered, Arrival(
+                pid=os.getpid(), framework=framework, size=size, index=index, at=_same_name(at), program=_program(),
+                session=os.getsid(0), here=here or _is_loopback(at),
+            ), holds_lock)  # fmt: skip
+    well = False
+    try:
+        yield
+        well = True
+    finally:
+        with session.part("start-up words"):
+            session.waiting = None
+            if child is not None:
+                child.terminate()
+                child.wait()
+            if entered and well:
+                _announce(replace(entered[0].mine, done=True))
+            elif entered:
+                _withdraw()
+
+
+def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
+    if session.who.rank is None and mine.index is not None:
+        session.who.rank, session.who.world = mine.index, mine.size
+    session.framework = session.framework or mine.framework
+    session.open()
+    _announce(mine)
+    waiting = Waiting(mine, session.say, lambda fields, words: session.note("RanksArriving", fields, words))
+    entered.append(waiting)
+    waiting.look()  # the second process of a rank often fails at once, and is heard of no more
+    if _withdraw not in session.at_close:
+        session.at_close.append(_withdraw)
+        session.pulse.every(1.0, "start-up words", session.look_at_waiting)
+    if not holds_lock:
+        session.waiting = waiting
+        return None
+    session.flush()
+    return _begin_child(mine, session.notes_path)
+
+
+def _begin_child(mine: Arrival, notes: Path | None) -> subprocess.Popen[bytes]:
+    from keepstep.guard.companion import NOT_FOR_IT, package_path
+
+    env = {name: value for name, value in os.environ.items() if name not in NOT_FOR_IT}
+    return subprocess.Popen(
+        [sys.executable, "-m", "keepstep.guard.arriving_child", json.dumps(asdict(mine)), str(notes or "")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**env, "KEEPSTEP": "off", "PYTHONPATH": package_path(env)},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+# --- the files
+
+
+def _folder() -> Path:
+    """Of this user on this host, in memory where there is such a place; nobody else may write to it."""
+    base = Path("/dev/shm")
+    folder = (base if os.access(base, os.W_OK) else Path(tempfile.gettempdir())) / f"keepstep-arriving-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not ours")
+    return folder
+
+
+def _announce(mine: Arrival) -> None:
+    path = _folder() / f"{mine.pid}-{identity.started()}.json"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(asdict(mine)))
+    os.replace(fresh, path)
+
+
+def _withdraw() -> None:
+    with contextlib.suppress(OSError):
+        (_folder() / f"{os.getpid()}-{identity.started()}.json").unlink(missing_ok=True)
+
+
+def _living() -> Iterator[Arrival]:
+    """All who announced themselves and live; what the dead left is removed."""
+    for path in list(_folder().glob("*.json"))[:MOST_FILES]:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            pid, _, started = path.stem.partition("-")
+            if identity.started(int(pid)) != int(started):
+                path.unlink(missing_ok=True)
+                continue
+            with path.open() as stream:
+                yield Arrival(**json.loads(stream.read(MOST_BYTES)))
+
+
+def _starting(mine: Arrival) -> int:
+    """Processes of the same program on this host that have not announced themselves: they may still import."""
+    known = {each.pid for each in _living()}
+    found = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) in known:
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            if _program(words, Path(f"/proc/{name}/cwd").readlink()) == mine.program:
+                parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
+                found += parent not in known or not _is_fork(name, parent)
+    return found
+
+
+def _is_fork(pid: str, parent: int) -> bool:
+    """Whether a rank's child is a copy of it (a loader's worker), and no program of its own (a rank that Lightning started)."""
+    return Path(f"/proc/{pid}/environ").read_bytes() == Path(f"/proc/{parent}/environ").read_bytes()
+
+
+def _program(words: list[str] | None = None, cwd: Path | None = None) -> str:
+    """What a command line runs: its script or module, and where."""
+    words = list(sys.orig_argv) if words is None else words
+    if not words or "python" not in os.path.basename(words[0]):
+        return ""
+    place = next((n for n, word in enumerate(words) if n and (word == "-m" or not word.startswith("-"))), len(words))
+    what = " ".join(words[place : place + (2 if words[place : place + 1] == ["-m"] else 1)])
+    return f"{os.path.basename(what)} in {cwd or os.getcwd()}" if what else ""
+
+
+# --- the place
+
+
+def _is_loopback(at: str) -> bool:
+    return at.rpartition(":")[0].lower() in LOOPBACK
+
+
+def _same_name(at: str) -> str:
+    """The names of this very host are one."""
+    host, colon, port = at.rpartition(":")
+    return f"127.0.0.1:{port}" if colon and (host.lower() in LOOPBACK or host == socket.gethostname()) else at
+
+
+def _answers(at: str) -> bool | None:
+    """Whether somebody listens there; None where it is no address."""
+    host, _, port = at.rpartition(":")
+    if not port.isdigit() or "/" in host:
+        return None
+    if host in LOOPBACK:
+        return _listens(int(port))
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _listens(port: int) -> bool | None:
+    """On this host, asked of the kernel: nobody is knocked at."""
+    tables = [path for path in ("/proc/net/tcp", "/proc/net/tcp6") if os.path.exists(path)]
+    for table in tables:
+        with open(table) as stream:
+            next(stream, None)
+            for line in stream:
+                words = line.split()
+                if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                    return True
+    return False if tables else None

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules ask of ranks that waited for others at the start."""
+
+from __future__ import annotations
+
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.arriving import RanksArriving
+from keepstep.core.facts.guard import WorldFormed
+
+
+def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
+    """The last word of each rank, where no world was formed after it."""
+    formed = {e.origin.source: e.at or 0.0 for e in seen.all(WorldFormed) if not e.fact.at_step and e.fact.size > 1}
+    last: dict[str, Evidence[RanksArriving]] = {}
+    for each in seen.all(RanksArriving):
+        if formed.get(each.origin.source, -1.0) < (each.at or 0.0):
+            last[each.origin.source] = each
+    return list(last.values())

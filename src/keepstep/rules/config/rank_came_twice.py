@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG203: two processes were given the same rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.arriving import RanksArriving
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import listing
+from keepstep.rules.data.lookup import FALLOUT
+
+
+@rule(
+    id="CFG203",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(RanksArriving,),
+    explains=(
+        *FALLOUT,
+        Cause.NETWORK_PORT_IN_USE,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
+        Cause.CONFIG_WORLD_SIZE_MISMATCH,
+        Cause.USER_CODE_EXCEPTION,
+    ),
+)
+def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
+    """Two processes were given the same rank or task.
+
+    ## What it looks like
+    `Address already in use` from the second one, `different incarnation` from a coordination service, or a start that never ends because
+    another rank is missing instead.
+
+    ## Why it happens
+    RANK, `process_id` or the index in TF_CONFIG was copied and not changed, or a job was started twice.
+
+    ## How we know
+    Both processes came to the same place on this host as the same rank, while both lived. The guard wrote it down when the second came.
+
+    ## What to do
+    Give every process an index of its own, from 0 on.
+
+    ## When this is wrong
+    The first one belongs to a run that was meant to be over: then end it.
+    """
+    found = [e for e in seen.all(RanksArriving) if e.fact.twice]
+    if not found:
+        return
+    fact = found[0].fact
+    what = f"task {fact.index}" if fact.framework == "tensorflow" else f"rank {fact.index}"
+    yield Found(
+        title=f"{what} was given twice: processes {listing(str(pid) for pid in fact.twice)} came to {fact.at} as the same one of {fact.size}",
+        because="each rank must be played by one process; the second cannot join, and another rank is missing instead",
+        evidence=tuple(found[:4]),
+        ranks=(fact.index,) if fact.index is not None else (),
+        fixes=_FIXES.get(fact.framework, ()),
+    )
+
+
+_FIXES = {
+    "torch": (Fix(do="give every process a RANK of its own", command="torchrun --nproc-per-node N train.py"),),
+    "jax": (Fix(do="give every process a process_id of its own, from 0 to num_processes - 1", command="keepstep run -n N -- python train.py"),),
+    "tensorflow": (Fix(do="give every worker an index of its own in TF_CONFIG", command="keepstep check config --write --hosts A,B"),),
+}

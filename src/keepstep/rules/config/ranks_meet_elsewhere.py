@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG204: ranks of one program waited for each other at different places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.arriving import RanksArriving
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.rules.arrivals import still_waiting
+
+
+@rule(
+    id="CFG204",
+    cause=Cause.CONFIG_CLUSTER_SPEC,
+    needs=(RanksArriving,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.CONFIG_WORLD_SIZE_MISMATCH),
+)
+def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
+    """Ranks of one program waited for each other at different addresses.
+
+    ## What it looks like
+    A start that never ends. One rank tries to reach a port where nobody listens; the others wait for it elsewhere.
+
+    ## Why it happens
+    MASTER_ADDR or MASTER_PORT, the coordinator's address or the first address in TF_CONFIG differs between the ranks: a typing error, a variable that
+    one shell did not export, a port chosen anew in every process.
+
+    ## How we know
+    Both wait on this host at the same time, started from the same script in the same folder, and each left a note of where it waits.
+
+    ## What to do
+    Give all ranks the same address.
+
+    ## When this is wrong
+    Two separate jobs of the same script wait at the same time, each for ranks of its own.
+    """
+    found = [e for e in still_waiting(seen) if e.fact.elsewhere and e.fact.missing and not e.fact.twice]
+    if not found:
+        return
+    astray = [e for e in found if e.fact.answers is False]
+    fact = (astray or found)[0].fact
+    yield Found(
+        title=f"rank {fact.index} waits at {fact.at}" + (", where nobody answers" if fact.answers is False else "") + "; others of the same program wait elsewhere",
+        because=f"{fact.elsewhere[0]}; ranks of one job must meet at one address",
+        evidence=tuple(found[:4]),
+        ranks=tuple(sorted({e.fact.index for e in astray or found if e.fact.index is not None})),
+        fixes=_FIXES.get(fact.framework, ()),
+    )
+
+
+_FIXES = {
+    "torch": (Fix(do="compare the addresses that the ranks were given", command="echo $RANK $MASTER_ADDR:$MASTER_PORT"),),
+    "jax": (Fix(do="give jax.distributed.initialize the same coordinator_address in every process"),),
+    "tensorflow": (Fix(do="give all workers the same cluster in TF_CONFIG", command="keepstep check config"),),
+}

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NET052: nothing answered where the ranks were to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.arriving import RanksArriving
+from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.rule import rule
+from keepstep.core.wording import duration
+from keepstep.rules.arrivals import still_waiting
+
+
+@rule(
+    id="NET052",
+    cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+    needs=(RanksArriving,),
+    confidence=Confidence.HYPOTHESIS,
+    standing=Standing.SYMPTOM,
+    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW),
+)
+def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
+    """Nothing answered at the address where the ranks were to meet.
+
+    ## What it looks like
+    A start that never ends, or ends with a time-out after minutes.
+
+    ## Why it happens
+    The address is wrong, rank 0 was not started there or has failed, or a firewall drops what is sent to it.
+
+    ## How we know
+    While it waited, the guard of a rank tried the address itself, and nobody answered. Which of the three it is cannot be seen from there.
+
+    ## What to do
+    See from the waiting host whether the name resolves and the port answers, and whether rank 0 runs.
+
+    ## When this is wrong
+    Rank 0 started later than the last try.
+    """
+    found = [e for e in still_waiting(seen) if e.fact.answers is False and not (e.fact.here and e.fact.missing) and not e.fact.elsewhere]
+    if not found:
+        return
+    last = max(found, key=lambda e: e.fact.seconds)
+    host, _, port = last.fact.at.rpartition(":")
+    yield Found(
+        title=f"nothing answered at {last.fact.at}, where the ranks were to meet, for {duration(last.fact.seconds)}",
+        because="the address is wrong, rank 0 does not run there, or the way is blocked",
+        evidence=tuple(found[-4:]),
+        fixes=(Fix(do="try the address from the waiting host", command=f"getent hosts {host} && nc -vz {host} {port}"),),
+    )

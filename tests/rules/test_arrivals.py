@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that wait for others at the start: what is said of it, and of what nothing is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.arriving import RanksArriving
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.facts.network import PortTaken
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report
+from keepstep.rules import builtin_rules
+
+
+def note(index: int, at: float = 100.0, **more: Any) -> Evidence[Fact]:
+    whole: dict[str, Any] = {"size": 3, "at": "127.0.0.1:29500", "seconds": 20.0, "arrived": (0, 1), "missing": (2,), "here": True, **more}
+    fact = RanksArriving(framework="torch", index=index, **whole)
+    return Evidence(fact=fact, origin=Origin(source=f"rank{index}.notes.jsonl"), rank=Rank(index=index), at=at, quote="waits")
+
+
+def told(*items: Evidence[Fact]) -> Report:
+    return diagnose(EvidenceSet(items=items), builtin_rules())
+
+
+def test_a_rank_that_never_came() -> None:
+    root = told(note(0), note(1), note(0, at=140.0, seconds=60.0)).root
+    assert root is not None and (root.rule, root.cause.value, root.ranks) == ("CFG202", "config.world_size_mismatch", (2,))
+    assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 never did, for 60 s"
+
+
+def test_a_rank_that_came_late_is_no_finding() -> None:
+    formed = WorldFormed(size=3, index=0, framework="torch")
+    late = Evidence(fact=formed, origin=Origin(source="rank0.notes.jsonl"), rank=Rank(index=0), at=130.0, quote="formed")
+    assert told(note(0), late).findings == ()
+
+
+def test_different_sizes() -> None:
+    root = told(note(0, sizes=((1, 2),), missing=(1, 2))).root
+    assert root is not None and (root.rule, root.ranks) == ("CFG202", (0, 1)) and "rank 0 3, rank 1 2" in root.title
+
+
+def test_a_rank_given_twice_explains_the_taken_port() -> None:
+    taken = Evidence(fact=PortTaken(port=29500), origin=Origin(source="rank0.log", line=3), rank=Rank(index=0), quote="EADDRINUSE")
+    found = told(taken, note(0, twice=(41, 42)))
+    assert found.root is not None and (found.root.rule, found.root.cause.value, found.root.ranks) == ("CFG203", "config.cluster_spec", (0,))
+    assert "processes 41 and 42" in found.root.title and "earlier run" not in found.root.because
+
+
+def test_ranks_that_wait_elsewhere() -> None:
+    there = ("process 7 of the same program waits at 127.0.0.1:29500 as rank 0 of 3",)
+    root = told(note(1, at=100.0, elsewhere=there, answers=False, arrived=(1,), missing=(0, 2))).root
+    assert root is not None and (root.rule, root.cause.value, root.ranks) == ("CFG204", "config.cluster_spec", (1,))
+
+
+def test_from_another_host_only_the_silence_is_known() -> None:
+    fact = note(1, here=False, answers=False, arrived=(1,), missing=(0, 2))
+    root = told(fact).root
+    assert root is not None and (root.rule, root.cause.value) == ("NET052", "network.unreachable_or_firewall")
+    assert told(note(1, here=False, answers=True, arrived=(1,), missing=(0, 2))).findings == ()
