@@ -42,6 +42,8 @@ KEPT_S = 30 * 86400.0
 KEPT_LEAST = 5
 """The newest runs are never pruned."""
 LARGEST_MANIFEST = 16 << 20
+MOST_EXPLAINED = 4
+"""Of a run of very many attempts, beside the first."""
 
 
 @dataclass
@@ -239,6 +241,16 @@ def attempt_to_explain(path: Path) -> Path:
     numbers = [each.number for each in manifest.attempts]
     folders = [path / f"attempt-{number}" for number in reversed(numbers)]
     return next((folder for folder in folders if folder.is_dir()), path)
+
+
+def attempts_to_explain(path: Path) -> dict[int, Path]:
+    """For `keepstep why`: of a run folder, the attempts that left a folder, by number: the first, and the last few."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        return {}
+    found = {each.number: path / f"attempt-{each.number}" for each in manifest.attempts}
+    there = {number: folder for number, folder in found.items() if folder.is_dir()}
+    return dict([*list(there.items())[:1], *list(there.items())[1:][-MOST_EXPLAINED:]])
 
 
 def find(name: str, root: Path = DEFAULT) -> Path | None:
