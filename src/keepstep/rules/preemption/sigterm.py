@@ -10,6 +10,7 @@ from keepstep.core.ends import ends_of, is_supervised
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
+from keepstep.core.facts.guard import RankStopped
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import DeviceFault, MachineFault, Preempted
 from keepstep.core.facts.process import (
@@ -29,6 +30,8 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
+_STEPPING = ("input", "compute")
+"""Who stops in these has stopped; saving and evaluating take their time."""
 _ENDING = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
 _FAILURES: tuple[type[Fact], ...] = (
     FatalSignal,
@@ -168,6 +171,8 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
             return evidence.at <= place.at
         return seen.position[id(evidence)] < here
 
+    if any(earlier(e) and (e.fact.proven or e.fact.phase in _STEPPING) for e in seen.all(RankStopped)):
+        return True
     for kind in _FAILURES:
         if any(
             earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)
