@@ -38,7 +38,7 @@ def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[i
         return f"attempt {number} finished with status 0{after}"
     how = f"attempt {number} ended{after}: {title}" if title else f"attempt {number} ended{after}, with status {each.status}"
     if each is not attempts[-1]:
-        return f"{how}; the run came back"
+        return f"{how}. The run came back."
     return how if each.ended is not None else f"attempt {number} was not seen to end"
 
 

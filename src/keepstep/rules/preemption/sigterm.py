@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ends_of, is_supervised
+from keepstep.core.ends import ends_of, is_supervised, stopped_before
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
-from keepstep.core.facts.guard import RankStopped
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import DeviceFault, MachineFault, Preempted
 from keepstep.core.facts.process import (
@@ -30,8 +29,6 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
-_STEPPING = ("input", "compute")
-"""Who stops in these has stopped; saving and evaluating take their time."""
 _ENDING = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
 _FAILURES: tuple[type[Fact], ...] = (
     FatalSignal,
@@ -160,6 +157,8 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
 def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     """Whether anything that ends a run is seen before this."""
     here = seen.position[id(place)]
+    if stopped_before(seen, place.at):
+        return True
     ends = seen.once(ends_of)
     if not is_supervised(seen):
         gone = [e for e in (*ends.badly.values(), *ends.silent.values()) if e.who != place.who]
@@ -171,8 +170,6 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
             return evidence.at <= place.at
         return seen.position[id(evidence)] < here
 
-    if any(earlier(e) and (e.fact.proven or e.fact.phase in _STEPPING) for e in seen.all(RankStopped)):
-        return True
     for kind in _FAILURES:
         if any(
             earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)
