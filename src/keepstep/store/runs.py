@@ -6,6 +6,7 @@
       report.json                  the report that the run ended with
       attempt-0/rank0.log ...      output of each rank
       attempt-0/guard/             black boxes and notes of the guards
+      attempt-0/arrivals.json      when the output of ranks arrived
       attempt-0/start.jsonl        what ranks were started with
       attempt-0/exits.jsonl        how each rank ended
       attempt-0/stacks.jsonl       where ranks stood when they stopped, or when another one failed
