@@ -24,6 +24,7 @@ from keepstep.parse.anchors import accelerated
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.prefix import identify
 from keepstep.rules import builtin_rules
+from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import Found, Kind, Left, find_files
 from keepstep.sources.memory_series import read_metrics
@@ -71,7 +72,9 @@ def explain_paths(
         )
     gathered = _Gathered()
     with _no_collecting():
-        _read_logs([left for left in files if left.kind is Kind.LOG], gathered, knowledge, progress)
+        logs = [left for left in files if left.kind is Kind.LOG]
+        _read_logs(logs, gathered, knowledge, progress)
+    gathered.evidence = with_arrivals(gathered.evidence, (left for left in files if left.kind is Kind.ARRIVALS), logs)
     _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
     own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
     gathered.evidence += own

@@ -46,6 +46,17 @@ def _line(run: runs.Listed, name: int) -> tuple[str, str]:
     took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
     status = f" {said.status}" if said.status else ""
     attempts = f", {count(len(said.attempts), 'attempt')}" if len(said.attempts) > 1 else ""
-    title = next((each.title for each in reversed(said.attempts) if each.title), None)
     line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8}  {size(run.size_bytes)}{attempts}"
-    return line, title if title and run.state in ("failed", "killed") else ""
+    return line, _why(run)
+
+
+def _why(run: runs.Listed) -> str:
+    """Why it ended; of one that came back, why each attempt did."""
+    said = run.manifest.attempts
+    if len(said) < 2:
+        return said[-1].title or "" if said and run.state in ("failed", "killed", "stopped") else ""
+    *before, last = said
+    told = [f"attempt {each.number} ended: {each.title or f'status {each.status}'}; came back" for each in before]
+    if last.status == 0:
+        return "; ".join([*told, f"attempt {last.number} finished"])
+    return "; ".join([*told, f"attempt {last.number} ended: {last.title or run.state}"] if run.state != "running" else told)

@@ -7,6 +7,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def _explain(asked: argparse.Namespace) -> Explained:
     for job in jobs:
         paths.extend(job.paths)
         more.extend(job.texts)
+    earlier = _earlier_attempts(asked) if len(asked.paths) == 1 else None
     with _Bar() as progress:
-        return explain_paths(
+        explained = explain_paths(
             paths,
             more=more,
             evidence=[e for job in jobs for e in job.evidence],
@@ -103,14 +105,33 @@ def _explain(asked: argparse.Namespace) -> Explained:
             kernel_log=not asked.no_kernel_log,
             progress=progress,
         )
+    return replace(explained, report=earlier(explained.report)) if earlier is not None else explained
 
 
 def _run_or_path(text: str) -> Path:
     """A run of `keepstep run`, by folder or name: the attempt that it ended with. Else the path as it is."""
+    return runs.attempt_to_explain(_run(text))
+
+
+def _run(text: str) -> Path:
     path = Path(text)
     if not path.exists() and "/" not in text:
         path = runs.find(text) or path
-    return runs.attempt_to_explain(path)
+    return path
+
+
+def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] | None:
+    """For a run of several attempts: what makes the report on the last one a report on all."""
+    run = _run(asked.paths[0])
+    manifest, folders = runs.read_manifest(run), runs.attempts_to_explain(run)
+    if manifest is None or not folders:
+        return None
+    from keepstep.analyze.comeback import of_all_attempts
+
+    last = max(folders)
+    reports = {number: explain_paths([folder]).report for number, folder in folders.items() if number != last}
+    attempts = [each for each in manifest.attempts if each.number <= last]
+    return lambda report: of_all_attempts({**reports, last: report}, attempts)
 
 
 class _Bar:

@@ -41,6 +41,7 @@ def report_to_dict(report: Report) -> dict[str, Any]:
         "skipped": [{"rule": crash.rule, "error": crash.error} for crash in report.crashed],
         "ranks": list(report.ranks),
         "world_size": report.world_size,
+        "story": list(report.story),
     }
 
 
@@ -52,6 +53,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "severity": finding.severity.value,
         "ranks": list(finding.ranks),
+        "attempt": finding.attempt,
         "title": finding.title,
         "because": finding.because,
         "evidence": [_shown(each) for each in representative(finding.evidence)],

@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import RankDoing, RankEnded, WorldFormed
+from keepstep.core.facts.guard import RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
 
 SUPERVISOR = "keepstep run"
 INTERRUPTED = "KeyboardInterrupt"
+_STEPPING = ("input", "compute")
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
 
 
@@ -75,6 +76,16 @@ def exit_of(seen: EvidenceSet, pid: int | None) -> Evidence[ProcessExited] | Non
 def raised_by(seen: EvidenceSet, rank: int | None) -> bool:
     """Whether an exception of this rank is known, that was not merely logged."""
     return any(e.who == rank and not e.fact.logged and not e.fact.place for e in seen.all(ExceptionRaised))
+
+
+def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
+    """Whether the run had stopped before this moment: then whoever ended it did so because of that.
+
+    Who stops in a step, or provably, has stopped; saving and evaluating take their time.
+    """
+    return any(
+        (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at) for e in seen.all(RankStopped)
+    )
 
 
 def is_supervised(seen: EvidenceSet) -> bool:

@@ -43,7 +43,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
         for each in guesses:
             _ask(each, seen, findings, crashed)
     if ended_well(seen):
-        findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS]
+        findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS and not _is_by_design(seen, each)]
     ordered = order(seen, [without_what_is_so(each, seen) for each in findings])
     return Report(
         verdict=_verdict(seen, ordered),
@@ -88,6 +88,12 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.DEGRADED
     looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
     return Verdict.HEALTHY if looked and is_known_how_it_ended(seen) else Verdict.UNKNOWN
+
+
+def _is_by_design(seen: EvidenceSet, finding: Finding) -> bool:
+    """Whether it only tells of the end of processes that others end when the work is done."""
+    ended = {e.fact.pid for e in seen.once(ends_of).well.values() if not e.fact.goodbye}
+    return bool(ended) and all(getattr(e.fact, "pid", None) in ended for e in finding.evidence)
 
 
 def _unknown_ends(seen: EvidenceSet) -> list[Coverage]:

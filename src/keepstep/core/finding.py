@@ -101,6 +101,8 @@ class Finding:
     fixes: tuple[Fix, ...] = ()
     role: Role = Role.INITIATING
     explains: tuple[Cause, ...] = ()
+    attempt: int | None = None
+    """Of a run with several, the attempt that it was found in."""
 
 
 def ranks_of(evidence: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:

@@ -36,6 +36,8 @@ class Report:
     crashed: tuple[RuleCrash, ...] = ()
     ranks: tuple[int, ...] = ()
     world_size: int | None = None
+    story: tuple[str, ...] = ()
+    """Of a run that came back: how each attempt ended."""
 
     @property
     def root(self) -> Finding | None:

@@ -94,9 +94,12 @@ def _of_own_job(root: Path, who: Identity) -> Path | None:
 def _fresh(root: Path) -> Path:
     script = os.path.basename(sys.argv[0] if sys.argv else "")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", script.removesuffix(".py")).strip("-.")[:40] or "python"
-    folder = root / f"{label}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    return folder
+    name = f"{label}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
+    for more in ("", *(f"-{number}" for number in range(2, 100))):
+        with contextlib.suppress(FileExistsError):
+            (root / f"{name}{more}").mkdir()
+            break
+    return root / f"{name}{more}"
 
 
 def _launch() -> list[int] | None:

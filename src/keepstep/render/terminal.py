@@ -34,13 +34,21 @@ class _Page:
     def __init__(self, colour: bool, width: int) -> None:
         self._colour = colour
         self._width = width
+        self._attempt: int | None = None
 
     def lines(self, report: Report) -> Iterator[str]:
         root = report.root
+        self._attempt = root.attempt if root is not None else None
         word, tint, words = _VERDICTS[report.verdict]
+        for told in report.story:
+            yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
+        if report.story:
+            yield ""
         if root is None:
             yield f"{self._paint(word, tint, 'bold')}  {words}"
         else:
+            if report.verdict is Verdict.HEALTHY:
+                yield f"{self._paint(word, tint, 'bold')}  the last attempt ended well; what ended the one before it:"
             yield from self._finding(root, first=True)
             yield from self._rest(report)
         yield ""
@@ -107,7 +115,8 @@ class _Page:
         named = ranks(finding.ranks)
         who = f"{named}: " if finding.ranks and named not in finding.title else ""
         place = str(finding.evidence[0].origin)
-        text = f"{finding.rule}  {who}{finding.title} ({place})"
+        when = f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""
+        text = f"{finding.rule}  {when}{who}{finding.title} ({place})"
         yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")
 
     def _coverage(self, report: Report) -> Iterator[str]:

@@ -45,6 +45,8 @@ class Kind(Enum):
     """Evidence that keepstep itself wrote down, a JSON line each."""
     METRICS = "metrics"
     """What `keepstep run` measured, a JSON line each."""
+    ARRIVALS = "arrivals"
+    """When the lines of logs reached `keepstep run`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ def _kind(path: Path, head: bytes) -> Kind | None:
         return Kind.NOTES
     if _MEASURED.match(head):
         return Kind.METRICS
+    if _ARRIVED.match(head):
+        return Kind.ARRIVALS
     if _OF_RUN_FOLDER.match(head):
         return None
     if _compression(head) or not head:
@@ -172,6 +176,7 @@ def _kind(path: Path, head: bytes) -> Kind | None:
 _OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
 """What `keepstep run` writes about a run: it quotes errors, and is none."""
 _MEASURED = lazy_pattern(rb'\{"schema": "keepstep\.metrics/')
+_ARRIVED = lazy_pattern(rb'\{"schema": "keepstep\.arrivals/')
 _STRANGE = bytes(n for n in range(32) if n not in (7, 8, 9, 10, 12, 13, 27))
 
 

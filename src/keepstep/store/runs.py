@@ -6,6 +6,7 @@
       report.json                  the report that the run ended with
       attempt-0/rank0.log ...      output of each rank
       attempt-0/guard/             black boxes and notes of the guards
+      attempt-0/arrivals.json      when the output of ranks arrived
       attempt-0/start.jsonl        what ranks were started with
       attempt-0/exits.jsonl        how each rank ended
       attempt-0/stacks.jsonl       where ranks stood when they stopped, or when another one failed
@@ -42,6 +43,8 @@ KEPT_S = 30 * 86400.0
 KEPT_LEAST = 5
 """The newest runs are never pruned."""
 LARGEST_MANIFEST = 16 << 20
+MOST_EXPLAINED = 4
+"""Of a run of very many attempts, beside the first."""
 
 
 @dataclass
@@ -239,6 +242,16 @@ def attempt_to_explain(path: Path) -> Path:
     numbers = [each.number for each in manifest.attempts]
     folders = [path / f"attempt-{number}" for number in reversed(numbers)]
     return next((folder for folder in folders if folder.is_dir()), path)
+
+
+def attempts_to_explain(path: Path) -> dict[int, Path]:
+    """For `keepstep why`: of a run folder, the attempts that left a folder, by number: the first, and the last few."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        return {}
+    found = {each.number: path / f"attempt-{each.number}" for each in manifest.attempts}
+    there = {number: folder for number, folder in found.items() if folder.is_dir()}
+    return dict([*list(there.items())[:1], *list(there.items())[1:][-MOST_EXPLAINED:]])
 
 
 def find(name: str, root: Path = DEFAULT) -> Path | None:

@@ -392,6 +392,12 @@ class Attempt:
         means = self._means
         self._let_spares(signal.SIGCONT)
         living = [each for each in self._started if each.exit is None]
+        if outcome.happened is Happened.INTERRUPTED and not means.hurry():
+            self._hangs.take_along(time.monotonic)
+        if outcome.happened is Happened.ENDED_WELL:
+            for each in self._started:
+                if each.exit is not None and each.exit.well:
+                    self.records.exited(each.member, each.exit)
         if living and outcome.happened is not Happened.ENDED_WELL:
             self.records.ending([each.member for each in living], outcome)
         spare = means.pool.pids() if means.pool is not None else ()

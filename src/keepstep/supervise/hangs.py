@@ -48,6 +48,9 @@ class Hangs:
         self._glanced: Looked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
         self._named = False
+        self._still: tuple[Suspicion, Looked] | None = None
+        """The last look at which nobody moved."""
+        self._signs: list[Sign] = []
         self._told: Stop | None = None
         self._held_until = 0.0
 
@@ -71,6 +74,7 @@ class Hangs:
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
         """Something must be decided on: a new stop, or one whose time is over."""
         self._watch.crowding = crowding()
+        self._signs = signs
         if self._look is not None:
             if self._look[1].done():
                 return self._looked(signs, now)
@@ -98,8 +102,9 @@ class Hangs:
         return None
 
     def take_along(self, now: Callable[[], float]) -> None:
-        """A rank has failed, perhaps because nothing moved: stacks that are just being taken tell why."""
+        """A rank has failed, or the user has enough, perhaps because nothing moved: stacks that are just being taken tell why."""
         if self._look is None:
+            self._keep_last_look(now())
             return
         (suspicion, future), self._look = self._look, None
         with contextlib.suppress(Exception):
@@ -107,6 +112,15 @@ class Hangs:
             stop = self._watch.looked(suspicion, still=looked.still, at=now(), sure=looked.sure)
             if stop is not None:
                 self._records.stopped(stop, looked)
+
+    def _keep_last_look(self, now: float) -> None:
+        """What was seen at the last look, where nothing has moved since: it was too early for a word, and now it is the end."""
+        if self._still is None or self._told is not None:
+            return
+        suspicion, looked = self._still
+        stop = self._watch.judge(suspicion, still=True, at=now, signs=self._signs)
+        if stop is not None:
+            self._records.stopped(replace(stop, proven=looked.still is True and looked.sure), looked)
 
     def _glance(self, looked: Looked) -> None:
         self._glanced = looked
@@ -136,6 +150,7 @@ class Hangs:
             self._watch.looked(suspicion, still=False, at=now)
             return None
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
+        self._still = (suspicion, looked) if looked.still is not False else None
         self._records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
         if stop is None:
             if self._named:

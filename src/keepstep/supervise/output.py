@@ -13,19 +13,25 @@ import array
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import select
 import termios
 import threading
 import time
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from keepstep.sources.arrivals import NAME, SCHEMA
 
 PIPE_BYTES = 1 << 20
 TAIL_BYTES = 64 << 10
 TRY_AGAIN_S = 5.0
 MOST_TURNS = 10_000
+MARK_S, MOST_MARKS = 0.05, 1000
+"""Of each rank's output it is known when the last so many pieces came, to so much."""
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
 
 
@@ -70,6 +76,9 @@ class Stream:
     splices: bool = True
     turns: list[Turn] = field(default_factory=lambda: [Turn(0, False)])
     """Where in the file the writing changed from one pipe to the other: the latest ones."""
+    marks: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
+    """How much was written when, lately."""
+    first_mark: float = 0.0
 
     @property
     def open(self) -> bool:
@@ -85,6 +94,13 @@ class Stream:
         turns = self.turns
         number = max(0, bisect_right(turns, place, key=lambda turn: turn.place) - 1)
         return turns[number], turns[number + 1] if number + 1 < len(turns) else None
+
+    def mark(self, at: float) -> None:
+        """Something has arrived; what comes within moments counts as one."""
+        if self.marks and at - self.marks[-1][1] < MARK_S:
+            at = self.marks.pop()[1]
+        self.first_mark = self.first_mark or at
+        self.marks.append((self.began + self.written, at))
 
 
 class Output:
@@ -146,10 +162,19 @@ class Output:
             for pipe in stream.pipes:
                 if pipe.open:
                     self._end(stream, pipe)
+        self._keep_marks()
         with contextlib.suppress(OSError):
             self._poll.close()
             os.close(self._wake_in)
             os.close(self._wake_out)
+
+    def _keep_marks(self) -> None:
+        """For `keepstep why`: programs seldom print the time."""
+        for folder in {stream.path.parent for stream in self.streams}:
+            here = [stream for stream in self.streams if stream.path.parent == folder and stream.marks]
+            logs = {each.path.name: {"whole": each.marks[0][1] == each.first_mark, "marks": list(each.marks)} for each in here}
+            with contextlib.suppress(OSError):
+                (folder / NAME).write_text(json.dumps({"schema": SCHEMA, "logs": logs}))
 
     def _run(self) -> None:
         while True:
@@ -173,6 +198,8 @@ class Output:
         except OSError:
             return False
         stream.printed += moved
+        if moved:
+            stream.mark(time.time())
         return moved > 0
 
     def _move(self, stream: Stream, pipe: Pipe) -> int:

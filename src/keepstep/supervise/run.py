@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keepstep import __version__
+from keepstep.core.cause import Cause
 from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration
 from keepstep.errors import UserError
@@ -79,6 +80,8 @@ class Supervisor:
         self._before: list[policy.Attempt] = []
         self._wondered = False
         self._hooks: list[threading.Thread] = []
+        self._reports: dict[int, Report] = {}
+        """By attempt."""
         self.folder: RunFolder | None = None
 
     def run(self) -> int:
@@ -334,9 +337,12 @@ class Supervisor:
         from keepstep.render.json import render_json
 
         assert self.folder is not None
-        text = render_json(redacted(report))
-        self.folder.write(attempt.folder / "report.json", text)
-        self.folder.write(self.folder.path / "report.json", text)
+        from keepstep.analyze.comeback import numbered, of_all_attempts
+
+        self._reports[attempt.number] = report
+        self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
+        whole = of_all_attempts(self._reports, self.folder.manifest.attempts)
+        self.folder.write(self.folder.path / "report.json", render_json(redacted(whole)))
         self.folder.save()
         if self.folder.full:
             self._terminal.say(f"{self.folder.path} cannot be written: the recording is not complete, the run goes on")
@@ -404,8 +410,20 @@ class Supervisor:
     def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
         attempt.end(Outcome(Happened.INTERRUPTED))
         status = self._interrupt.status
-        said.ended, said.status, said.happened = time.time(), status, Happened.INTERRUPTED.value
+        said.ended, said.status, said.happened, said.steps = time.time(), status, Happened.INTERRUPTED.value, attempt.steps or None
+        if not self._interrupt.again:
+            self._tell_what_came_before(attempt, said)
         return self._finished("stopped", status)
+
+    def _tell_what_came_before(self, attempt: Attempt, said: AttemptSaid) -> None:
+        """A run is often stopped by hand because it hangs: then that is what happened, and not the hand."""
+        report, _ = self._explain(attempt)
+        self._save(attempt, report)
+        root = report.root
+        if root is not None:
+            said.cause, said.title = root.cause.value, root.title
+            if root.cause is not Cause.PREEMPTION_SIGTERM:
+                self._print(report)
 
     def _print(self, report: Report) -> None:
         from keepstep.core.redact import redacted

@@ -20,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from keepstep.core.blackbox import Phase
+from keepstep.core.blackbox import Kind, Phase
 from keepstep.guard import settling
 from keepstep.guard.box import keep
 from keepstep.supervise import reaper
@@ -36,6 +36,8 @@ GONE_S = 0.05
 PREPARED_S, READY = 10.0, 2
 """It gets ready for looks when the run has lasted so long, with so many children."""
 LATE_EVERY_S = 10.0
+OWN_CODE_S = 90.0
+"""Silence of ranks none of which waits for another, until a word of it: after the last step there are reports to write."""
 REPORTER = "the companion"
 MOST_LINES = 30
 
@@ -140,6 +142,9 @@ class Companion:
         with ThreadPoolExecutor(max_workers=1) as pool:
             looked = pool.submit(look, suspicion.signs).result()
         at = time.monotonic()
+        if looked.still is not True and (self._someone_left_well() or suspicion.quiet_s < OWN_CODE_S):
+            self._watch.looked(suspicion, still=False, at=at)
+            return  # nobody waits for anybody: its loop may be over, and it may do something else
         stop = self._watch.looked(suspicion, still=looked.still, sure=looked.sure, at=at, signs=self._see(at)[1])
         if stop is None:
             return
@@ -149,6 +154,10 @@ class Companion:
         if self._told is None or (stop.proven and not self._told.proven):
             self._say_stop(stop, looked.report)
         self._told = stop
+
+    def _someone_left_well(self) -> bool:
+        """Whether a rank has ended with status 0: the training is over, and those that are left tidy up."""
+        return any(record.kind == Kind.GOODBYE and record.value == 0 for box in self._boxes.open.values() for record in box.recent(4))
 
     def _say_stop(self, stop: Stop, report: object) -> None:
         from keepstep.core.redact import redacted

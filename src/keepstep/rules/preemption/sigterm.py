@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ends_of, is_supervised
+from keepstep.core.ends import ends_of, is_supervised, stopped_before
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
@@ -157,6 +157,8 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
 def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     """Whether anything that ends a run is seen before this."""
     here = seen.position[id(place)]
+    if stopped_before(seen, place.at):
+        return True
     ends = seen.once(ends_of)
     if not is_supervised(seen):
         gone = [e for e in (*ends.badly.values(), *ends.silent.values()) if e.who != place.who]

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from keepstep.core.ends import is_supervised
+from keepstep.core.ends import is_supervised, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankDoing
+from keepstep.core.facts.guard import RankDoing, RankEnded
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost, Preempted
 from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
@@ -26,7 +26,7 @@ _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
 _WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)
 _OTHER_STORIES: tuple[type[Fact], ...] = (ParameterServerLost, MemberRestarted)
 _TELLING: tuple[type[Fact], ...] = (OomKilled, HostAllocationFailed, Preempted, FatalSignal, NativeAbort)
-_TRAINED: tuple[type[Fact], ...] = (RankDoing, StepSeen)
+_TRAINED: tuple[type[Fact], ...] = (RankDoing, RankEnded, StepSeen)
 _READINGS: tuple[type[Fact], ...] = (MemoryLow, MemoryRead, MemoryGrew)
 
 
@@ -45,6 +45,8 @@ def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
         and not (e.fact.code == 1 and _wrapper(e.fact))
     ]
     if not killed or (own and not first) or _ends_the_rest(seen.all(ProcessExited)):
+        return ()
+    if stopped_before(seen, killed[0].at):
         return ()
     return once_a_line(killed)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_well, ends_of, exit_of, is_supervised, raised_by
+from keepstep.core.ends import ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankEnded
@@ -54,7 +54,7 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     if not open_ends:
         return
     first = min([*ends.silent.values(), *ends.badly.values()], key=lambda e: e.at or 0.0)
-    if first not in open_ends:
+    if first not in open_ends or stopped_before(seen, None):
         return
     others = tuple(e for e in (*ends.silent.values(), *ends.badly.values()) if e is not first)
     evidence: tuple[Evidence[Fact], ...] = (first, *others[:8])

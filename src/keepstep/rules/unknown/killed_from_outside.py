@@ -54,7 +54,7 @@ def killed_from_outside(seen: EvidenceSet) -> Iterator[Found]:
     blamed = ranks_of(killed) or tuple(e.fact.local_rank for e in killed if e.fact.local_rank is not None)
     name = ranks(blamed) if blamed else "a process"
     boxes: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(RankEnded) if e.who in blamed and not e.fact.goodbye)
-    last = f" at step {boxes[0].fact.steps}" if boxes and isinstance(boxes[0].fact, RankEnded) else ""
+    last = f" at step {boxes[0].fact.steps}" if boxes and isinstance(boxes[0].fact, RankEnded) and boxes[0].fact.steps else ""
     yield Found(
         title=f"{name} {'were' if len(set(blamed)) > 1 else 'was'} killed from outside{last} (SIGKILL); nothing shows by whom",
         because="SIGKILL came before any other failure, and neither the kernel, a control group, a scheduler nor a reading of memory says why",

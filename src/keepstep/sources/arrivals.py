@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the lines of a log reached `keepstep run`: most programs print no times, and the order of things across ranks needs one."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
+from keepstep.sources.files import Left
+
+NAME, SCHEMA = "arrivals.json", "keepstep.arrivals/1"
+CHUNK, MOST_BYTES = 1 << 20, 16 << 20
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Of one log: how many lines were complete at each mark, and when that was. The oldest marks of a long log are not kept."""
+
+    lines: tuple[int, ...]
+    times: tuple[float, ...]
+    whole: bool
+    """The first mark is of the first words."""
+
+    def at(self, line: int) -> float | None:
+        """When this line was complete; None where that was before the marks begin."""
+        place = bisect_left(self.lines, line)
+        if place == 0 and not self.whole:
+            return None
+        return self.times[min(place, len(self.times) - 1)]
+
+
+def with_arrivals(evidence: Sequence[Evidence[Fact]], marks: Iterable[Left], logs: Sequence[Left]) -> list[Evidence[Fact]]:
+    """The evidence of logs, with the time at which its line arrived where the line itself tells none."""
+    known = {name: arrivals for left in marks for name, arrivals in _read(left, logs).items()}
+    if not known:
+        return list(evidence)
+    return [
+        replace(e, at=known[e.origin.source].at(e.origin.line)) if e.at is None and e.origin.line and e.origin.source in known else e
+        for e in evidence
+    ]
+
+
+def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
+    found: dict[str, Arrivals] = {}
+    if left.path is None:
+        return found
+    try:
+        with left.path.open("rb") as stream:
+            said = json.loads(stream.read(MOST_BYTES))["logs"]
+        for log in logs:
+            if log.path is not None and log.path.parent == left.path.parent and log.path.name in said:
+                marks = [(int(offset), float(at)) for offset, at in said[log.path.name]["marks"]]
+                if marks:
+                    lines = _lines_before(log, [offset for offset, _ in marks])
+                    found[log.name] = Arrivals(lines, tuple(at for _, at in marks), bool(said[log.path.name]["whole"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return found
+    return found
+
+
+def _lines_before(log: Left, offsets: list[int]) -> tuple[int, ...]:
+    """How many lines are complete before each of the rising offsets."""
+    assert log.path is not None
+    counts, lines, place = [], 0, 0
+    with log.path.open("rb") as stream:
+        for offset in offsets:
+            while place < offset and (piece := stream.read(min(CHUNK, offset - place))):
+                lines, place = lines + piece.count(b"\n"), place + len(piece)
+            counts.append(lines)
+    return tuple(counts)

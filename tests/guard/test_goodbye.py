@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process with a guard ends, and what `keepstep why` makes of its folder: real processes, ended in every way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
+from keepstep.core.facts.guard import RankEnded
+from keepstep.core.report import Report
+
+SCRIPT = """
+import os, signal, sys
+from keepstep.guard.identity import Identity
+from keepstep.guard.session import Session
+
+session = Session(Identity(rank=0, world=1), {{"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {folder!r}}})
+session.open()
+for _ in range(5):
+    session.step_done()
+{end}
+"""
+
+
+def left(folder: Path, end: str) -> tuple[int, list[RankEnded], Report]:
+    script = SCRIPT.format(folder=str(folder), end=end)
+    status = subprocess.run([sys.executable, "-c", script], env={**os.environ, "KEEPSTEP": "off"}, stderr=subprocess.DEVNULL, timeout=60).returncode
+    explained = explain_paths([folder])
+    return status, [e.fact for e in explained.seen.all(RankEnded)], explained.report
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit()", "sys.exit(0)", "os._exit(0)"])
+def test_a_process_that_ends_well_says_so_and_is_healthy(tmp_path: Path, end: str) -> None:
+    status, (ended,), report = left(tmp_path, end)
+    assert (status, ended.goodbye, ended.status, ended.steps) == (0, True, 0, 5)
+    assert report.verdict.value == "healthy" and report.exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "raised"),
+    [("raise ValueError('no')", 1, "ValueError"), ("sys.exit(3)", 3, None), ("sys.exit('no data')", 1, None), ("os._exit(4)", 4, None)],
+)
+def test_a_status_that_is_not_0_is_never_healthy(tmp_path: Path, end: str, status: int, raised: str | None) -> None:
+    got, (ended,), report = left(tmp_path, end)
+    assert (got, ended.goodbye, ended.status, ended.raised) == (status, True, status, raised)
+    assert report.verdict.value == "failed" and report.exit_status == 1
+    assert report.root is not None and report.root.ranks == (0,)
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "os.kill(os.getpid(), signal.SIGTERM)"])
+def test_a_killed_process_says_nothing_and_that_is_told(tmp_path: Path, end: str) -> None:
+    _, (ended,), report = left(tmp_path, end)
+    assert not ended.goodbye and ended.status is None
+    assert report.root is not None and report.root.title == "rank 0's black box ends at step 5 without a goodbye"
+    assert report.root.cause.value == "unknown.not_established"
+
+
+def test_an_exit_that_the_program_caught_is_no_goodbye(tmp_path: Path) -> None:
+    status, (ended,), report = left(tmp_path, "try:\n    sys.exit(3)\nexcept SystemExit:\n    session.step_done()")
+    assert (status, ended.status, ended.steps, report.verdict.value) == (0, 0, 6, "healthy")
+
+
+def test_ctrl_c_is_told_as_that(tmp_path: Path) -> None:
+    _, (ended,), _ = left(tmp_path, "raise KeyboardInterrupt")
+    assert (ended.status, ended.raised) == (130, "KeyboardInterrupt")
+
+
+def test_exit_still_does_what_it_did(tmp_path: Path) -> None:
+    script = SCRIPT.format(folder=str(tmp_path), end="import inspect\nassert sys.exit.__name__ == 'exit'\ntry:\n    sys.exit('words')\nexcept SystemExit as e:\n    print(repr(e.code))")
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "KEEPSTEP": "off"}, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "'words'\n" and done.returncode == 0

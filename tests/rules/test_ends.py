@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ranks ended: who said goodbye, who was killed and by whom, who never came, and what a hang before the end is."""
+
+from __future__ import annotations
+
+from keepstep.core.engine import diagnose
+from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
+from keepstep.core.facts.resource import MemoryLow, OomKilled
+from keepstep.core.facts.training import StepSeen
+from keepstep.core.identity import Rank
+from keepstep.core.report import Report
+from keepstep.rules import builtin_rules
+
+
+def of(fact: Fact, rank: int | None = None, at: float | None = 100.0, source: str = "notes") -> Evidence[Fact]:
+    return Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank) if rank is not None else None, at=at, quote=str(fact))
+
+
+def judged(*items: Evidence[Fact]) -> Report:
+    coverage = (Coverage(what="2 black boxes", state=CoverageState.CHECKED),)
+    return diagnose(EvidenceSet(items=items, coverage=coverage), builtin_rules())
+
+
+def left(rank: int, status: int | None = 0, at: float = 100.0, **more: object) -> Evidence[Fact]:
+    goodbye = status is not None
+    return of(RankEnded(goodbye=goodbye, status=status, steps=151, pid=1000 + rank, world=2, **more), rank, at)  # type: ignore[arg-type]
+
+
+def killed(rank: int, at: float, signal: str = "SIGKILL", **more: object) -> Evidence[Fact]:
+    return of(ProcessExited(reporter="the companion", signal=signal, pid=1000 + rank, **more), rank, at)  # type: ignore[arg-type]
+
+
+LOST = PeerLost(how="connection closed by peer")
+
+
+def test_all_said_goodbye() -> None:
+    assert judged(left(0), left(1)).verdict.value == "healthy"
+
+
+def test_one_did_not() -> None:
+    report = judged(left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None))
+    assert report.root is not None and report.root.ranks == (1,)
+    assert report.root.title == "rank 1's black box ends at step 151 without a goodbye"
+
+
+def test_lost_peers_of_a_run_that_finished_well_are_nothing() -> None:
+    assert judged(left(0), left(1, at=108.0), of(LOST, 0)).verdict.value == "healthy"
+    assert judged(left(0), left(1, status=3), of(LOST, 0)).verdict.value == "failed"
+
+
+def test_the_supervisor_knows_that_all_finished_well() -> None:
+    exits = [of(ProcessExited(reporter="keepstep run", code=0), rank) for rank in range(2)]
+    assert judged(of(StartedWith()), *exits, of(LOST, 0)).verdict.value == "healthy"
+
+
+def test_a_rank_that_is_nowhere_makes_it_unknown() -> None:
+    report = judged(left(0), of(WorldFormed(size=2, index=0), 0))
+    assert report.verdict.value == "unknown" and report.exit_status == 3
+    assert any(each.what == "how rank 1 ended" for each in report.coverage)
+
+
+def test_a_rank_that_never_came_is_named() -> None:
+    waited = of(RankDoing(phase="start", steps=0, silent_s=90.0, world=3, alive=False), 0)
+    report = judged(waited, left(0, status=None), left(1, status=None), of(RankDoing(phase="start", steps=0, world=3), 1))
+    assert any(f.title.startswith("rank 2 never arrived: 2 of 3 ranks") and f.ranks == (2,) for f in report.findings)
+
+
+def test_those_that_others_end_need_no_goodbye() -> None:
+    assert judged(left(0), left(1, status=None, killed_as="parameter server")).verdict.value == "healthy"
+    assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGTERM")).verdict.value == "healthy"
+    assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGSEGV")).verdict.value == "failed"
+
+
+def test_sigkill_alone_is_nobodys() -> None:
+    report = judged(left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), killed(1, 100.1, first=True))
+    assert report.root is not None and report.root.cause.value == "unknown.not_established"
+    assert report.root.title == "rank 1 was killed from outside at step 151 (SIGKILL); nothing shows by whom"
+    assert any("sacct" in (fix.command or "") for fix in report.root.fixes)
+
+
+def test_sigkill_is_a_lack_of_memory_where_something_says_so() -> None:
+    gone = (left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), killed(1, 100.1, first=True))
+    low = judged(*gone, of(MemoryLow(left_bytes=1 << 20, total_bytes=1 << 34)))
+    assert low.root is not None and low.root.cause.value == "resource.host_oom_killed" and low.root.confidence.value != "established"
+    told = judged(*gone, of(OomKilled(by="cgroup", pid=1001), 1))
+    assert told.root is not None and (told.root.cause.value, told.root.confidence.value) == ("resource.host_oom_killed", "established")
+
+
+def test_a_log_alone_is_a_guess_only_while_it_loads() -> None:
+    end = of(ProcessExited(reporter="torchrun", code=-9, local_rank=1), 1, at=None)
+    loading, training = judged(end), judged(of(StepSeen(step=7), 1, at=None), end)
+    assert loading.root is not None and (loading.root.cause.value, loading.root.confidence.value) == ("resource.host_oom_killed", "hypothesis")
+    assert training.root is not None and training.root.cause.value == "unknown.not_established"
+
+
+def test_a_hang_before_the_end_stays_the_cause() -> None:
+    stopped = of(RankStopped(phase="compute", steps=151, seconds=20.0, proven=True), 1, at=90.0)
+    doing = [of(RankDoing(phase="compute", steps=151, silent_s=20.0), rank, at=95.0) for rank in range(2)]
+    ended = [left(rank, status=None, at=95.0) for rank in range(2)]
+    for end in (killed(1, 96.0, first=True), killed(1, 96.0, "SIGTERM"), of(TerminationRequested(signal="SIGTERM", by="user"), 1, at=96.0)):
+        report = judged(stopped, *doing, *ended, end)
+        assert report.root is not None and report.root.cause.value == "sync.deadlock_or_hang_waiting_rank", end
+
+
+def test_a_healthy_run_that_is_told_to_end_is_preempted() -> None:
+    ended = [left(rank, status=None, at=95.0) for rank in range(2)]
+    asked = [of(TerminationRequested(signal="SIGTERM", by="user"), rank, at=94.0) for rank in range(2)]
+    report = judged(of(StartedWith()), *asked, *ended)
+    assert report.root is not None and report.root.cause.value == "preemption.sigterm"
+
+
+def test_who_ended_first_is_not_the_one_that_the_launcher_ended_for_it() -> None:
+    report = judged(left(1, status=None, at=100.0), left(0, status=None, at=101.0), killed(0, 101.0, "SIGTERM"))
+    assert report.root is not None and report.root.ranks == (1,) and report.root.rule == "UNK003"
