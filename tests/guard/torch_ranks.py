@@ -26,7 +26,7 @@ class Ranks:
         self.folder = folder
         self.guard = folder / "guard"
         (port,) = free_ports(1)
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "LANG", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
         kept |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
         kept |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(self.guard)} | env
         self.processes = []

@@ -49,6 +49,10 @@ class ContractBroken(Fact):
     certain: bool = False
     before: bool = False
     """Found before the step ran."""
+    odd: tuple[int, ...] = ()
+    """The ranks that left what all had done, where that is known; else it goes by the majority."""
+    places: tuple[tuple[int, str], ...] = ()
+    """The line of the script, by rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +141,23 @@ class GuardPart(Fact):
     part: str
     why: str
     off: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesIssued(Fact):
+    """The last collectives that a rank issued on a group: number, what must be alike on all ranks, words, line of the script."""
+
+    group: str
+    issued: tuple[tuple[int, str, str, str], ...]
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNamed(Fact):
+    """The name of a file that the black box knows by its number."""
+
+    number: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

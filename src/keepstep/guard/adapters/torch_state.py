@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from types import ModuleType
@@ -23,6 +24,8 @@ class Torch:
     def __init__(self, session: Session, module: ModuleType) -> None:
         self.session = session
         self.torch: Any = module
+        self.folder = os.path.dirname(str(module.__file__)) + os.sep
+        """Where torch's own files are."""
         self.c10d: Any = None
         """torch.distributed.distributed_c10d, once hooked."""
         self.is_compiling: Any = _is_compiling(module)
@@ -84,8 +87,6 @@ def replace(modules: list[Any], name: str, wrapper: Any) -> None:
     for module in modules:
         if getattr(module, name, None) is original:
             setattr(module, name, wrapper)
-
-
 
 
 def _is_compiling(module: Any) -> Any:
