@@ -153,6 +153,27 @@ class CollectivesIssued(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotFinite(Fact):
+    """A rank's own loss was NaN or infinite before its backward pass."""
+
+    step: int
+    """The step whose loss was the first of them."""
+    value: str = "nan"
+    times: int = 1
+    """In a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingExchanged(Fact):
+    """Ranks of one world trained so many steps, and their collectives moved fewer numbers than they train."""
+
+    steps: int
+    parameters: int
+    exchanged: int
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileNamed(Fact):
     """The name of a file that the black box knows by its number."""
 

@@ -35,13 +35,25 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} in a flight recorder's dump")
 
 
-def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
-    """The last collectives of each group, oldest first; without those groups in which ranks also send to each other."""
+def _entries(state: Torch) -> list[dict[str, Any]] | None:
     native = sys.modules.get("torch._C._distributed_c10d") or getattr(state.torch._C, "_distributed_c10d", None)
     dump: Any = next((getattr(native, name) for name in DUMPS if hasattr(native, name)), None)
     if dump is None or _captures(state.thread):
-        return {}
-    entries = _Plain(io.BytesIO(dump(True, False, False))).load().get("entries") or ()
+        return None
+    return list(_Plain(io.BytesIO(dump(True, False, False))).load().get("entries") or ())
+
+
+def sent(state: Torch) -> int | None:
+    """How many numbers this rank has brought into all that is recorded; None where there is no recorder."""
+    entries = _entries(state)
+    if entries is None:
+        return None
+    return sum(int(math.prod(shape)) for each in entries for shape in (each.get("input_sizes") or ()))
+
+
+def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
+    """The last collectives of each group, oldest first; without those groups in which ranks also send to each other."""
+    entries = _entries(state) or []
     found: dict[str, dict[int, Issued]] = {}
     between_two: set[str] = set()
     for each in entries[-MOST * 8 :]:

@@ -43,6 +43,10 @@ class Torch:
         """The ids of parameters that all ranks train together."""
         self.all_together = False
         """A model is wrapped over the whole world."""
+        self.wrapped = False
+        """A model is wrapped over some ranks: they exchange gradients."""
+        self.parameters = 0
+        """How many numbers the leading optimizer trains."""
         self.steps = 0
         """Of optimizers with such parameters: the same on every rank of a healthy run."""
         self.ends: deque[tuple[int, int]] = deque(maxlen=64)

@@ -18,6 +18,7 @@ from keepstep.core.contracts import Subject
 from keepstep.core.trails import Issued as Trail
 from keepstep.core.trails import Mismatch
 from keepstep.guard.adapters import torch_recorder
+from keepstep.guard.adapters.torch_alone import Alone
 from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word, mismatch
 from keepstep.guard.adapters.torch_pace import Pace
 from keepstep.guard.adapters.torch_peers import in_boxes
@@ -69,6 +70,7 @@ class Watch:
         self._waits_told = 0
         self._wait_told_at = -1
         self._pace = Pace(state)
+        self._alone = Alone(state)
         self._trails_told = 0
         state.session.at_close.append(self.leave)
         self.restart()
@@ -93,6 +95,7 @@ class Watch:
             return
         self._idle = self._is_idle()
         if state.world > 1:
+            self._alone.look()
             doing, line = self._where()
             self._pace.sample(doing, line, self._usual)
         mark = (sequences, self._session.steps, state.loaders.turns)
