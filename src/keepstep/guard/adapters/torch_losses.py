@@ -75,7 +75,7 @@ class Losses:
         self._note(value)
         session = self._session
         words = f"the loss is {value} in step {self._first}"
-        session.say(f"{words}, by this rank's own batch or weights; what follows spreads to all ranks")
+        session.say(words)
         if session.strict:
             raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
 
