@@ -24,7 +24,7 @@ class Sentences(torch.utils.data.Dataset):  # type: ignore[type-arg]
 
     def __init__(self, rank: int) -> None:
         made = torch.Generator().manual_seed(rank)
-        self.tokens = [torch.randint(1, 50, (9 if rank == 1 and n < 4 * AT else 5 + n % 7,), generator=made) for n in range(4 * STEPS + 1)]
+        self.tokens = [torch.randint(1, 50, (9 if rank == 1 and n < 4 * AT else 5 + n % 7,), generator=made) for n in range(4 * STEPS - 1)]
 
     def __len__(self) -> int:
         return len(self.tokens)

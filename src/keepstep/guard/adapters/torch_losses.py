@@ -81,4 +81,5 @@ class Losses:
 
     def _note(self, value: float) -> None:
         fields = {"step": self._first, "value": str(value), "times": self._times}
-        self._session.note("LossNotFinite", fields, f"the loss is {value} from step {self._first} on, {self._times} times in a row")
+        often = f"; {self._times} in a row by now" if self._times > 1 else ""
+        self._session.note("LossNotFinite", fields, f"the loss is {value} in step {self._first}{often}")

@@ -43,15 +43,15 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
     """A rank that died without a word, inside of its last collective: its number stands for another one in a peer's own record."""
     whole = {rank: e for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)) if group == "0" for rank, e in _last(seen, group).items()}
     for rank, box in _last(seen, SCRIPTS).items():
-        if rank in whole or not whole:
-            continue
         last = _trail(box)[-1:]
-        peers = {peer: _trail(e) for peer, e in whole.items() if abs(e.fact.steps - box.fact.steps) <= 1}
-        found = trails.mismatch({rank: last, **peers}, alike=0) if last else None
+        if not last or (rank in whole and _trail(whole[rank])[-1].sequence >= last[0].sequence):
+            continue  # its own record goes as far
+        peers = {peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1}
+        found = trails.mismatch({rank: last, **peers}, alike=0)
         if found is not None and found.sequence == last[0].sequence and any(rank in ranks for _, ranks in found.values):
             history = [each for each in next(iter(peers.values())) if each.sequence < found.sequence]
             issued = {peer: each for peer, trail in {rank: last, **peers}.items() for each in trail if each.sequence == found.sequence}
-            return replace(found, odd=trails.odd(issued, history)), (box, *whole.values())
+            return replace(found, odd=trails.odd(issued, history)), (box, *(whole[peer] for peer in peers))
     return None
 
 
