@@ -103,12 +103,9 @@ def test_a_phase_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("usual", "odd", "kind"),
     [
-        (Array(4, 8), Array(4, 9), "shape"),
-        (Array(4, 8), Array(4, 8, 3), "shape"),
         (Array(4, 8), Array(4, 8, dtype="float64"), "dtype"),
         (Array(4, 8), Array(0, 8), "empty"),
         (Array(4, 8), Array(4, 8, finite=False), "not finite"),
-        (Array(4, 8), (Array(4, 8), Array(4)), "structure"),
         ({"x": Array(4, 8), "label": Array(4, dtype="int64", largest=9)}, {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=10)}, "label"),
     ],
 )  # fmt: skip
@@ -128,6 +125,30 @@ def test_an_odd_batch_is_noted_and_stops_only_in_strict_mode(tmp_path: Path, usu
             session.see_batch(odd)
         session.close()
         assert [n["kind"] for n in notes(tmp_path / mode, "BatchOdd")] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("usual", "new", "kind"),
+    [
+        (Array(4, 8), Array(4, 9), "shape"),
+        (Array(4, 8), Array(4, 8, 3), "shape"),
+        (Array(4, 8), Array(3, 8), "short"),
+        (Array(4, 8), (Array(4, 8), Array(4)), "structure"),
+    ],
+)
+def test_a_batch_of_a_new_shape_is_told_only_where_its_step_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], usual: Any, new: Any, kind: str
+) -> None:
+    for fails in (False, True):
+        session = session_in(tmp_path / str(fails), "strict")
+        session.open()
+        for batch in (usual,) * 60 + (new,):
+            session.see_batch(batch)
+        if fails:
+            monkeypatch.setattr(sys, "last_type", RuntimeError, raising=False)
+        session.close()
+        assert [n["kind"] for n in notes(tmp_path / str(fails), "BatchOdd")] == [kind] * fails
+        assert capsys.readouterr().err == ""
 
 
 def test_healthy_batches_are_passed_in_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from keepstep.guard.adapters.torch_collectives import FORMS, packed, unpacked
+from keepstep.core.trails import packed, unpacked
+from keepstep.guard.adapters.torch_collectives import FORMS
 from keepstep.guard.adapters.torch_compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
 from keepstep.guard.adapters.torch_compiling import what_changes
 from keepstep.guard.adapters.torch_pace import Round, late_rank
@@ -62,10 +63,10 @@ def test_a_pipeline_whose_groups_count_messages_too_is_compared_by_what_is_alike
 def test_a_barrier_against_gradients_is_a_mismatch() -> None:
     script = ops("all_reduce float32[2]", "barrier", first=10, running=True)
     below = word(ops("all_reduce float32[2]", first=10), doing=BACKWARD, sequence=12)
-    assert found(word(script), below, below) == f"#11 operation: {BELOW} on ranks 1, 2 but barrier on rank 0"
+    assert found(word(script), below, below) == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 but barrier at train.py:1 in main on rank 0"
     assert found(word(script, idle=False), below) is None
     never = word((), doing=BACKWARD, sequence=4)
-    assert found(never, word(ops("barrier", first=4, running=True))) == f"#4 operation: {BELOW} on rank 0 but barrier on rank 1"
+    assert found(never, word(ops("barrier", first=4, running=True))) == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 but barrier at train.py:1 in main on rank 1"
 
 
 def test_counts_at_the_ends_of_steps_tell_who_issued_one_more() -> None:

@@ -58,6 +58,10 @@ EXITED = {"reporter": "torchrun", "code": 1}
         (noted("Recompiling", 1, function="step", count=9, reason="argument x: [3], [4], [5]", storm=True), "SLO004", "slow.recompilation", (1,), "warning"),
         (noted("WorldFormed", 1, size=1, meant=4, meant_by="torchrun", framework="torch", at_step=True), "CFG201", "config.trains_alone", (1,), "fatal"),
         (noted("WorldFormed", 1, size=1, meant=4, meant_by="Slurm", framework="jax", at_step=True), "CFG201", "config.trains_alone", (1,), "warning"),
+        (noted("LossNotFinite", 1, step=41, times=10), "NUM203", "numeric.nan_or_divergence", (1,), "fatal"),
+        (noted("LossNotFinite", 1, step=41), "NUM203", "numeric.nan_or_divergence", (1,), "warning"),
+        (noted("NothingExchanged", 0, steps=80, parameters=1000, exchanged=80, ranks=[0, 1]), "CFG202", "config.trains_alone", (0, 1), "fatal"),
+        (broken("collective #7", "operation", ("barrier", [0, 1]), ("all_reduce float32[2]", [2])), "SYN206", "sync.collective_mismatch", (2,), "fatal"),
         (noted("PeerSilent", 0, subject="program step", ordinal=0, missing=[3], waited_s=10.0), "SYN204", "sync.deadlock_or_hang_waiting_rank", (3,), "fatal"),
     ],
 )  # fmt: skip
@@ -92,6 +96,8 @@ def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_wi
         (noted("PlanNamed", 0, number=1, name="step"), noted("GuardPart", 0, part="x", why="y")),
         (noted("PeerSilent", 0, subject="program", ordinal=0, missing=[1], waited_s=10.0), noted("ContractStated", 1, subject="program", ordinal=0, stated=[["a", "1"]])),
         tuple(noted("RankDoing", rank, phase="end", steps=100, silent_s=30.0, usual_step_s=0.1) for rank in range(2)),
+        (noted("NothingExchanged", 0, steps=80, parameters=9, exchanged=4, ranks=[0, 1]), noted("NothingExchanged", 0, steps=900, parameters=9, exchanged=9)),
+        tuple(noted("CollectivesIssued", rank, group="0", issued=[[n, "barrier", "barrier", ""] for n in range(1, 9 + rank)], steps=5) for rank in range(2)),
         tuple(noted("RankDoing", rank, phase="compile", steps=0, silent_s=60.0) for rank in range(2)),
         tuple(noted("RankDoing", rank, phase="evaluation", steps=50, silent_s=60.0, usual_step_s=0.1) for rank in range(2)),
     ],
@@ -134,3 +140,29 @@ def test_a_label_out_of_range_explains_the_crash_after_it() -> None:
         noted("FatalSignal", 1, signal="SIGSEGV"),
     )
     assert found[0][:3] == ("DAT206", "data.label_out_of_range", (1,))
+
+
+def killed(rank: int) -> Any:
+    return noted("ProcessExited", rank, reporter="keepstep run", signal="SIGKILL", first=True)
+
+
+def test_a_kill_in_the_middle_of_an_epoch_is_not_blamed_on_batches_that_differ() -> None:
+    lengths = broken("batch", "batch['input_ids']", ("int64[9]", [0]), ("int64[12]", [1]), certain=False)
+    shares = broken("batches", "in an epoch", ("150", [0]), ("155", [1]), certain=False)
+    doing = noted("RankDoing", 0, phase="compute", steps=60)
+    for found in (report(lengths, killed(1)), report(shares, doing, killed(1))):
+        assert not found.findings[0].cause.value.startswith("data.")
+        assert [f.severity.value for f in found.findings if f.cause.value.startswith("data.")] == ["warning"]
+
+
+def issued(rank: int, *ops: tuple[int, str, str], group: str = "0") -> Any:
+    return noted("CollectivesIssued", rank, group=group, issued=[[number, key, key, line] for number, key, line in ops], steps=6)
+
+
+def test_what_each_rank_issued_last_names_the_one_that_issued_another_collective() -> None:
+    common = [(n, "all_reduce float32x169", "") for n in range(1, 14)]
+    alone = (14, "all_reduce float32x1", "train.py:57")
+    in_ddp = issued(1, *common, (14, "all_reduce float32x169", ""))
+    for mine in (issued(0, *common, alone), issued(0, alone, group="script")):
+        found = report(mine, in_ddp, noted("ProcessExited", 0, **EXITED)).findings[0]
+        assert (found.rule, found.ranks) == ("SYN206", (0,)) and "at train.py:57" in found.title

@@ -105,6 +105,12 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
         ),
         (
             Kind.COLLECTIVE,
+            "DDP's broadcast of buffers",
+            r"^(?:_sync_buffers|_sync_module_buffers|_default_broadcast_coalesced|_distributed_broadcast_coalesced)$",
+            r"torch/nn/parallel/distributed\.py",
+        ),
+        (
+            Kind.COLLECTIVE,
             "a reduce of tf.distribute",
             r"^(?:_all_reduce_per_replica_values|_?(?:batch_)?(?:reduce|gather)_implementation)$",
             r"tensorflow/python/distribute/cross_device_ops",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches on the host side, held against a declared or learned contract before the step takes them.
 
-Shapes and types are compared at every batch, for a few microseconds. Values (finiteness, label range) are looked at
-now and then, so that it stays within its share of the time; never of what lives on a device.
+Shapes and types are compared at every batch, for a few microseconds. Lengths that vary are no fault: batches are padded to their
+longest sample, the last one is short. A shape that was never there before is told only if the step that took it failed. Values
+(finiteness, label range) are looked at now and then, so that it stays within its share of the time; never of what lives on a device.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_LEAVES = 64
 LEARN = 3
-"""Batches after which what they had in common is the contract."""
+"""The values of so many first batches are looked at in any case."""
 SHARE = 0.0002
 """Of the time that passes, for looks at values."""
 MOST_TOLD = 10
@@ -80,8 +81,8 @@ class Batches:
         self._value_ns = 0
         self._began = time.monotonic_ns()
         self._told: set[tuple[str, str]] = set()
-        self._short: tuple[int, int] | None = None
-        """Rows of the last batch, where it had fewer than the first, and the steps that were done before it."""
+        self._new: tuple[int, tuple[str, str, str, str]] | None = None
+        """What the last batch had and none before it: the steps that were done by then, and what would be told of it."""
         self.labels: dict[str, tuple[float, float]] = {}
         """Declared: the least and the largest value that a leaf (by its name, or the end of it) may hold."""
         self.dtypes: dict[str, str] = {}
@@ -104,11 +105,10 @@ class Batches:
             self._value_ns += time.perf_counter_ns() - began
 
     def at_end(self) -> None:
-        """The process leaves. A short last batch is nothing to speak of, unless the step that took it failed."""
+        """The process leaves. A shape that is new, or a short last batch, is nothing to speak of, unless the step that took it failed."""
         failed = getattr(sys, "last_type", None)
-        if self._short is not None and failed is not None and self._short[1] == self._session.steps:
-            rows, _ = self._short
-            self._odd(BatchFault.SHORT, "batch", f"{rows} rows", f"{self._rows} rows", quiet=True)
+        if self._new is not None and failed is not None and self._new[0] == self._session.steps:
+            self._odd(*self._new[1], quiet=True)
 
     @property
     def declared(self) -> bool:
@@ -122,38 +122,34 @@ class Batches:
 
     def _compare(self, signature: tuple[tuple[str, tuple[int | None, ...], str], ...]) -> None:
         rows = next((shape[0] for _, shape, _ in signature if shape), None)
-        if not self._learned or len(signature) != len(self._learned):
-            if self._learned:
-                self._odd(BatchFault.STRUCTURE, "batch", f"{len(signature)} tensors", f"{len(self._learned)} tensors")
-            else:
-                self._learned, self._rows = list(signature), rows
-            if rows != 0:
-                return
-        is_short = rows is not None and self._rows is not None and 0 < rows < self._rows
-        self._short = (rows or 0, self._session.steps) if is_short else None
-        for (name, shape, dtype), (_, known, known_dtype) in zip(signature, self._learned, strict=False):
-            if dtype != known_dtype:
-                self._odd(BatchFault.DTYPE, name, dtype, known_dtype)
+        self._new = None
+        if not self._learned:
+            self._learned, self._rows = list(signature), rows
+        elif len(signature) != len(self._learned):
+            self._is_new(BatchFault.STRUCTURE, "batch", f"{len(signature)} tensors", f"{len(self._learned)} tensors")
+        elif rows is not None and self._rows is not None and 0 < rows < self._rows:
+            self._is_new(BatchFault.SHORT, "batch", f"{rows} rows", f"{self._rows} rows")
+        if rows == 0 and all(shape[:1] == (0,) for _, shape, _ in signature):
+            name, shape, _ = signature[0]
+            self._odd(BatchFault.EMPTY, name, str(list(shape)), str([self._rows, *shape[1:]]))
+        for number, ((name, shape, dtype), (known_name, known, known_dtype)) in enumerate(zip(signature, self._learned, strict=False)):
             for pattern, wanted in self.dtypes.items():
                 if name.endswith(pattern) and dtype != wanted:
                     self._odd(BatchFault.DTYPE, name, dtype, wanted, declared=True)
-            if 0 in shape:
-                self._odd(BatchFault.EMPTY, name, str(list(shape)), str(list(known)))
-            elif len(shape) != len(known) or (self._seen > LEARN and self._fixed(shape, known)):
-                self._odd(BatchFault.SHAPE, name, str(list(shape)), str(list(known)))
-            elif shape[1:] != known[1:]:
-                self._vary(name, shape)
-
-    def _fixed(self, shape: tuple[int | None, ...], known: tuple[int | None, ...]) -> bool:
-        """Whether a size differs that has been the same in every batch so far (the first is the number of rows)."""
-        return any(k is not None and s != k for s, k in zip(shape[1:], known[1:], strict=True))
-
-    def _vary(self, name: str, shape: tuple[int | None, ...]) -> None:
-        """While learning, a size that changes (padded sequences) is learned to change."""
-        for number, (known_name, known, dtype) in enumerate(self._learned):
-            if known_name == name and len(known) == len(shape):
+            if name != known_name:
+                continue
+            if dtype != known_dtype:
+                self._odd(BatchFault.DTYPE, name, dtype, known_dtype)
+            if len(shape) != len(known):
+                self._is_new(BatchFault.SHAPE, name, str(list(shape)), str(list(known)))
+            elif any(k is not None and s != k for s, k in zip(shape[1:], known[1:], strict=True)):
+                self._is_new(BatchFault.SHAPE, name, str(list(shape)), str(list(known)))
                 free = tuple(k if k == s else None for k, s in zip(known, shape, strict=True))
-                self._learned[number] = (name, free, dtype)
+                self._learned[number] = (name, free, known_dtype)
+
+    def _is_new(self, kind: str, part: str, seen: str, wanted: str) -> None:
+        if self._new is None or self._new[1][0] == BatchFault.SHORT:
+            self._new = (self._session.steps, (kind, part, seen, wanted))
 
     def _look_into(self, name: str, dtype: str, thing: Any, values: Values) -> None:
         seen = values(thing)

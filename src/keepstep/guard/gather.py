@@ -17,7 +17,12 @@ from keepstep.guard.exchange import Exchange
 if TYPE_CHECKING:
     from keepstep.guard.peers import Peers
 
-TOLD = frozenset({"ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded", "ExceptionRaised"})
+TOLD = frozenset(
+    {
+        "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded", "RankRaised",
+        "CollectivesIssued", "LossNotFinite", "NothingExchanged",
+    }
+)  # fmt: skip
 MOST = 200
 """Messages of one rank."""
 PERIOD_S = 2.0

@@ -13,12 +13,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox
-from keepstep.core.blackbox import BlackBox, Doing
+from keepstep.core import blackbox, trails
+from keepstep.core.blackbox import BlackBox, Doing, Kind
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import GuardPart, PlanNamed, RankDoing, RankEnded, RankLate, WorldFormed
+from keepstep.core.facts.guard import (
+    CollectivesIssued,
+    FileNamed,
+    GuardPart,
+    PlanNamed,
+    RankDoing,
+    RankEnded,
+    RankLate,
+    WorldFormed,
+)
 from keepstep.core.identity import Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
 from keepstep.core.wording import count
@@ -26,6 +35,7 @@ from keepstep.sources.files import Kind as FileKind
 from keepstep.sources.files import Left
 
 MOST_NOTES = 32 << 20
+MOST_ISSUED = 40
 EARLIER_S = 60.0
 """A box that fell silent so long before the others began is of an earlier run."""
 
@@ -76,7 +86,8 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
             notes += found
             coverage += problem
     plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
-    items = [e for each in newest for e in _doing(each, plans)] + _late(newest) + _side_by_side(boxes) + notes
+    files_named = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, FileNamed)}
+    items = [e for each in newest for e in (*_doing(each, plans), *_issued(each, files_named))] + _late(newest) + _side_by_side(boxes) + notes
     items += _ends(newest, {e.fact.pid for e in notes if isinstance(e.fact, RankEnded)})
     if newest:
         damaged = sum(each.box.damaged for each in newest)
@@ -193,6 +204,23 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
         origin = Origin(source=read.left.name)
         found.append(Evidence(fact=fact, origin=origin, rank=_rank(read), at=read.ended, quote=quote))
     return found
+
+
+def _issued(read: _Read, files: dict[tuple[int | None, int], str]) -> list[Evidence[Fact]]:
+    """The collectives that the script of a rank issued last, on whichever group."""
+    issued = []
+    for record in read.box.records:
+        found = trails.parts(record.extra) if record.kind == Kind.COLLECTIVE else None
+        if found is not None:
+            file, line = trails.placed(record.spare)
+            name = files.get((read.rank, file)) or (str(read.box.who.get("script") or "") if file else "")
+            issued.append((record.value, trails.key(*found), trails.unpacked(record.extra), f"{name}:{line}" if name and line else ""))
+    if not issued or read.rank is None or read.did is None:
+        return []
+    number, _, words, place = issued[-1]
+    fact = CollectivesIssued(group=trails.SCRIPTS, issued=tuple(issued[-MOST_ISSUED:]), steps=read.did.steps)
+    quote = f"#{number}: {words}{f' at {place}' if place else ''}"
+    return [Evidence(fact=fact, origin=Origin(source=read.left.name), rank=Rank(index=read.rank), at=read.box.wall(read.box.records[-1].at), quote=quote)]
 
 
 def _overlap(one: _Read, other: _Read) -> bool:

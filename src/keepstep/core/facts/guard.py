@@ -70,8 +70,10 @@ class ContractBroken(Fact):
     """Found before the step ran."""
     kept: bool = False
     """The first value is what all ranks had agreed on before: the others are new."""
+    odd: tuple[int, ...] = ()
+    """The ranks that left what all had done, where that is known; else it goes by the majority."""
     where: tuple[tuple[int, str], ...] = ()
-    """The lines of code of ranks that are out of line, where they were known."""
+    """The line of the script, by rank, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,44 @@ class GuardPart(Fact):
     part: str
     why: str
     off: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesIssued(Fact):
+    """The last collectives that a rank issued on a group: number, what must be alike on all ranks, words, line of the script."""
+
+    group: str
+    issued: tuple[tuple[int, str, str, str], ...]
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotFinite(Fact):
+    """A rank's own loss was NaN or infinite before its backward pass."""
+
+    step: int
+    """The step whose loss was the first of them."""
+    value: str = "nan"
+    times: int = 1
+    """In a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingExchanged(Fact):
+    """Ranks of one world trained so many steps, and their collectives moved fewer numbers than they train."""
+
+    steps: int
+    parameters: int
+    exchanged: int
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNamed(Fact):
+    """The name of a file that the black box knows by its number."""
+
+    number: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.guard.adapters import (
     torch_collectives,
     torch_compiling,
+    torch_losses,
     torch_models,
     torch_saving,
     torch_steps,
@@ -28,6 +29,7 @@ Part = Callable[[Torch, ModuleType], None]
 
 PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.optim.optimizer", "optimizer steps", torch_steps.hook_optimizers),
+    ("torch.autograd", "losses", torch_losses.hook),
     ("torch.utils.data.dataloader", "loaders", torch_steps.hook_loaders),
     ("torch.distributed.distributed_c10d", "torch world", torch_world.hook),
     ("torch.distributed.distributed_c10d", "collectives", torch_collectives.hook),

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import sys
 import threading
 from collections import deque
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from keepstep.core.blackbox import Kind
+from keepstep.core.trails import MOST_FILES, packed, place
 from keepstep.guard.adapters import torch_watch
 from keepstep.guard.adapters.torch_state import Torch, replace
 
 _COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
 REMEMBERED = 48
+CALLER, DEEPEST = 4, 40
+"""How many calls lie between the script and the place where its line is asked for, and how many are looked through for it."""
+TORCHS_OWN, PACKAGE = -2, -1
 NAMED, KNOWN = 100, 1000
 """So many shapes get a plan of their own, and so many are kept."""
 
@@ -30,7 +36,8 @@ class Form(NamedTuple):
     group: int
     reduction: int | None = None
     same: str = "sizes"
-    """``sizes``: operation, type and number of elements; ``bytes``: operation and bytes; ``type``: operation and type."""
+    """``sizes``: operation, type and number of elements; ``bytes``: operation and bytes; ``type``: operation and type;
+    ``objects``: only the operation, which issues several below it."""
 
 
 FORMS = {
@@ -49,31 +56,11 @@ FORMS = {
     "all_to_all_single": Form((1, "input"), 4, same="type"),
     "barrier": Form(None, 0),
     "monitored_barrier": Form(None, 0),
+    "all_gather_object": Form(None, 2, same="objects"),
+    "broadcast_object_list": Form(None, 2, same="objects"),
+    "gather_object": Form(None, 3, same="objects"),
+    "scatter_object_list": Form(None, 3, same="objects"),
 }
-
-
-OPERATIONS = tuple(FORMS)
-DTYPES = (
-    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128",
-    "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64",
-)  # fmt: skip
-
-
-def packed(operation: str, dtype: str, elements: int) -> int:
-    """A collective as the ``extra`` of its record, above the eight bits of the group; 0 where it does not fit."""
-    if elements >= 1 << 39:
-        return 0
-    kind = DTYPES.index(dtype) + 1 if dtype in DTYPES else 0
-    return (OPERATIONS.index(operation) + 1) << 8 | kind << 16 | elements << 24
-
-
-def unpacked(extra: int) -> str:
-    """The words for it; empty where there are none."""
-    operation, kind, elements = extra >> 8 & 0xFF, extra >> 16 & 0xFF, extra >> 24
-    if not 0 < operation <= len(OPERATIONS):
-        return ""
-    name = OPERATIONS[operation - 1]
-    return f"{name} {DTYPES[kind - 1]}, {elements} elements" if 0 < kind <= len(DTYPES) else name
 
 
 class Shaped:
@@ -110,16 +97,25 @@ class Shaped:
 class Issued:
     """One collective. Holds no tensor."""
 
-    __slots__ = ("failed", "number", "running", "sequence", "shaped")
+    __slots__ = ("code", "failed", "last", "lineno", "number", "running", "sequence", "shaped")
 
-    def __init__(self, shaped: Shaped, number: int, sequence: int) -> None:
+    def __init__(self, shaped: Shaped, number: int, sequence: int, code: CodeType | None, lineno: int) -> None:
         self.shaped = shaped
+        self.code, self.lineno = code, lineno
         self.number = number
         """The how-manieth of the script's collectives on its group."""
         self.sequence = sequence
         """The group's own number of it."""
+        self.last = sequence + (shaped.form.same == "objects")
+        """The number of the last one that it issues: Python objects take two, their sizes and they themselves."""
         self.running = True
         self.failed = False
+
+    @property
+    def line(self) -> str:
+        """Where the script issued it."""
+        code = self.code
+        return f"{os.path.basename(code.co_filename)}:{self.lineno} in {code.co_name}" if code is not None else ""
 
 
 class Collectives:
@@ -132,6 +128,8 @@ class Collectives:
         self._shaped: dict[tuple[Any, ...], Shaped] = {}
         self.inside: set[int] = set()
         """Threads that are in one: what it calls itself is no collective of the script."""
+        self._files: dict[str, int] = {}
+        """The number of each file that the script's lines are in; 0: torch's own, or of an installed package."""
 
     def begin(self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Issued | None:
         state = self._state
@@ -143,8 +141,8 @@ class Collectives:
             return None  # no world, or not in the group
         tensor = reduction = None
         if form.tensor is not None:
-            place, name = form.tensor
-            tensor = args[place] if given > place else kwargs.get(name)
+            position, name = form.tensor
+            tensor = args[position] if given > position else kwargs.get(name)
         if form.reduction is not None:
             reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
         name = group.group_name
@@ -157,15 +155,46 @@ class Collectives:
         if shaped is None:
             shaped = self._new(key, form, tensor)
         number = self._counts[name] = self._counts.get(name, 0) + 1
-        issued = Issued(shaped, number, state.sequence(group) + 1)
+        file, code, lineno = self._site()
+        issued = Issued(shaped, number, state.sequence(group) + 1, code, lineno)
         self.recent[name].append(issued)
         write = state.session.write
-        write(_COLLECTIVE, issued.sequence, shaped.packed)
+        write(_COLLECTIVE | place(file, lineno) << 32, issued.sequence, shaped.packed)
         if shaped.plan:
             write(_PLAN, shaped.plan, 1)
         if not state.steps and state.thread != threading.get_ident():
             state.thread, state.native_thread = threading.get_ident(), threading.get_native_id()
         return issued
+
+    def _site(self) -> tuple[int, CodeType | None, int]:
+        """The script's line that issues it: the innermost outside of torch and of installed packages, else outside of torch."""
+        frame = sys._getframe(CALLER)
+        files, nearest = self._files, None
+        for _ in range(DEEPEST):
+            code = frame.f_code
+            file = files.get(code.co_filename)
+            if file is None:
+                file = self._new_file(code.co_filename)
+            if file > 0:
+                return file, code, frame.f_lineno
+            if nearest is None and file == PACKAGE:
+                nearest = code, frame.f_lineno
+            if frame.f_back is None:
+                break
+            frame = frame.f_back
+        return (0, *nearest) if nearest is not None else (0, None, 0)
+
+    def _new_file(self, path: str) -> int:
+        if path.startswith(("<", self._state.folder, torch_watch.OWN_FOLDER)) or len(self._files) >= MOST_FILES - 1:
+            number = TORCHS_OWN
+        elif path.startswith((sys.prefix, os.path.dirname(os.__file__))):
+            number = PACKAGE
+        else:
+            number = 1 + sum(each > 0 for each in self._files.values())
+            name = os.path.basename(path)
+            self._state.session.note("FileNamed", {"number": number, "name": name}, f"file {number} is {name}")
+        self._files[path] = number
+        return number
 
     def _new(self, key: tuple[Any, ...], form: Form, tensor: Any) -> Shaped:
         operation, _, _, reduction, name = key

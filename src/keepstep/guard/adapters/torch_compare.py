@@ -7,13 +7,18 @@ A rank that is merely slow has issued fewer than the others; a rank that has iss
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from keepstep.core import trails
+from keepstep.core.trails import Issued, Mismatch
+
 BACKWARD = "backward"
+FORWARD = "forward"
 COLLECTIVE = "collective"
-BELOW = "gradients of loss.backward()"
+BELOW = {BACKWARD: "gradients of loss.backward()", FORWARD: "the broadcast of DDP's buffers in forward()"}
 """What DDP issues, which no Python function shows."""
+WAITS = (COLLECTIVE, BACKWARD, FORWARD)
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,16 @@ class Word:
     steps: int = 0
     phase: int = 0
     doing: str = ""
-    """``collective``, ``backward``, ``input`` or what else its stack shows."""
+    """``collective``, ``backward``, ``forward``, ``input`` or what else its stack shows."""
     line: str = ""
     sequences: Mapping[str, int] = field(default_factory=dict)
     ops: Mapping[str, tuple[Op, ...]] = field(default_factory=dict)
     ends: tuple[tuple[int, int], ...] = ()
     batches: int | None = None
+    turns: int = 0
+    """How many batches it was handed."""
+    trails: Mapping[str, tuple[Issued, ...]] = field(default_factory=dict)
+    """By group, every collective that torch's flight recorder holds; empty where there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,22 +64,8 @@ class Word:
     def from_dict(cls, found: dict[str, Any]) -> Word:
         ops = {group: tuple(Op(**each) for each in many) for group, many in found.pop("ops", {}).items()}
         ends = tuple((int(step), int(number)) for step, number in found.pop("ends", ()))
-        return cls(ops=ops, ends=ends, **found)
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """The first collective that ranks did not issue alike."""
-
-    sequence: int
-    what: str
-    values: tuple[tuple[str, tuple[int, ...]], ...]
-    """Each value with its ranks, the commonest first."""
-    group: str = ""
-
-    def __str__(self) -> str:
-        parts = [f"{value} on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}" for value, ranks in self.values]
-        return f"{self.what}: {' but '.join(parts)}"
+        issued = {group: tuple(Issued(*each) for each in many) for group, many in found.pop("trails", {}).items()}
+        return cls(ops=ops, ends=ends, trails=issued, **found)
 
 
 def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], default: bool = True) -> Mismatch | None:
@@ -78,8 +73,25 @@ def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], de
     spoken = {rank: words[rank] for rank in members if rank in words}
     if len(spoken) < 2:
         return None
-    found = _other_operation(spoken, group) or _python_against_backward(spoken, group)
+    found = _by_trails(spoken, group)
+    if found is not None:
+        return found
+    found = _other_operation(spoken, group) or _python_against_below(spoken, group)
     return found or (_other_counts(spoken, group) if default else None)
+
+
+def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
+    """By torch's own record of all that was issued. A rank that is in the collective in question tells where."""
+    found = trails.mismatch({rank: word.trails[group] for rank, word in words.items() if group in word.trails}, group)
+    if found is None:
+        return None
+    places = dict(found.places)
+    for _, ranks in found.values:
+        for rank in ranks:
+            word = words[rank]
+            if rank not in places and word.sequences.get(group, 0) >= found.sequence and word.doing in BELOW:
+                places[rank] = f"{word.line}, {BELOW[word.doing]}"
+    return replace(found, places=tuple(sorted(places.items())))
 
 
 def _other_operation(words: Mapping[int, Word], group: str) -> Mismatch | None:
@@ -113,8 +125,8 @@ def _what(ops: Mapping[int, Op]) -> str:
     return "shape" if len({op.words.partition("[")[2].partition("]")[0] for op in ops.values()}) > 1 else "reduction"
 
 
-def _python_against_backward(words: Mapping[int, Word], group: str) -> Mismatch | None:
-    """A rank waits in a collective of the script whose number, on others, belongs to the gradients of a backward pass."""
+def _python_against_below(words: Mapping[int, Word], group: str) -> Mismatch | None:
+    """A rank waits in a collective of the script whose number, on others, belongs to what DDP issues in forward or backward."""
     waiting = {
         rank: op
         for rank, word in words.items()
@@ -128,7 +140,7 @@ def _python_against_backward(words: Mapping[int, Word], group: str) -> Mismatch 
             other
             for other, word in words.items()
             if other != rank
-            and word.doing == BACKWARD
+            and word.doing in BELOW
             and word.idle
             and word.still_s > 0.25
             and word.sequences.get(group, 0) >= op.sequence
@@ -136,7 +148,9 @@ def _python_against_backward(words: Mapping[int, Word], group: str) -> Mismatch 
         ]
         if below:
             alike = {other: each.words for other, each in waiting.items() if each.sequence == op.sequence}
-            return Mismatch(op.sequence, "operation", _values(alike | dict.fromkeys(below, BELOW)), group)
+            values = _values(alike | {other: BELOW[words[other].doing] for other in below})
+            places = tuple((each, words[each].line) for each in sorted((*alike, *below)) if words[each].line)
+            return Mismatch(op.sequence, "operation", values, group, tuple(sorted(alike)), places)
     return None
 
 

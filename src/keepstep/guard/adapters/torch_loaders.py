@@ -119,16 +119,14 @@ class Loaders:
         self._without = 0
 
     def signature(self) -> dict[str, str]:
-        """What the first batches had in common, in words: sizes that vary are not told."""
+        """What the first batches had in common, in words: types and rows. Lengths may differ between ranks: no gradient depends on them."""
         found: dict[str, str] = {}
         rows: set[int | None] = set()
         for name, known in self._signed.items():
             if known is None:
                 continue
             shape, dtype = known
-            varies = None in shape[1:]
-            found[name] = UNKNOWN if varies else f"{dtype}{list(shape[1:])}"
-            found[f"type of {name}"] = dtype
+            found[name] = f"{dtype}[...]"
             rows.add(shape[0] if shape else None)
         if found:
             found["rows"] = UNKNOWN if None in rows or len(rows) != 1 else str(rows.pop())
@@ -150,7 +148,10 @@ class Loaders:
             return
         known = self._batches.get(key)
         if known is None:
-            known = session.batches if not self._batches else Batches(session)
+            known = session.batches
+            if self._batches:
+                known = Batches(session)
+                session.at_close.append(known.at_end)
             known.labels, known.dtypes, known.finite = session.batches.labels, session.batches.dtypes, session.batches.finite
             if len(self._batches) < 16:
                 self._batches[key] = known

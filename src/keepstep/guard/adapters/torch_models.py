@@ -106,6 +106,7 @@ def _agree(state: Torch, stated: dict[str, str], ranks: tuple[int, ...]) -> None
 
 def _remember(state: Torch, model: Any, ranks: tuple[int, ...] | None) -> None:
     """These parameters are trained by all ranks together; by their ids alone, nothing is held."""
+    state.wrapped = True
     if ranks is not None and len(ranks) == state.world:
         state.all_together = True
         if len(state.shared) < 1_000_000:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Phase
 from keepstep.core.pace import CROWDED, EXPLAINS
-from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE
+from keepstep.guard.adapters.torch_compare import WAITS as WAITING
 from keepstep.guard.held import crowding, is_ready
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Pace:
         if phase not in STEPPING or not session.steps or self._state.world > MOST_RANKS:
             return
         self._seen += 1
-        if doing in (COLLECTIVE, BACKWARD) and self._sleeps():
+        if doing in WAITING and self._sleeps():
             self._waited += 1
         else:
             self._places[phase, line] += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keepstep.core import blackbox
 from keepstep.core.blackbox import Kind
-from keepstep.guard.adapters.torch_compare import Mismatch
+from keepstep.core.trails import Mismatch, unpacked
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -19,8 +19,6 @@ MOST_BOXES = 256
 
 def in_boxes(session: Session, sequence: int, packed: int) -> Mismatch | None:
     """A peer's box that holds another collective under the same number; None: there is none."""
-    from keepstep.guard.adapters.torch_collectives import unpacked
-
     if session.folder is None or session.who.rank is None or not packed:
         return None
     values = {unpacked(packed): [session.who.rank]}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from types import ModuleType
@@ -23,6 +24,8 @@ class Torch:
     def __init__(self, session: Session, module: ModuleType) -> None:
         self.session = session
         self.torch: Any = module
+        self.folder = os.path.dirname(str(module.__file__)) + os.sep
+        """Where torch's own files are."""
         self.c10d: Any = None
         """torch.distributed.distributed_c10d, once hooked."""
         self.is_compiling: Any = _is_compiling(module)
@@ -40,6 +43,10 @@ class Torch:
         """The ids of parameters that all ranks train together."""
         self.all_together = False
         """A model is wrapped over the whole world."""
+        self.wrapped = False
+        """A model is wrapped over some ranks: they exchange gradients."""
+        self.parameters = 0
+        """How many numbers the leading optimizer trains."""
         self.steps = 0
         """Of optimizers with such parameters: the same on every rank of a healthy run."""
         self.ends: deque[tuple[int, int]] = deque(maxlen=64)
@@ -84,8 +91,6 @@ def replace(modules: list[Any], name: str, wrapper: Any) -> None:
     for module in modules:
         if getattr(module, name, None) is original:
             setattr(module, name, wrapper)
-
-
 
 
 def _is_compiling(module: Any) -> Any:

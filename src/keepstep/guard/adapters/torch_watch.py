@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.contracts import Subject
-from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, Mismatch, Op, Word, mismatch
+from keepstep.core.trails import Issued as Trail
+from keepstep.core.trails import Mismatch
+from keepstep.guard.adapters import torch_recorder
+from keepstep.guard.adapters.torch_alone import Alone
+from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, FORWARD, WAITS, Op, Word, mismatch
 from keepstep.guard.adapters.torch_pace import Pace
 from keepstep.guard.adapters.torch_peers import in_boxes
-from keepstep.guard.pauses import STILL_S, enter_pause
+from keepstep.guard.pauses import STEPPING, STILL_S, enter_pause
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_collectives import Issued
@@ -31,13 +35,21 @@ WAIT_TOLD_S = 0.6
 COMPLETE_S = 0.8
 """So long the words of all ranks are waited for, before what is known is told."""
 MOST_GROUPS = 16
+READ_S = 0.4
+"""So long, and two usual steps, a rank stands still before torch's flight recorder is read: that takes the interpreter for some milliseconds."""
+TRAILS_TOLD_S = 1.0
+MOST_TRAILS_TOLD, NOTED = 20, 40
+"""How often a rank writes its last collectives down, and how many of them."""
 MOST_OPS = 16
 SMALL_WORLD = 64
 FAILURE_WAIT_S = 1.0
+LONG_S = 3600.0
+"""A rank whose collective failed goes nowhere: for its peers it stands still."""
 MOST_WAITS_TOLD = 20
 QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
 """A rank in these phases keeps others waiting by design."""
-TORCH_FOLDER = f"{os.sep}torch{os.sep}"
+BUFFERS = ("_sync_buffers", "_sync_module_buffers", "_distributed_broadcast_coalesced", "_sync_params_and_buffers", "_sync_module_states")
+"""DDP's functions that broadcast what is no gradient."""
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -58,10 +70,14 @@ class Watch:
         self._waits_told = 0
         self._wait_told_at = -1
         self._pace = Pace(state)
+        self._alone = Alone(state)
+        self._trails_told = 0
+        state.session.at_close.append(self.leave)
         self.restart()
 
     def restart(self) -> None:
         self._mark: tuple[Any, ...] = ()
+        self._told_at: tuple[Any, ...] = ()
         self._since = time.monotonic()
         self._steps_at = (0, self._since)
         self._usual = 0.0
@@ -70,6 +86,7 @@ class Watch:
         self._published = 0.0
         self._next = 0.0
         self._looked_for_pause = False
+        self._trails: tuple[dict[str, int], dict[str, tuple[Trail, ...]]] = ({}, {})
 
     def tick(self) -> None:
         state, now = self._state, time.monotonic()
@@ -78,6 +95,7 @@ class Watch:
             return
         self._idle = self._is_idle()
         if state.world > 1:
+            self._alone.look()
             doing, line = self._where()
             self._pace.sample(doing, line, self._usual)
         mark = (sequences, self._session.steps, state.loaders.turns)
@@ -93,6 +111,9 @@ class Watch:
             return
         self._next = now + (0.0 if still < 2.0 else min(still / 4, 5.0))
         self.publish(sequences, still)
+        if self._told_at != self._mark and still >= max(TRAILS_TOLD_S, 3 * self._usual):
+            self._told_at = self._mark
+            self.tell_trails(sequences)
         if state.rank() == 0 or self._first_of_some_group():
             self.compare(sequences, still, last=still >= COMPLETE_S)
 
@@ -138,11 +159,13 @@ class Watch:
         session = self._session
         subject = f"{Subject.COLLECTIVE} #{found.sequence}"
         fields = {"subject": subject, "ordinal": found.sequence, "what": found.what, "values": found.values, "certain": True}
+        fields |= {"odd": found.odd, "where": found.places}
         lines = [f"rank {rank} at {words[rank].line}" for _, ranks in found.values for rank in ranks[:2] if rank in words and words[rank].line]
-        where = f" ({'; '.join(lines[:4])})" if lines else ""
-        session.note("ContractBroken", fields, f"{subject}: {found}{where}")
+        where = f" ({'; '.join(lines[:4])})" if lines and not found.places else ""
+        skipped = _skipped(words)
+        session.note("ContractBroken", fields, f"{subject}: {found}{where}{skipped}")
         self._tell_batches(words)
-        session.say(f"the ranks are out of step in {subject}: {found}{where}")
+        session.say(f"the ranks are out of step in {subject}: {found}{where}{skipped}")
         session.flush()
 
     def _tell_batches(self, words: dict[int, Word]) -> None:
@@ -162,12 +185,12 @@ class Watch:
     def _tell_wait(self, words: dict[int, Word]) -> None:
         """Who is elsewhere while the others wait."""
         steps = self._session.steps
-        waiting = tuple(sorted(r for r, w in words.items() if w.doing in (COLLECTIVE, BACKWARD) and w.idle and w.still_s >= STILL_S))
+        waiting = tuple(sorted(r for r, w in words.items() if w.doing in WAITS and w.idle and w.still_s >= STILL_S))
         late = tuple(
             sorted(
                 r
                 for r, w in words.items()
-                if w.doing not in (COLLECTIVE, BACKWARD) and w.still_s >= WAIT_TOLD_S and w.phase not in QUIET and w.line
+                if w.doing not in WAITS and w.still_s >= WAIT_TOLD_S and w.phase not in QUIET and w.line
             )
         )
         if not waiting or not late or steps == self._wait_told_at or self._waits_told >= MOST_WAITS_TOLD:
@@ -210,7 +233,44 @@ class Watch:
             ops=ops,
             ends=tuple(state.ends)[-16:],
             batches=state.loaders.length,
+            turns=state.loaders.turns,
+            trails=self.trails(sequences) if still >= max(READ_S, 2 * self._usual) else {},
         )
+
+    def trails(self, sequences: dict[str, int]) -> dict[str, tuple[Trail, ...]]:
+        """All that was issued, by torch's own record, with the script's lines; read once while nothing moves."""
+        if self._trails[0] != sequences and not self._session.is_off("flight recorder"):
+            found: dict[str, tuple[Trail, ...]] = {}
+            with self._session.part("flight recorder"):
+                found = {name: self._with_lines(name, trail) for name, trail in torch_recorder.read(self._state).items() if name in sequences}
+            self._trails = (dict(sequences), found)
+        return self._trails[1]
+
+    def _with_lines(self, group: str, trail: tuple[Trail, ...]) -> tuple[Trail, ...]:
+        collectives = self._state.collectives
+        own: dict[int, Issued] = {}
+        for each in list(collectives.recent.get(group, ())) if collectives is not None else ():
+            own.update(dict.fromkeys(range(each.sequence, each.last + 1), each))
+        return tuple(
+            each._replace(words=own[each.sequence].shaped.words, line=own[each.sequence].line) if each.sequence in own else each for each in trail
+        )
+
+    def tell_trails(self, sequences: dict[str, int]) -> None:
+        """Write down what this rank has issued last: for whoever compares when no rank is left to do so."""
+        if self._trails_told >= MOST_TRAILS_TOLD or self._state.world < 2:
+            return
+        self._trails_told += 1
+        for name, trail in list(self.trails(sequences).items())[:MOST_GROUPS]:
+            fields = {"group": name, "issued": [tuple(each) for each in trail[-NOTED:]], "steps": self._session.steps}
+            last = trail[-1]
+            self._session.note("CollectivesIssued", fields, f"#{last.sequence} of group {name}: {last.words}{f' at {last.line}' if last.line else ''}")
+
+    def leave(self) -> None:
+        """The process ends, by an exception or with its groups still there: its last collectives may tell why."""
+        if self._state.world > 1 and (not self._state.closed or getattr(sys, "last_type", None) is not None):
+            self._trails_told = min(self._trails_told, MOST_TRAILS_TOLD - 1)
+            with self._session.part("flight recorder"):
+                self.tell_trails(self._sequences() or dict.fromkeys(torch_recorder.read(self._state), 0))
 
     def sequences_now(self) -> dict[str, int]:
         return self._sequences() or {}
@@ -264,7 +324,7 @@ class Watch:
         while frame is not None:
             code = frame.f_code
             path = code.co_filename
-            if TORCH_FOLDER in path:
+            if path.startswith(self._state.folder):
                 doing = _doing(path, code.co_name) or doing
             elif not path.startswith(OWN_FOLDER) and not path.startswith("<"):
                 line = f"{os.path.basename(path)}:{frame.f_lineno} in {code.co_name}"
@@ -281,7 +341,17 @@ def _doing(path: str, name: str) -> str:
         return COLLECTIVE
     if name == "_engine_run_backward":
         return BACKWARD
+    if name in BUFFERS:
+        return FORWARD
     return "input" if path.endswith("dataloader.py") else ""
+
+
+def _skipped(words: dict[int, Word]) -> str:
+    """Whether a rank is through with its batches, and took no step for some of them."""
+    for rank, word in sorted(words.items()):
+        if word.phase not in STEPPING and 0 < word.steps < word.turns:
+            return f"; rank {rank} is through with its {word.turns} batches and took {word.steps} steps"
+    return ""
 
 
 def _read(text: str) -> Word | None:
@@ -301,8 +371,8 @@ def after_failure(state: Torch, issued: Issued) -> None:
     while True:
         sequences = watch.sequences_now()
         if state.store is not None and state.store.alive():
-            watch.publish(sequences, STILL_S)
-            if watch.compare(sequences, 0.0, last=time.monotonic() >= end):
+            watch.publish(sequences, LONG_S)
+            if watch.compare(sequences, LONG_S, last=time.monotonic() >= end):
                 return
         found = in_boxes(state.session, issued.sequence, issued.shaped.packed)
         if found is not None:

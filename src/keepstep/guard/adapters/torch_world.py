@@ -141,9 +141,13 @@ class Store:
         if self._store is not None and self._last is not None and self._last.error is not None:
             self._store = None
         if self._store is not None and self._socket is not None:
-            with contextlib.suppress(BlockingIOError):
+            try:
                 if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                     self._store = None
+            except BlockingIOError:
+                pass  # it is there, and has nothing to say
+            except OSError:  # its process died
+                self._store = None
         return self._store is None
 
 

@@ -39,9 +39,9 @@ class Points(Dataset[Batch]):
 class Classifier(nn.Module):
     """Two layers, and an auxiliary head that the training does not always use."""
 
-    def __init__(self, width: int = 64) -> None:
+    def __init__(self, width: int = 64, normed: bool = False) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(32, width), nn.ReLU())
+        self.body = nn.Sequential(nn.Linear(32, width), nn.BatchNorm1d(width) if normed else nn.Identity(), nn.ReLU())
         self.head = nn.Linear(width, 10)
         self.auxiliary = nn.Linear(width, 4)
 
@@ -60,9 +60,9 @@ def main() -> None:
     dist.init_process_group("nccl" if options.cuda else "gloo", timeout=datetime.timedelta(seconds=options.timeout))
     log.info("process group is up: world size %d, torch %s", world, torch.__version__)
     torch.manual_seed(0)
-    model = fault.change("model", Classifier(), 0, rank).to(device)
+    model = fault.change("model", Classifier(normed=options.norm), 0, rank).to(device)
     step = load(model, options.resume) if options.resume else 0
-    model = DistributedDataParallel(model)
+    model = model if options.bare else DistributedDataParallel(model)
     forward = torch.compile(model, backend=options.compile, dynamic=False) if options.compile else model
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr)
     data = fault.change("data", Points(os.path.join(options.data, f"points-{rank:02d}.npz")), 0, rank)
@@ -167,6 +167,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--evaluate", action="store_true", help="after every epoch")
     parser.add_argument("--log-memory", action="store_true")
     parser.add_argument("--compile", help="the backend of torch.compile; not compiled when absent")
+    parser.add_argument("--norm", action="store_true", help="with BatchNorm, whose buffers DDP broadcasts in every forward pass")
+    parser.add_argument("--bare", action="store_true", help="forget DistributedDataParallel")
     parser.add_argument("--cuda", action="store_true", help="train on GPUs")
     parser.add_argument("--save", help="where to write checkpoints")
     parser.add_argument("--save-every", type=int, default=40)

@@ -29,12 +29,13 @@ def batch_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
     A sample that was not resized or padded, a file of another version.
 
     ## How we know
-    The guard holds each batch on the host side against what it learned from the first batches, or what was declared.
+    The guard holds each batch on the host side against all batches before it. A shape that was never there before is told only
+    if the step that took it failed.
 
     ## What to do
     Fix the sample, or pad and crop where batches are made.
 
     ## When this is wrong
-    Sizes that vary are learned as such only if they vary in the first batches.
+    Another error in the very step that takes a batch of a new length.
     """
     yield from odd_batches(seen, "shape", "structure", fix=Fix(do="fix or pad the samples of that batch; log the file names of each batch to find them"))

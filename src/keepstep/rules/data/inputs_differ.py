@@ -62,7 +62,8 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
     Give every rank batches of one size: drop or pad the last one.
 
     ## When this is wrong
-    Rows may differ by design where gradients are weighted accordingly; that alone is only a note of another rule.
+    Rows may differ by design where gradients are weighted accordingly; that alone is only a note of another rule. So are batches
+    that are padded to their longest sample: shapes of batches alone, without a program that depends on them, are only a warning.
     """
     for each in broken_contracts(seen, Subject.PROGRAM, Subject.BATCH):
         batch = each.subject.split(" ", 1)[0] == Subject.BATCH
@@ -73,7 +74,7 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
             because=f"each rank stated what it feeds; out of line: {each.who}{each.lines}",
             evidence=each.evidence,
             ranks=each.odd,
-            severity=None if each.certain or seen.broken else Severity.WARNING,
+            severity=None if each.certain else Severity.WARNING,
             fixes=(
                 Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"),
                 Fix(do="with tf.data", command="dataset.batch(n, drop_remainder=True)"),

@@ -50,7 +50,7 @@ def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.BATCHES, Subject.BATCH):
         if each.subject.split(" ", 1)[0] == Subject.BATCH and [d.what for d in each.differences] != ["rows"]:
             continue
-        fatal = (_ended_apart(seen) or _was_done_first(seen, each)) and each.subject.split(" ", 1)[0] == Subject.BATCHES
+        fatal = each.subject.split(" ", 1)[0] == Subject.BATCHES and (_was_done_first(seen, each) or (_ended_apart(seen) and not _was_underway(seen, each)))
         yield Found(
             title=f"ranks have different shares of the data: {each.words}",
             because=f"each rank stated its share; {_least(each)} has the least",
@@ -77,14 +77,26 @@ def _ended_apart(seen: EvidenceSet) -> bool:
     return len(steps) > 1 and len(ended) > 1
 
 
+def _was_underway(seen: EvidenceSet, each: Broken) -> bool:
+    """Whether every rank with the smallest share was still in the middle of it: what ended the run then was something else."""
+    least = _with_least(each)
+    share = _share(each, least)
+    steps = [e.fact.steps for e in seen.all(RankDoing) if e.who in least]
+    return share > 1 and bool(steps) and all(0 < done % share < share - 1 for done in steps)
+
+
 def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
     """Whether the rank with the smallest share is at the end of it while its peers are in another collective."""
     if not broken_contracts(seen, Subject.COLLECTIVE):
         return False
     least = _with_least(each)
-    share = min((int(value) for value, ranks in each.differences[0].values if value.isdigit() and set(ranks) & set(least)), default=-1)
+    share = _share(each, least)
     steps = [e.fact.steps for e in seen.all(RankDoing) if e.who in least]
     return share == 0 or any(share > 0 and done > 0 and done % share == 0 for done in steps)
+
+
+def _share(each: Broken, least: tuple[int, ...]) -> int:
+    return min((int(value) for value, ranks in each.differences[0].values if value.isdigit() and set(ranks) & set(least)), default=-1)
 
 
 def _with_least(each: Broken) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import LossNotFinite
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TracebackCut
 from keepstep.core.facts.training import NonFinite, StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
@@ -71,6 +72,8 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Mixed precision skips single overflowing steps on purpose: those are not counted.
     """
+    if seen.all(LossNotFinite):
+        return  # the guards looked at every rank's own loss: told by another rule
     stopped = [e for e in seen.all(NonFinite) if e.fact.fatal and not seen.survived(e)]
     if stopped:
         yield _found(_first_signs(seen, stopped), stopped[0])

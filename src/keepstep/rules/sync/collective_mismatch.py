@@ -14,6 +14,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.sync._calls import differing_calls
+from keepstep.rules.sync._trails import first_mismatch
 from keepstep.rules.sync._waiting import group_of, waiting, who
 
 _VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHER_V", "ALLGATHERV")
@@ -63,6 +64,8 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     group is not printed we take equal numbers to be of the same group. After a rank was killed, the others'
     next exchange may not fit either: where a launcher says who was killed first, that is not this.
     """
+    if first_mismatch(seen) is not None:
+        return  # the guard's own record names the rank and its line: told by another rule
     killed = _killed_first(seen)
     said = [e for e in seen.all(CollectiveMismatch) if not seen.survived(e) and (not killed or who(e) in killed)]
     if said:

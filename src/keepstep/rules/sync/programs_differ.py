@@ -29,12 +29,11 @@ from keepstep.rules.data.inputs_differ import begins_with_inputs
     ),
 )
 def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks are about to run different programs, models or collectives.
+    """Ranks are about to run different programs or models.
 
     ## What it looks like
     Without the guard: a hang, a gloo or NCCL error about sizes, or silently wrong results. The guard stops the ranks with
-    `keepstep.OutOfStep` before the first such step (TensorFlow, JAX, the wrapping of a PyTorch model), or names the rank
-    within a second (single collectives of PyTorch).
+    `keepstep.OutOfStep` before the first such step (TensorFlow, JAX, the wrapping of a PyTorch model).
 
     ## Why it happens
     A model, a branch, an option or a batch depends on the rank or on its data.
@@ -49,7 +48,7 @@ def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Pipelines and experts that differ by design, where the framework does not say so: turn that contract off.
     """
-    certain = (Subject.PROGRAM, Subject.VARIABLES, Subject.MODEL, Subject.COLLECTIVE)
+    certain = (Subject.PROGRAM, Subject.VARIABLES, Subject.MODEL)
     for each in broken_contracts(seen, *certain):
         if begins_with_inputs(each):
             continue

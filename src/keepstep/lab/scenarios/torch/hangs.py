@@ -66,6 +66,17 @@ SCENARIOS = (
         note="Rank 0 alone enters a barrier, the others are in the next all-reduce.",
     ),
     ddp(
+        "torch_lone_all_gather",
+        cause="sync.collective_mismatch",
+        fault="lone_all_gather",
+        hang=True,
+        args=("--norm", "--timeout", "120"),
+        strike_ranks=(0,),
+        root_ranks=(0,),
+        strike_step=25,
+        note="Rank 0 alone gathers; rank 1 is in DDP's broadcast of BatchNorm's buffers, in its forward pass.",
+    ),
+    ddp(
         "torch_lock_deadlock",
         cause=HUNG,
         fault="lock_deadlock",

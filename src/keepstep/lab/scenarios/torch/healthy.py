@@ -16,6 +16,14 @@ SCENARIOS = (
         note="A clean run with torch's own logging at INFO and data loading workers.",
     ),
     ddp(
+        "torch_healthy_sizes",
+        fault="changing_sizes",
+        strike_ranks=(1,),
+        strike_step=25,
+        args=("--keep-last",),
+        note="The batches of rank 1 have another number of rows every time, and the last of each epoch is short.",
+    ),
+    ddp(
         "torch_healthy_torchrun",
         launcher="torchrun",
         fault="harmless_words",

@@ -43,6 +43,13 @@ SCENARIOS = (
         note="The learning rate is 0: the loss moves with the batches, and never falls.",
     ),
     ddp(
+        "torch_bare_model",
+        cause="config.trains_alone",
+        later="guard",
+        args=("--bare", "--epochs", "8"),
+        note="DDP was forgotten: the ranks average their losses for the log, and no gradient.",
+    ),
+    ddp(
         "torch_flipped_bit",
         cause="sync.replica_desync",
         later="guard",

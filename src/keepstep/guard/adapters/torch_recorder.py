@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's flight recorder, read in the process: every collective of every group, also those that DDP and FSDP issue below Python.
+
+It is on by default where torch has one. Reading takes tens of milliseconds, so it is read only by a rank that stands still or leaves.
+Stacks are left out: torch would take seconds to resolve them.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+from keepstep.core import trails
+from keepstep.core.trails import Issued
+
+if TYPE_CHECKING:
+    from keepstep.guard.adapters.torch_state import Torch
+
+DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
+MOST = 160
+CAPTURES = ("graphs.py", "cudagraph_trees.py")
+TYPES = {
+    "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Half": "float16", "Float": "float32",
+    "Double": "float64", "Bool": "bool", "BFloat16": "bfloat16", "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
+
+
+class _Plain(pickle.Unpickler):
+    """Lists, dictionaries, words and numbers: torch writes nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"{module}.{name} in a flight recorder's dump")
+
+
+def _entries(state: Torch) -> list[dict[str, Any]] | None:
+    native = sys.modules.get("torch._C._distributed_c10d") or getattr(state.torch._C, "_distributed_c10d", None)
+    dump: Any = next((getattr(native, name) for name in DUMPS if hasattr(native, name)), None)
+    if dump is None or _captures(state.thread):
+        return None
+    return list(_Plain(io.BytesIO(dump(True, False, False))).load().get("entries") or ())
+
+
+def sent(state: Torch) -> int | None:
+    """How many numbers this rank has brought into all that is recorded; None where there is no recorder."""
+    entries = _entries(state)
+    if entries is None:
+        return None
+    return sum(int(math.prod(shape)) for each in entries for shape in (each.get("input_sizes") or ()))
+
+
+def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
+    """The last collectives of each group, oldest first; without those groups in which ranks also send to each other."""
+    entries = _entries(state) or []
+    found: dict[str, dict[int, Issued]] = {}
+    between_two: set[str] = set()
+    for each in entries[-MOST * 8 :]:
+        name = str(each["process_group"][0])
+        if each.get("is_p2p"):
+            between_two.add(name)
+            continue
+        number, issued = int(each["collective_seq_id"]), found.setdefault(name, {})
+        operation, dtype, shape = _operation(each)
+        one = Issued(number, trails.key(operation, dtype, math.prod(shape)), f"{operation} {dtype}{shape}" if dtype and operation != "barrier" else operation)
+        before = issued.get(number)
+        issued[number] = one if before is None else Issued(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
+    return {name: tuple(list(issued.values())[-MOST:]) for name, issued in found.items() if name not in between_two}
+
+
+def _operation(entry: dict[str, Any]) -> tuple[str, str, list[int]]:
+    operation = str(entry["profiling_name"]).rpartition(":")[2]
+    sizes, types = entry.get("input_sizes") or (), entry.get("input_dtypes") or ()
+    dtype = TYPES.get(str(types[0]), str(types[0])) if types else ""
+    return operation, dtype, [int(size) for size in sizes[0]] if sizes else []
+
+
+def _captures(thread: int) -> bool:
+    """Whether the training records a CUDA graph just now: asking the device's events would spoil it."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(CAPTURES):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first collective that ranks did not issue alike, by what their guards told or wrote down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepstep.core import trails
+from keepstep.core.contracts import Difference, Subject
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import CollectivesIssued, ContractBroken
+from keepstep.core.trails import SCRIPTS, Issued, Mismatch
+
+Told = tuple[Mismatch, tuple[Evidence[Fact], ...]]
+
+
+def first_mismatch(seen: EvidenceSet) -> Told | None:
+    """As the guards told it while the ranks were there, else by what each rank left behind."""
+    return _told(seen) or _by_trails(seen) or _by_boxes(seen)
+
+
+def _told(seen: EvidenceSet) -> Told | None:
+    told = [e for e in seen.all(ContractBroken) if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE]
+    if not told:
+        return None
+    fact = min(told, key=lambda e: (not e.fact.where, e.at or 0.0)).fact
+    alike = tuple(e for e in told if e.fact.subject == fact.subject)
+    odd = fact.odd or Difference(fact.what, fact.values).odd
+    return Mismatch(fact.ordinal, fact.what, fact.values, "", odd, fact.where), alike
+
+
+def _by_trails(seen: EvidenceSet) -> Told | None:
+    for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)):
+        last = _last(seen, group)
+        found = trails.mismatch({rank: _trail(e) for rank, e in last.items()}, group) if group != SCRIPTS else None
+        if found is not None:
+            return found, tuple(last[rank] for _, ranks in found.values for rank in ranks)[:8]
+    return None
+
+
+def _by_boxes(seen: EvidenceSet) -> Told | None:
+    """A rank that died without a word, inside of its last collective: its number stands for another one in a peer's own record."""
+    whole = {rank: e for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)) if group == "0" for rank, e in _last(seen, group).items()}
+    for rank, box in _last(seen, SCRIPTS).items():
+        last = _trail(box)[-1:]
+        if not last or (rank in whole and _trail(whole[rank])[-1].sequence >= last[0].sequence):
+            continue  # its own record goes as far
+        peers = {peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1}
+        found = trails.mismatch({rank: last, **peers}, alike=0)
+        if found is not None and found.sequence == last[0].sequence and any(rank in ranks for _, ranks in found.values):
+            history = [each for each in next(iter(peers.values())) if each.sequence < found.sequence]
+            issued = {peer: each for peer, trail in {rank: last, **peers}.items() for each in trail if each.sequence == found.sequence}
+            return replace(found, odd=trails.odd(issued, history)), (box, *(whole[peer] for peer in peers))
+    return None
+
+
+def _last(seen: EvidenceSet, group: str) -> dict[int, Evidence[CollectivesIssued]]:
+    found: dict[int, Evidence[CollectivesIssued]] = {}
+    for e in seen.all(CollectivesIssued):
+        if e.fact.group == group and e.who is not None and e.fact.issued and (e.who not in found or (e.at or 0.0) >= (found[e.who].at or 0.0)):
+            found[e.who] = e
+    return found
+
+
+def _trail(e: Evidence[CollectivesIssued]) -> tuple[Issued, ...]:
+    return tuple(Issued(*each) for each in e.fact.issued)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN206: ranks issued different collectives, by their own records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import CollectivesIssued, ContractBroken
+from keepstep.core.finding import Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.trails import Mismatch
+from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._trails import first_mismatch
+
+
+@rule(
+    id="SYN206",
+    cause=Cause.SYNC_COLLECTIVE_MISMATCH,
+    needs=(ContractBroken, CollectivesIssued),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.USER_CODE_EXCEPTION,
+        Cause.DATA_SHAPE_MISMATCH,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+    ),
+)
+def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank issued a collective that the others did not issue there, or one of another size or type.
+
+    ## What it looks like
+    A hang, gloo's `op.preamble.length <= op.nbytes. 24 vs 4`, or `Connection reset by peer` on a rank that did nothing wrong.
+    Without records the rank that is in `backward()` or in DDP's broadcast of buffers looks stuck.
+
+    ## Why it happens
+    `if rank == 0: dist.all_reduce(...)`, a barrier in a branch, an evaluation or a logger that gathers on one rank,
+    a rank that skips a batch or has fewer of them.
+
+    ## How we know
+    The guard writes down each collective of the script with its line and the group's number of it, and reads torch's own
+    flight recorder for those that DDP and FSDP issue below Python. Under one number the ranks have different collectives,
+    and all before it are alike. The rank that left the order in which they came before is named.
+
+    ## What to do
+    Call the collective on every rank, or on none.
+
+    ## When this is wrong
+    Where the script issues the collective now and then on all ranks and one rank left it out this time, both look alike:
+    then all ranks are named.
+    """
+    told = first_mismatch(seen)
+    if told is None:
+        return
+    found, evidence = told
+    yield Found(
+        title=_title(found),
+        because=f"as number {found.sequence} of their group the ranks issued different collectives; all before it were alike",
+        evidence=evidence,
+        ranks=found.odd or tuple(sorted(rank for _, ranks in found.values for rank in ranks)),
+        fixes=(
+            Fix(do=f"issue it on every rank or on none{_where(found)}: look for a branch that depends on the rank or on its data"),
+            Fix(do="see what each rank issued", command="grep -h CollectivesIssued .keepstep/guard/*/*.notes.jsonl"),
+        ),
+    )
+
+
+def _title(found: Mismatch) -> str:
+    places = dict(found.places)
+
+    def words(value: str, ranks: tuple[int, ...]) -> str:
+        line = next((places[rank] for rank in ranks if places.get(rank)), "")
+        return f"{value}{f' at {line}' if line else ''}"
+
+    odd = [(value, tuple(rank for rank in ranks if rank in found.odd)) for value, ranks in found.values]
+    odd = [(value, ranks) for value, ranks in odd if ranks]
+    others = [(value, ranks) for value, ranks in found.values if not set(ranks) & set(found.odd)]
+    if not odd or not others:
+        return "ranks issued different collectives: " + " but ".join(f"{words(*each)} on {say_ranks(each[1])}" for each in found.values[:3])
+    value, ranks = odd[0]
+    other, peers = others[0]
+    return f"{say_ranks(ranks)} issued {words(value, ranks)}; {say_ranks(peers)} did not, but issued {words(other, peers)}"
+
+
+def _where(found: Mismatch) -> str:
+    lines = [line for rank, line in found.places if rank in found.odd]
+    return f" ({lines[0]})" if lines else ""
