@@ -17,7 +17,7 @@ from keepstep.guard.exchange import Exchange
 if TYPE_CHECKING:
     from keepstep.guard.peers import Peers
 
-TOLD = frozenset({"ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart"})
+TOLD = frozenset({"ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "LossNotFinite", "NeverExchanged"})
 MOST = 200
 """Messages of one rank."""
 PERIOD_S = 2.0

@@ -49,10 +49,10 @@ class ContractBroken(Fact):
     certain: bool = False
     before: bool = False
     """Found before the step ran."""
-    kept: bool = False
-    """The first value is what all ranks had agreed on before: the others are new."""
-    where: tuple[tuple[int, str], ...] = ()
-    """The lines of code of ranks that are out of line, where they were known."""
+    odd: tuple[int, ...] = ()
+    """The ranks that left what all had done, where that is known; else it goes by the majority."""
+    places: tuple[tuple[int, str], ...] = ()
+    """The line of the script, by rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +149,23 @@ class PlanNamed(Fact):
 
     number: int
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverExchanged(Fact):
+    """A process of a world of several took so many steps, none of which ran a program that spans other processes."""
+
+    framework: str
+    world: int
+    steps: int
+    over: bool = False
+    """It was told before, and has run such a program since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotFinite(Fact):
+    """The loss became NaN or infinite, and stayed so. ``began``: the ranks where it did first; empty where that is not known."""
+
+    step: int | None = None
+    world: int = 1
+    began: tuple[int, ...] = ()
