@@ -55,7 +55,7 @@ def _watch_executions(session: Session, module: Any, lockstep: Lockstep) -> tupl
     programs = Programs(session, Recompiles(session), lockstep, _own_names(module))
     runs = Runs(session, programs, _world)
     session.pulse.every(0.2, "ranks out of step", lockstep.look)
-    session.pulse.every(0.2, "results of JAX's steps", runs.results.look)
+    session.pulse.every(0.5, "results of JAX's steps", runs.results.look)
     session.pulse.every(0.5, "exchanges between JAX's processes", Apart(session, runs, lockstep, _world).look)
     runs.leaves = module.tree_util.tree_leaves
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
