@@ -41,7 +41,7 @@ def train(jax, options) -> None:
 
     rank, wrong = options.rank, options.fault
     odd = rank == options.world - 1
-    mesh = Mesh(np.array(jax.devices()), ("data",))
+    mesh = Mesh(np.array(jax.local_devices() if wrong == "local_mesh" else jax.devices()), ("data",))
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     source = np.random.default_rng(7)
     width = 24 if wrong == "width" and odd else 16
@@ -78,6 +78,8 @@ def train(jax, options) -> None:
         x = x.astype("float16" if wrong == "dtype" and odd else "float32")
         if wrong == "nan" and odd:  # from the first batch, which is always looked into
             x[0, 0] = np.nan
+        if wrong == "late_nan" and odd and number == 30:
+            x[3, 3] = np.nan
         if wrong in ("late_ragged", "late_ragged_amid_metrics") and odd and number == 6:
             x, y = x[:6], y[:6]
         if wrong == "slow_input" and odd:
@@ -91,6 +93,10 @@ def train(jax, options) -> None:
             weights, loss = step(weights, x, y, 0.1)
         if wrong == "late_ragged_amid_metrics" and number % 2:  # one function of JAX, with collectives and without, and local too
             jnp.mean(x), jnp.mean(weights["w1"]), jnp.mean(np.ones((2, 2)))
+        if wrong == "nan_weights" and number == 30:  # on all ranks, and not by a batch
+            weights = jax.tree.map(lambda w: w * np.float32("nan"), weights)
+        if number > 30 and wrong in ("late_nan", "nan_weights"):
+            time.sleep(0.02)
         losses.append(float(loss))
         if wrong == "evaluations" and number % 4 == 3:
             for _ in range(3):

@@ -65,11 +65,11 @@ def test_the_same_amid_metrics_names_the_rank_that_changed_and_its_line(tmp_path
         running.wait_for(lambda: "ranks differ in program update: argument x" in running.log(1))
         running.wait_for(lambda: "argument x" in broken(running))
         (told,) = [note for note in running.notes("ContractBroken") if note["rank"]["index"] == 1 and note["fields"]["what"] == "argument x"]
-        assert told["fields"]["kept"] and told["fields"]["values"] == [
+        assert told["fields"]["odd"] == [1] and told["fields"]["values"] == [
             ["float32[16,8] split (data) over mesh data=2", [0]],
             ["float32[12,8] split (data) over mesh data=2", [1]],
         ]
-        ((rank, line),) = told["fields"]["where"]
+        ((rank, line),) = told["fields"]["places"]
         assert rank == 1 and line.startswith("jax_training.py:")
     root = explain_paths([running.guard]).report.root
     assert root is not None and (root.rule, root.ranks) == ("DAT201", (1,))
@@ -114,6 +114,38 @@ def test_values_that_are_not_finite_are_seen_on_the_host(tmp_path: Path) -> None
         assert running.ended() == [0, 0]
         (odd,) = running.notes("BatchOdd")
         assert (odd["rank"]["index"], odd["fields"]["kind"], odd["fields"]["part"]) == (1, "not finite", "batch['x']")
+
+
+@pytest.mark.parametrize("mode", ["on", "strict"])
+def test_a_single_batch_with_nan_is_told_before_its_step_by_the_rank_that_got_it(tmp_path: Path, mode: str) -> None:
+    with ranks(tmp_path, "--fault", "late_nan", "--steps", "100", script=SCRIPT, KEEPSTEP=mode) as running:
+        running.wait_for(lambda: "NaN or infinite values" in running.log(1))
+        running.wait_for(lambda: running.notes("BatchOdd"))
+        (odd,) = running.notes("BatchOdd")
+        assert (odd["rank"]["index"], odd["fields"]["kind"], odd["fields"]["step"]) == (1, "not finite", 30)
+        if mode == "strict":
+            running.wait_for(lambda: "OutOfStep: rank 1: batch['x'] has NaN" in running.log(1))
+        else:
+            assert running.ended() == [0, 0]
+            root = explain_paths([running.guard]).report.root
+            assert root is not None and (root.rule, root.ranks) == ("NUM201", (1,))
+
+
+def test_a_loss_that_becomes_nan_by_itself_is_told_while_the_run_goes_on(tmp_path: Path) -> None:
+    with ranks(tmp_path, "--fault", "nan_weights", "--steps", "150", script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert "update has returned nan since about step" in running.log(0)
+        assert {note["rank"]["index"] for note in running.notes("LossNotFinite")} == {0, 1}
+        root = explain_paths([running.guard]).report.root
+        assert root is not None and (root.rule, root.ranks) == ("NUM202", ()), "it is one loss over all ranks: none began it"
+
+
+def test_processes_that_train_on_meshes_of_their_own_are_told(tmp_path: Path) -> None:
+    with ranks(tmp_path, "--fault", "local_mesh", "--steps", "600", script=SCRIPT) as running:
+        assert running.ended() == [0, 0]
+        assert {note["rank"]["index"] for note in running.notes("NeverExchanged")} == {0, 1}
+        root = explain_paths([running.guard]).report.root
+        assert root is not None and (root.rule, root.ranks) == ("CFG206", (0, 1))
 
 
 def decoded(note: dict[str, Any]) -> Evidence | None:

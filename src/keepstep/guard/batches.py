@@ -104,6 +104,11 @@ class Batches:
                 self._look_into(name, dtype, thing, values)
             self._value_ns += time.perf_counter_ns() - began
 
+    def not_finite(self, name: str) -> None:
+        """An adapter found NaN or infinite values in a part of a batch. Raises OutOfStep only in strict mode."""
+        if self.finite:
+            self._odd(BatchFault.NOT_FINITE, name, "NaN or infinite values", "finite values")
+
     def at_end(self) -> None:
         """The process leaves. A shape that is new, or a short last batch, is nothing to speak of, unless the step that took it failed."""
         failed = getattr(sys, "last_type", None)

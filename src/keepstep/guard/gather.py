@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOLD = frozenset(
     {
         "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded", "RankRaised",
-        "CollectivesIssued", "LossNotFinite", "NothingExchanged",
+        "CollectivesIssued", "LossNotFinite", "NeverExchanged",
     }
 )  # fmt: skip
 MOST = 200

@@ -149,7 +149,7 @@ class Peers(ABC):
         rank = self.who.rank or 0
         for each in verdict.differences:
             fields = {"subject": opened.subject, "ordinal": opened.ordinal, "what": each.what, "values": each.values}
-            fields |= {"kept": each.kept, "where": list(verdict.where.items())}
+            fields |= {"odd": each.odd if each.kept else (), "places": list(verdict.where.items())}
             fields |= {"certain": opened.certain, "before": before and opened.certain}
             self.note("ContractBroken", fields, f"{opened.subject}: {each}{say_lines(verdict.where)}")
         if rank == 0 or any(rank in each.odd for each in verdict.differences):

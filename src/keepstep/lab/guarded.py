@@ -33,6 +33,7 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_last_batch": (*MISMATCH, *UNEVEN, "data.batch_not_divisible"),
     "jax_ragged_batches": (*MISMATCH, *UNEVEN),
     "jax_short_batch": (*MISMATCH, *UNEVEN),
+    "jax_short_batch_metrics": (*MISMATCH, *UNEVEN),
     "tf_short_shard": UNEVEN,
     "tf_fewer_steps": (*UNEVEN, *STOPPED),
     "torch_uneven_data": UNEVEN,
@@ -46,6 +47,9 @@ TELLS: dict[str, tuple[str, ...]] = {
     "tf_trains_alone": ("config.trains_alone",),
     "torch_trains_alone": ("config.trains_alone",),
     "jax_trains_alone": ("config.trains_alone",),
+    "jax_local_mesh": ("config.trains_alone",),
+    # values that are not finite
+    "jax_nan": ("numeric.nan_or_divergence",),
     # stalls
     "tf_stuck_generator": (*STOPPED, "slow.input_bound"),
     "tf_stuck_py_function": (*STOPPED, "slow.input_bound"),

@@ -26,11 +26,13 @@ class Broken:
     before: bool
     where: dict[int, str] = field(default_factory=dict)
     """The lines of code of those who are out of line."""
+    left: tuple[int, ...] = ()
+    """The ranks that left what all had done, where that is known."""
 
     @property
     def odd(self) -> tuple[int, ...]:
         """The ranks that are out of line, in any of it."""
-        return tuple(sorted({rank for each in self.differences for rank in each.odd}))
+        return self.left or tuple(sorted({rank for each in self.differences for rank in each.odd}))
 
     @property
     def words(self) -> str:
@@ -73,14 +75,15 @@ def _is_about(subject: str, words: tuple[str, ...]) -> bool:
 
 
 def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
-    by_what = {e.fact.what: Difference(e.fact.what, e.fact.values, e.fact.kept) for e in told}
+    by_what = {e.fact.what: Difference(e.fact.what, e.fact.values) for e in told}
     return Broken(
         subject=subject,
         differences=tuple(by_what.values()),
         evidence=tuple(told),
         certain=any(e.fact.certain for e in told),
         before=any(e.fact.before for e in told),
-        where={rank: line for e in told for rank, line in e.fact.where},
+        where={rank: line for e in told for rank, line in e.fact.places},
+        left=tuple(sorted({rank for e in told for rank in e.fact.odd})),
     )
 
 

@@ -190,27 +190,6 @@ class CollectivesIssued(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LossNotFinite(Fact):
-    """A rank's own loss was NaN or infinite before its backward pass."""
-
-    step: int
-    """The step whose loss was the first of them."""
-    value: str = "nan"
-    times: int = 1
-    """In a row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NothingExchanged(Fact):
-    """Ranks of one world trained so many steps, and their collectives moved fewer numbers than they train."""
-
-    steps: int
-    parameters: int
-    exchanged: int
-    ranks: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileNamed(Fact):
     """The name of a file that the black box knows by its number."""
 
@@ -224,3 +203,31 @@ class PlanNamed(Fact):
 
     number: int
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverExchanged(Fact):
+    """Ranks of one world trained so many steps, and exchanged no gradient."""
+
+    framework: str
+    world: int
+    steps: int
+    parameters: int | None = None
+    """How many numbers each of them trains..."""
+    exchanged: int | None = None
+    """... and how many all collectives together have moved; None: no program of these steps spans more than one rank."""
+    over: bool = False
+    """It was told before, and they have exchanged something since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotFinite(Fact):
+    """The loss became NaN or infinite. ``began``: the ranks where it did first; empty where that is not known."""
+
+    step: int | None = None
+    world: int = 1
+    began: tuple[int, ...] = ()
+    own: bool = False
+    """It is the rank's own loss, before anything was exchanged: the rank with the earliest step began it."""
+    times: int | None = None
+    """In how many steps in a row so far; None: it has stayed so."""

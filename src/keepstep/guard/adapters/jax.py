@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters import jax_input, jax_posthook, jax_saves, jax_world
+from keepstep.guard.adapters.jax_apart import Apart
 from keepstep.guard.adapters.jax_contracts import Programs
 from keepstep.guard.adapters.jax_lockstep import Lockstep
 from keepstep.guard.adapters.jax_posthook import PART
@@ -54,6 +55,8 @@ def _watch_executions(session: Session, module: Any, lockstep: Lockstep) -> tupl
     programs = Programs(session, Recompiles(session), lockstep, _own_names(module))
     runs = Runs(session, programs, _world)
     session.pulse.every(0.2, "ranks out of step", lockstep.look)
+    session.pulse.every(0.5, "results of JAX's steps", runs.results.look)
+    session.pulse.every(0.5, "exchanges between JAX's processes", Apart(session, runs, lockstep, _world).look)
     runs.leaves = module.tree_util.tree_leaves
     runs.steps_began.append(session.guarded("JAX's world", lambda: _first_step(session, module)))
     replicated.__call__ = runs.around(replicated.__call__)

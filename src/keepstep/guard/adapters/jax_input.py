@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Phase
@@ -28,6 +29,8 @@ _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
 MAKERS = ("make_array_from_process_local_data", "make_array_from_callback", "make_array_from_single_device_arrays", "device_put")
 _now = time.monotonic_ns
 MOST_LEAVES = 64
+GLANCE_BYTES = 256 << 10
+"""A batch that is not larger is looked at for NaN every time: some ten microseconds."""
 LOOK_EVERY = 1000
 """Times as long as the last look took."""
 Takes = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -55,6 +58,10 @@ class Feed:
         self._wanted: list[tuple[str, _Part]] = []
         """The batch as the step takes it: names, local shapes and dtypes."""
         self._compared = False
+        self._told_finite = False
+        import numpy  # JAX has imported it
+
+        self._array, self._dot, self._isfinite = numpy.ndarray, numpy.dot, numpy.isfinite
         self._made = threading.local()
         self._due = 0
         self._thread = 0
@@ -111,6 +118,8 @@ class Feed:
                 if len(made) == len(wanted):
                     if time.monotonic_ns() >= self._due:
                         self._complete(made)
+                    else:
+                        self._glance(made)
                     made.clear()
             else:
                 made.clear()
@@ -123,6 +132,17 @@ class Feed:
             parts[name] = _Part(tuple(leaf.shape), _as_taken(str(leaf.dtype), known.dtype), leaf)
         self._session.see_batch(parts)
         self._due = began + (time.monotonic_ns() - began) * LOOK_EVERY
+
+    def _glance(self, batch: list[Any]) -> None:
+        """Whether a small batch is finite: one product a part, which is NaN or infinite where a value is. Hot."""
+        if self._told_finite or sum(leaf.nbytes for leaf in batch if type(leaf) is self._array) > GLANCE_BYTES:
+            return
+        for leaf, (name, _) in zip(batch, self._wanted, strict=True):
+            if type(leaf) is self._array and leaf.dtype.kind == "f" and leaf.size:
+                flat = leaf.reshape(-1)
+                if not isfinite(self._dot(flat, flat)) and not self._isfinite(leaf).all():
+                    self._told_finite = True
+                    self._session.batches.not_finite(f"batch[{name!r}]")
 
     def stepped(self) -> None:
         """A step was handed to the device. Hot."""

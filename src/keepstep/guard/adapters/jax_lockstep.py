@@ -27,7 +27,9 @@ TOPIC = "at program"
 REMEMBERED = 2000
 """How often another program than the one before was executed."""
 STILL_S = 0.4
-"""Without an execution for so long, a rank looks whether another one waits for its word, and again after each such time."""
+"""Without an execution for so long, a rank looks whether another one waits for its word, and again, ever less often..."""
+LONGEST_S = 1.0
+"""...but at least so often."""
 MOVING_S = 5.0
 """One that gets on looks so often: the other may not have been answered in time, and gone on."""
 FAR = 16
@@ -94,7 +96,7 @@ class Lockstep:
                 if before == self._heard_of and 0 < before[1] < self.executed - FAR:
                     self._answer(*before)
         elif self.executed and now >= self._due and now - self._since < GIVEN_UP_S:
-            self._due = now + max(STILL_S, rest)
+            self._due = now + max(STILL_S, rest, min(LONGEST_S, (now - self._since) / 2))
             number = self._contracts
             if (place := self._passed(number)) and self.executed == self._seen:
                 self._answer(number, place)

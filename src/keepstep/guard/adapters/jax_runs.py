@@ -20,6 +20,7 @@ from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.jax_kin import Kin, Variant
 from keepstep.guard.adapters.jax_posthook import MARK, PART
 from keepstep.guard.adapters.jax_programs import plain_name
+from keepstep.guard.adapters.jax_results import Results
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax_contracts import Program, Programs
@@ -67,12 +68,15 @@ class Runs:
         """By the identity of what `jax.jit` returned, with a weak reference too."""
         self._seen: weakref.WeakKeyDictionary[Any, Variant] = weakref.WeakKeyDictionary()
         self._lockstep = programs.lockstep
+        self.results = Results(session)
         self._step: Function | None = None
         self._others: list[Function] = []
         """Those that ran since the last step."""
         self._plan = 0
         self._evaluating = False
         self._spanning = False
+        self.exchanges = False
+        """A program of the user's has collectives between processes."""
         self.steps_began: list[Callable[[], None]] = []
         """Called once, after the first step."""
         self.after_step: Callable[[], None] = lambda: None
@@ -107,6 +111,7 @@ class Runs:
                 program = self._programs.look(executable, args)
                 function = self._function(plain_name(str(executable.name)), program)
                 variant = Variant(function, program.everywhere)
+                self.exchanges = self.exchanges or (program.spans and bool(program.module.collectives) and not program.internal)
                 self._seen[executable] = variant
                 self._remember(variant, _called())
                 self.mend()
@@ -153,7 +158,7 @@ class Runs:
 
     def hook(self, before: Any = None) -> Callable[..., None]:
         """The post hook, in front of the one that was there."""
-        known, ran, learn, session = self._known, self.ran, self._learn, self._session
+        known, ran, learn, session, results = self._known, self.ran, self._learn, self._session, self.results
 
         def after_execution(function: Any, args: Any, kwargs: Any, outputs: Any) -> None:
             try:
@@ -163,6 +168,8 @@ class Runs:
                     variant = kin.pick(args, kwargs) if kin.several else kin.one
                     if variant is not None:
                         ran(variant)
+                        if results.wanted and variant.function is self._step:
+                            results.take(variant.function.name, self.leaves(outputs))
             except Exception as error:
                 session.failed(PART, error)
             if before is not None:

@@ -30,7 +30,7 @@ class Alone:
         self._state, self._session = state, state.session
         self._over = False
         self._asked = False
-        self._told: list[int] = []
+        self._told = False
         state.session.at_close.append(self.leave)
 
     def look(self) -> None:
@@ -53,8 +53,8 @@ class Alone:
     def leave(self) -> None:
         """What was exchanged since takes it back."""
         if self._told and not self._exchanges_nothing():
-            fields = {"steps": self._session.steps, "parameters": self._state.parameters, "exchanged": self._state.parameters}
-            self._session.note("NothingExchanged", fields, "the ranks exchanged their parameters later on")
+            fields = {"framework": "torch", "world": self._state.world, "steps": self._session.steps, "over": True}
+            self._session.note("NeverExchanged", fields, "the ranks exchanged their parameters later on")
 
     def _exchanges_nothing(self) -> bool:
         state = self._state
@@ -71,9 +71,9 @@ class Alone:
 
     def _tell(self) -> None:
         state, session = self._state, self._session
-        self._told = list(range(state.world))
+        self._told = True
         sent = torch_recorder.sent(state) or 0
-        fields = {"steps": session.steps, "parameters": state.parameters, "exchanged": sent, "ranks": self._told}
+        fields = {"framework": "torch", "world": state.world, "steps": session.steps, "parameters": state.parameters, "exchanged": sent}
         words = f"in {session.steps} steps the {state.world} ranks exchanged {sent} numbers, and each trains {state.parameters} parameters"
-        session.note("NothingExchanged", fields, words)
+        session.note("NeverExchanged", fields, words)
         session.say(f"{words}: no gradient was averaged, every rank trains a model of its own; wrap the model in DistributedDataParallel")

@@ -80,6 +80,6 @@ class Losses:
             raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
 
     def _note(self, value: float) -> None:
-        fields = {"step": self._first, "value": str(value), "times": self._times}
+        fields = {"step": self._first, "own": True, "times": self._times}
         often = f"; {self._times} in a row by now" if self._times > 1 else ""
         self._session.note("LossNotFinite", fields, f"the loss is {value} in step {self._first}{often}")

@@ -63,6 +63,9 @@ def main() -> None:
             memory = f" rss: {resident():.0f} MB" if options.log_memory else ""
             log.info("step %d loss %.4f time: %.4f data_time: %.4f%s", step + 1, float(loss), *times, memory)
             began, waited = time.monotonic(), 0.0
+        if options.metrics_every and (step + 1) % options.metrics_every == 0:
+            norm = float(jnp.mean(jnp.abs(weights["w1"])))
+            log.info("step %d mean input %.4f mean weight %.4f", step + 1, float(jnp.mean(inputs)), norm)
         if options.save and (step + 1) % options.save_every == 0 and rank == 0:
             save(weights, step + 1, options.save)
         if options.evaluate_every and (step + 1) % options.evaluate_every == 0:
@@ -138,6 +141,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=16, help="rows a process")
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--log-every", type=int, default=20)
+    parser.add_argument("--metrics-every", type=int, default=0, help="steps between means of inputs and weights")
     parser.add_argument("--timeout", type=int, default=60, help="of the start, in seconds")
     parser.add_argument("--heartbeat", type=int, default=10, help="a process is dead after this many silent seconds")
     parser.add_argument("--debug-nans", action="store_true")

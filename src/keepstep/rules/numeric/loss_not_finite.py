@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUM203: a rank's loss was not finite, by its guard."""
+"""NUM202: the guard saw the loss become NaN or infinite, and where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
-from keepstep.core.facts.guard import LossNotFinite
+from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.guard import BatchOdd, LossNotFinite
 from keepstep.core.facts.training import NonFinite
 from keepstep.core.finding import Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
@@ -17,7 +17,7 @@ LASTING = 10
 
 
 @rule(
-    id="NUM203",
+    id="NUM202",
     cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
     needs=(LossNotFinite,),
     explains=(
@@ -26,45 +26,65 @@ LASTING = 10
         Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
         Cause.USER_CODE_EXCEPTION,
         Cause.NUMERIC_PLATEAU,
+        Cause.SYNC_REPLICA_DESYNC,
     ),
 )
 def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
-    """The loss of a rank was NaN or infinite; the averaged gradients then made it so on all ranks.
+    """The loss became NaN or infinite; the guard saw when, and on which rank first.
 
     ## What it looks like
-    `loss nan` on all ranks from some step on; whichever rank prints first looks guilty.
+    `loss nan` on all ranks from some step on; whichever rank prints first looks guilty. The run goes on, and the model is lost.
 
     ## Why it happens
-    A bad batch on one rank, a division by zero, too large a learning rate, half precision that overflows.
+    A bad batch on one rank, too large a learning rate, a logarithm or a division of zero, half precision that overflows. With the
+    next all-reduce the NaN of one rank is in the weights of all.
 
     ## How we know
-    The guard looks at each rank's own loss before its backward pass. The rank whose loss was not finite in the earliest step began it.
+    The guard looks at the loss without waiting for it. Where ranks have losses of their own, the one whose loss was NaN a step
+    before the others began it.
 
     ## What to do
-    Look at the batch of that rank and step.
+    Look at the batch of that rank at that step; if all ranks began at once, look at the learning rate.
 
     ## When this is wrong
-    Where all ranks have it in the same step, their common weights are to blame: a gradient of the step before, or the learning rate.
+    A step function whose output is NaN by design (a metric that is not defined yet).
     """
-    told = sorted(seen.all(LossNotFinite), key=lambda e: e.fact.step)
-    first = [e for e in told if e.fact.step == told[0].fact.step]
-    ranks = tuple(dict.fromkeys(e.who for e in first if e.who is not None))
-    lasting = max(e.fact.times for e in told) >= LASTING or any(e.fact.fatal for e in seen.all(NonFinite))
-    alone = len(ranks) == 1
+    told = seen.all(LossNotFinite)
+    named, step = _began(told)
+    by_batch = any(e.fact.kind == "not finite" and e.who in named for e in seen.all(BatchOdd))
+    lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(e.fact.fatal for e in seen.all(NonFinite))
+    when = f" in step {step}" if step is not None else ""
+    where = f", on {say_ranks(named)} first" if named else ""
     yield Found(
-        title=f"{say_ranks(ranks)}: the loss was {first[0].fact.value} in step {first[0].fact.step}",
+        title=f"the loss became NaN or infinite{when}{where}",
         because=(
-            "the guard looked at every rank's own loss; it was not finite there first, and the averaged gradients took it to all ranks"
-            if alone
-            else "these ranks' losses were not finite in the same step: their common weights are"
+            f"{say_ranks(named)} got a batch that holds such values; the others got them with the gradients"
+            if by_batch
+            else f"{say_ranks(named)} had such a loss a step before the others, which got it with the gradients"
+            if named
+            else "the loss has not been finite since; nothing shows that one rank began it"
         ),
-        evidence=tuple(first[:8]),
-        ranks=ranks,
+        evidence=tuple(told[:8]),
+        ranks=named,
         severity=None if lasting else Severity.WARNING,
         fixes=(
-            Fix(do=f"look at the batch of {say_ranks(ranks[:1])} in step {first[0].fact.step} for NaN, empty or extreme values")
-            if alone
-            else Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
-            Fix(do="stop before such a step in future", command="KEEPSTEP=strict python train.py"),
+            Fix(do=f"look at the batch of {say_ranks(named)}{when} for NaN, empty or extreme values")
+            if named
+            else Fix(do="look at the batches of that step for NaN, empty or extreme values"),
+            Fix(do="find the operation that makes the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"),
+            Fix(do="find the operation that makes the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"),
+            Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
+            Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
         ),
     )
+
+
+def _began(told: Sequence[Evidence[LossNotFinite]]) -> tuple[tuple[int, ...], int | None]:
+    """The ranks whose loss was NaN before that of others, and the step. Empty where all began at once, or nothing tells."""
+    step = min((e.fact.step for e in told if e.fact.step is not None), default=None)
+    own = [e for e in told if e.fact.own]
+    if own:
+        first = tuple(sorted({e.who for e in own if e.fact.step == step and e.who is not None}))
+        return (first if len(first) == 1 or len(first) < len({e.who for e in own}) else ()), step
+    began = next((e.fact.began for e in told if e.fact.began), ())
+    return (began if 0 < len(began) < max(e.fact.world for e in told) else ()), step

@@ -83,6 +83,14 @@ SCENARIOS = (
         note="The variables mean two processes, but the script never calls jax.distributed.initialize: each trains alone.",
     ),
     multi(
+        "jax_local_mesh",
+        cause="config.trains_alone",
+        later="guard",
+        fault="local_mesh",
+        args=("--steps", "400"),
+        note="The processes join one world, but each makes its mesh of its own devices: no step spans them.",
+    ),
+    multi(
         "jax_trains_alone",
         cause="config.trains_alone",
         fault="alone",

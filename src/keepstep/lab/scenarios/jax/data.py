@@ -35,6 +35,16 @@ SCENARIOS = (
         **on_process_1,
     ),
     multi(
+        "jax_short_batch_metrics",
+        cause="data.shape_mismatch",
+        also_accept=("data.sharding_uneven_or_empty",),
+        later="guard",
+        fault="ragged_batches",
+        args=("--metrics-every", "5"),
+        note="The same amid metrics: one function of JAX is compiled with collectives and without, and its calls must be told apart.",
+        **on_process_1,
+    ),
+    multi(
         "jax_dtype_mismatch",
         cause="data.dtype_mismatch",
         also_accept=("data.shape_mismatch", "sync.collective_mismatch"),

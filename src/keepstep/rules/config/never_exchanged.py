@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CFG206: ranks joined a world and then trained apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import NeverExchanged
+from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+
+@rule(
+    id="CFG206",
+    cause=Cause.CONFIG_TRAINS_ALONE,
+    needs=(NeverExchanged,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
+)
+def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
+    """The ranks joined one world, but no gradient is exchanged: each trains a model of its own.
+
+    ## What it looks like
+    Nothing fails. The ranks print different losses, the model learns no faster than with one rank, and they
+    overwrite each other's checkpoints.
+
+    ## Why it happens
+    PyTorch: the model was never wrapped in DistributedDataParallel or sharded; barriers and averaged metrics make it look as if the
+    ranks worked together. JAX: the mesh was made of `jax.local_devices()`; `jax.distributed.initialize()` alone moves no gradient.
+
+    ## How we know
+    PyTorch: after 80 steps the guard adds up what torch's flight recorder holds. All collectives together moved less than half as many
+    numbers as the optimizer trains, and no model was wrapped, on every rank. JAX: the guard reads the collectives of every compiled
+    program. After fifty steps this process had run none that spans other processes.
+
+    ## What to do
+    PyTorch: wrap the model before the optimizer is made. JAX: make the mesh of `jax.devices()`, and the batch a global array.
+
+    ## When this is wrong
+    Gradients that travel by a library of their own. Training that exchanges weights only once in many steps: the finding is taken back
+    when that happens.
+    """
+    told = {e.who: e for e in seen.all(NeverExchanged)}
+    apart = tuple(e for e in told.values() if not e.fact.over)
+    if not apart:
+        return
+    fact = apart[0].fact
+    everyone = fact.exchanged is not None  # rank 0 asked all of them before it said so
+    ranks = tuple(range(fact.world)) if everyone else tuple(sorted(e.who for e in apart if e.who is not None))
+    yield Found(
+        title=f"{say_ranks(ranks)} trained {fact.steps} steps without exchanging a gradient, in a world of {fact.world}",
+        because=(
+            f"all collectives together moved {fact.exchanged:,} numbers, and each rank trains {fact.parameters:,} parameters"
+            if everyone
+            else "no program of these steps spans more than one process: each trains a model of its own"
+        ),
+        evidence=apart[:8],
+        ranks=ranks,
+        severity=Severity.WARNING if everyone and seen.broken else None,
+        fixes=_FIXES.get(fact.framework, ()),
+    )
+
+
+_FIXES = {
+    "torch": (Fix(do="wrap the model before the optimizer is made", command="model = torch.nn.parallel.DistributedDataParallel(model)"),),
+    "jax": (
+        Fix(do="make the mesh of all processes' devices", command='mesh = jax.make_mesh((jax.device_count(),), ("data",))'),
+        Fix(
+            do="make each batch a global array",
+            command='jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("data")), batch)',
+        ),
+    ),
+}
