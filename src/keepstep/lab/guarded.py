@@ -46,6 +46,9 @@ TELLS: dict[str, tuple[str, ...]] = {
     "tf_trains_alone": ("config.trains_alone",),
     "torch_trains_alone": ("config.trains_alone",),
     "jax_trains_alone": ("config.trains_alone",),
+    "tf_trains_apart": ("sync.variable_outside_strategy_scope",),
+    # values that are no numbers
+    "tf_nan_batch": ("numeric.nan_or_divergence",),
     # stalls
     "tf_stuck_generator": (*STOPPED, "slow.input_bound"),
     "tf_stuck_py_function": (*STOPPED, "slow.input_bound"),

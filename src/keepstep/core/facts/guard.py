@@ -75,6 +75,28 @@ class WorldFormed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainsApart(Fact):
+    """A rank of a world of several took so many steps in which no gradient went from rank to rank."""
+
+    framework: str
+    world: int
+    steps: int
+    scoped: bool = False
+    """The strategy made variables: the model is in its scope, but the step is not run by it."""
+    over: bool = False
+    """It was told before, and gradients are exchanged since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossNotFinite(Fact):
+    """The loss became NaN or infinite, and stayed so. ``began``: the ranks where it did first; empty where that is not known."""
+
+    step: int | None = None
+    world: int = 1
+    began: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOdd(Fact):
     """A batch that breaks its declared or learned contract. ``kind`` is one of :class:`keepstep.guard.batches.BatchFault`."""
 
