@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-plain
 OLD := .venv-old
+GUESTS := .venv-guests
+GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
 JOBS ?= 2
@@ -18,7 +20,7 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test lint unit plain lab lab-old bench docs clean
+.PHONY: help setup demo test lint unit plain lab lab-old guests bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -26,6 +28,7 @@ help:
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
 	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
+	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
 	@echo 'make docs    write the pages that are made from code: docs/rules and the README picture'
 	@echo 'make clean   remove everything that was made here, the environments too'
@@ -87,6 +90,19 @@ lab-old: setup $(OLD)/.ready
 	$(BIN)/keepstep lab score --quick --jobs $(JOBS) --python $(OLD)/bin/python --markdown docs/lab-old.md
 	$(BIN)/keepstep lab score --jobs $(JOBS) --python $(OLD)/bin/python --with guard --markdown docs/lab-guard-old.md
 
+# Other people's kinds of programs need their libraries: an environment of its own, pinned. PyTorch first, then the rest
+# without their dependencies (all are in the list), so that no CUDA arrives. DeepSpeed is built here; without it its guest is skipped.
+$(GUESTS)/.ready: $(GUESTS_PINS)
+	@test -x $(GUESTS)/bin/python || $(PYTHON) -m venv $(GUESTS)
+	$(GUESTS)/bin/python -m pip install -q '$(TORCH)' setuptools wheel
+	$(GUESTS)/bin/python -m pip install -q --no-deps -r $(GUESTS_PINS)
+	$(GUESTS)/bin/python -m pip install -q -e .
+	DS_BUILD_OPS=0 $(GUESTS)/bin/python -m pip install -q --no-build-isolation --no-deps deepspeed==0.19.8 || echo 'DeepSpeed did not install: its guest is skipped'
+	@touch $@
+
+guests: $(GUESTS)/.ready
+	$(GUESTS)/bin/keepstep lab guests score --jobs 1 --markdown docs/guests.md
+
 bench: setup
 	@$(BIN)/python -c 'import drain3' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[bench]'
 	$(BIN)/python -m benchmarks.logs
@@ -99,5 +115,5 @@ docs: setup
 	$(BIN)/python -m tools.readme_report
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(OLD) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,6 +30,10 @@ def lab(asked: argparse.Namespace) -> int:
         return _list(asked)
     if asked.ask == "run":
         return _run(asked)
+    if asked.ask == "guests":
+        from keepstep.cli.guests import guests
+
+        return guests(asked)
     return _score(asked)
 
 

@@ -81,6 +81,23 @@ temporary files are removed, also after Ctrl-C or when the lab itself is killed.
 Exit status: 0 keepstep was right, 1 it was not, 3 it could not be carried out here.
 """
 
+_GUESTS = """\
+Run other people's kinds of programs (Lightning, Accelerate, Ray Train, Keras, Flax and
+more, as their documentation writes them) without keepstep and with it:
+
+  plain    their own launcher, without keepstep
+  guard    KEEPSTEP=on and their own launcher
+  ranks    keepstep run -n 2 -- python program.py
+  wrapped  keepstep run -- their own launcher
+
+A healthy guest must end well, with keepstep silent, the same losses to the last digit
+as without it, and nothing left behind. A broken one is struck from outside, and keepstep
+must name the cause and the rank, and bring it back or end it, as the fault asks for.
+What is not installed is skipped, and said.
+Nothing stays on the machine afterwards, also after Ctrl-C.
+Exit status: 0 all as it must be, 1 not, 3 nothing could be run here.
+"""
+
 
 def build() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
@@ -186,7 +203,7 @@ def _add_run(verbs: Any) -> None:
 def _add_lab(verbs: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     lab = verbs.add_parser("lab", help="real faults on real jobs, on demand", description=_LAB, formatter_class=plain)
-    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score", required=True)
+    asks = lab.add_subparsers(dest="ask", metavar="list | run NAME | score | guests", required=True)
     scenarios = asks.add_parser("list", help="the scenarios")
     run_ = asks.add_parser("run", help="carry one out, and say what keepstep says of it")
     score = asks.add_parser("score", help="carry out many, and count")
@@ -209,6 +226,34 @@ def _add_lab(verbs: Any) -> None:
     score.add_argument("--markdown", metavar="FILE", help="also write the table to FILE")
     for each in (scenarios, run_, score):
         each.add_argument("--json", action="store_true", help="as JSON")
+    _add_guests(asks)
+
+
+def _add_guests(asks: Any) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    guests = asks.add_parser("guests", help="other people's kinds of programs, run unmodified", description=_GUESTS, formatter_class=plain)
+    verbs = guests.add_subparsers(dest="guests_ask", metavar="list | run NAME | score", required=True)
+    listed = verbs.add_parser("list", help="the guests, and which ways there are to run them")
+    run_ = verbs.add_parser("run", help="run one, and judge it")
+    score = verbs.add_parser("score", help="run many, judge them, and count")
+    run_.add_argument("name", metavar="NAME", help="see `keepstep lab guests list`")
+    run_.add_argument("--keep", metavar="DIR", help="copy what each run left to DIR")
+    for each in (listed, score):
+        each.add_argument("names", nargs="*", metavar="NAME", help="only these")
+        each.add_argument("--framework", choices=("tensorflow", "torch", "jax"), help="only of this framework")
+    for each in (run_, score):
+        each.add_argument("--way", action="append", choices=("plain", "guard", "ranks", "wrapped"), help="only this way (repeatable; default: all that apply)")
+    run_.add_argument("--fault", action="append", metavar="FAULT", help="break it in this way, from outside (repeatable; `all`: those it is scored with); see `guests list --faults`")
+    listed.add_argument("--faults", action="store_true", help="the faults instead")
+    kinds = score.add_mutually_exclusive_group()
+    kinds.add_argument("--healthy", action="store_true", help="only unbroken guests")
+    kinds.add_argument("--broken", action="store_true", help="only broken guests")
+    score.add_argument("--quick", action="store_true", help="only the small part that `make test` runs")
+    score.add_argument("--jobs", type=int, default=1, metavar="N", help="so many side by side (default: 1)")
+    score.add_argument("--load", type=int, default=0, metavar="N", help="keep N more processes busy all the while (default: 0)")
+    score.add_argument("--markdown", metavar="FILE", help="also write the tables to FILE")
+    for each in (listed, run_, score):
+        each.add_argument("--json", action="store_true", help="as JSON; progress goes to standard error")
 
 
 def run(arguments: list[str]) -> int:

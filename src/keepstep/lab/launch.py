@@ -39,8 +39,8 @@ def prepared(
     """
     token = os.urandom(6).hex()
     work = Path(tempfile.mkdtemp(prefix="keepstep-lab-"))
-    with _swept(token, work), contextlib.ExitStack() as stack:
-        stack.enter_context(_ending_on_sigterm())
+    with swept(token, work), contextlib.ExitStack() as stack:
+        stack.enter_context(ending_on_sigterm())
         _mounts_of_our_own()
         run = Run(scenario, token, work, free_ports(scenario.ranks + 2), python, spawn=_start_rank, watch=watch)
         for folder in (run.folder, run.app, run.data):
@@ -255,7 +255,7 @@ def _copy_app(run: Run, script: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def _swept(token: str, work: Path) -> Iterator[None]:
+def swept(token: str, work: Path) -> Iterator[None]:
     """However the lab ends, the sweeper removes what this run made."""
     command = [sys.executable, "-I", str(HERE / "sweeper.py"), token, str(work)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
@@ -268,7 +268,7 @@ def _swept(token: str, work: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ending_on_sigterm() -> Iterator[None]:
+def ending_on_sigterm() -> Iterator[None]:
     """SIGTERM ends the lab as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -93,7 +93,7 @@ def _in_a_process(
     if recordings is not None:
         command += ["--record", str(recordings)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_end_with_the_parent
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_the_parent
     )
     running.add(process)
     printed, complained = process.communicate()
@@ -105,7 +105,7 @@ def _in_a_process(
         return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.UNPROVEN, why_not=f"the lab failed: {why}")
 
 
-def _end_with_the_parent() -> None:
+def end_with_the_parent() -> None:
     """When whoever scores is killed, the scenarios end too (and clean up behind themselves)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
