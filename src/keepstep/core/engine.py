@@ -10,6 +10,7 @@ from keepstep.core.causality import in_causal_order
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import CoverageState, EvidenceSet
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
+from keepstep.core.frameworks import without_advice_for_others
 from keepstep.core.report import Report, RuleCrash, Verdict
 from keepstep.core.rule import Rule
 
@@ -32,7 +33,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
     if not findings or (seen.broken and not any(f.severity is Severity.FATAL for f in findings)):
         for each in guesses:
             _ask(each, seen, findings, crashed)
-    ordered = order(seen, [without_what_is_so(each, seen) for each in findings])
+    ordered = order(seen, [without_advice_for_others(without_what_is_so(each, seen), seen) for each in findings])
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,

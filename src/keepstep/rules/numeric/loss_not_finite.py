@@ -58,7 +58,9 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
         ranks=named,
         fixes=(
             Fix(do="look at the batches of that step for NaN, empty or extreme values"),
-            Fix(do="find the operation that makes the first NaN", command="tf.debugging.enable_check_numerics()"),
+            Fix(do="find the operation that makes the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"),
+            Fix(do="find the operation that makes the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"),
+            Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
             Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
         ),
     )
