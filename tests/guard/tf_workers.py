@@ -93,7 +93,7 @@ def run(
 def _start(
     folder: Path, script: str, args: tuple[str, ...], rank: int, ports: list[int], env: dict[str, str]
 ) -> subprocess.Popen[bytes]:
-    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "PYTHONPATH") if key in os.environ}
     own = {"KEEPSTEP": "on", "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
     if ports:
         cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}

@@ -11,6 +11,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.ends import ended_well, ends_of, is_known_how_it_ended, is_supervised
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
 from keepstep.core.finding import Finding, Found, Severity, Standing, ranks_of
+from keepstep.core.frameworks import without_advice_for_others
 from keepstep.core.report import Report, RuleCrash, Verdict
 from keepstep.core.rule import Rule
 from keepstep.core.wording import ranks as say_ranks
@@ -44,7 +45,7 @@ def diagnose(seen: EvidenceSet, rules: Iterable[Rule], order: Order = in_causal_
             _ask(each, seen, findings, crashed)
     if ended_well(seen):
         findings = [each for each in findings if each.cause not in _OF_BROKEN_RUNS and not _is_by_design(seen, each)]
-    ordered = order(seen, [without_what_is_so(each, seen) for each in findings])
+    ordered = order(seen, [without_advice_for_others(without_what_is_so(each, seen), seen) for each in findings])
     return Report(
         verdict=_verdict(seen, ordered),
         findings=ordered,

@@ -48,8 +48,10 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_trains_alone": ("config.trains_alone",),
     "jax_trains_alone": ("config.trains_alone",),
     "jax_local_mesh": ("config.trains_alone",),
+    "tf_trains_apart": ("sync.variable_outside_strategy_scope",),
     # values that are not finite
     "jax_nan": ("numeric.nan_or_divergence",),
+    "tf_nan_batch": ("numeric.nan_or_divergence",),
     # stalls
     "tf_stuck_generator": (*STOPPED, "slow.input_bound"),
     "tf_stuck_py_function": (*STOPPED, "slow.input_bound"),

@@ -100,6 +100,19 @@ class WorldFormed(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainsApart(Fact):
+    """A rank of a world of several took so many steps in which no gradient went from rank to rank."""
+
+    framework: str
+    world: int
+    steps: int
+    scoped: bool = False
+    """The strategy made variables: the model is in its scope, but the step is not run by it."""
+    over: bool = False
+    """It was told before, and gradients are exchanged since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOdd(Fact):
     """A batch that breaks its declared or learned contract. ``kind`` is one of :class:`keepstep.guard.batches.BatchFault`."""
 

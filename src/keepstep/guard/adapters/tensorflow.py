@@ -50,6 +50,18 @@ class State:
         """An evaluator, or a server that trains nothing."""
         self.coordinated = False
         """Steps are handed to workers (parameter servers): they count when they are handed over."""
+        self.exchanges = False
+        """Something as large as gradients may be went from rank to rank."""
+        self.told_apart: int | None = None
+        """The step at which it was told that nothing did."""
+        self.finite: Any = None
+        """What counts batches and losses that are not finite."""
+        self.asks_output = False
+        """The guard's thread wants to see what the next step returns..."""
+        self.output: list[Any] | None = None
+        """... and this is it."""
+        self.refusal: str | None = None
+        """Why, in strict mode, the next step is not taken."""
         self.variables = 0
         """The variables that strategies which span processes have created."""
         self.calls = 0
@@ -96,7 +108,9 @@ class State:
 def attach(session: Session, module: Any) -> None:
     """Hook into TensorFlow, which has just been imported."""
     from keepstep.guard.adapters import (
+        tensorflow_apart,
         tensorflow_checkpoints,
+        tensorflow_finite,
         tensorflow_input,
         tensorflow_programs,
         tensorflow_shares,
@@ -112,6 +126,8 @@ def attach(session: Session, module: Any) -> None:
         ("input", tensorflow_input),
         ("checkpoints", tensorflow_checkpoints),
         ("shares", tensorflow_shares),
+        ("exchanges", tensorflow_apart),
+        ("finite values", tensorflow_finite),
     ):
         with session.part(f"tensorflow {name}"):
             part.attach(state)

@@ -34,10 +34,15 @@ CALLS = {
     "XlaLaunch": ("function",),
 }
 """Operations that run other graphs of the library, and the attributes that name those."""
+OWN_NAME = "keepstep_finite"
+"""Part of the names of what the guard itself adds to a graph."""
 WRITES = ("ResourceApply", "ResourceSparseApply", "Assign")
 GRADIENT = ("gradient_tape/", "gradients/")
 MOST_LISTED = 380
 DEEPEST = 24
+
+
+_ONE_NUMBER = re.compile(r"\[1?\]")
 
 
 @dataclass
@@ -49,10 +54,17 @@ class Seen:
     gradients: bool = False
     whole: bool = True
     """Every graph of the library could be looked at."""
+    small: bool = True
+    """Whatever it writes is a single number: gradients are, too."""
 
     @property
     def trains(self) -> bool:
         return self.writes and self.gradients
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether gradients may go from rank to rank in it: more than a number at a time, unless the model has no more."""
+        return not self.whole or any(self.small or not _ONE_NUMBER.search(words) for words in self.collectives if not words.startswith("broadcast"))
 
     @property
     def key(self) -> str:
@@ -81,10 +93,16 @@ def _walk(graph: Any, seen: Seen, constant_value: Any, within: set[str], depth: 
         elif kind.startswith("Collective"):
             if not kind.startswith(NO_TRAFFIC):
                 seen.collectives.append(_words(op, kind, constant_value))
-        elif kind.startswith(WRITES):
+        elif kind.startswith(WRITES) and OWN_NAME not in op.name:
             seen.writes = True
+            seen.small = seen.small and all(_elements(each) == 1 for each in op.inputs if each.dtype.name != "resource")
         if not seen.gradients and any(word in op.name for word in GRADIENT):
             seen.gradients = True
+
+
+def _elements(tensor: Any) -> int | None:
+    shape = tensor.shape
+    return None if shape.rank is None else shape.num_elements()
 
 
 def _called(op: Any, attributes: tuple[str, ...]) -> Iterator[str]:

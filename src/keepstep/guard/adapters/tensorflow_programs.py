@@ -12,6 +12,7 @@ from typing import Any
 
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.contracts import REMARK, Subject
+from keepstep.guard.adapters import tensorflow_finite as finite
 from keepstep.guard.adapters import tensorflow_shares as shares
 from keepstep.guard.adapters.tensorflow import (
     CALL,
@@ -84,6 +85,8 @@ class Programs:
             session.uncovered("graphs inside of graphs", f"not every graph that {name} calls could be read")
         self._count(concrete, name)
         shared = bool(seen.collectives) and state.world > 1 and not state.coordinated and _spans(graph)
+        if shared and seen.exchanges:
+            state.exchanges = True
         if not shared and not seen.trains:
             return IGNORED
         batches, places = None, places_of(graph, count) if seen.trains else ()
@@ -204,12 +207,14 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
                 session.write(_PLAN, plan.number, 0)
         if plan.shared:
             state.shares.steps += 1
+        if state.asks_output:
+            finite.take_output(state, result)
         session.step_done()
         return result
 
     def call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
         plan = self.__dict__.get(ATTRIBUTE)
-        if session.lean and plan is programs.step and not state.in_run and not getattr(local, "inside", False):
+        if session.lean and plan is programs.step and not state.in_run and state.refusal is None and not getattr(local, "inside", False):
             return lean_call(self, plan, args, kwargs)
         if plan is IGNORED or not executing_eagerly() or getattr(local, "inside", False):
             return original(self, *args, **kwargs)
@@ -225,6 +230,8 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
         try:
             try:
                 if step:
+                    if state.refusal is not None:
+                        finite.refuse(state)
                     if not state.first_step_done:
                         session.open()
                         state.first_step()
@@ -260,6 +267,8 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
             if plan.shared:
                 state.shares.steps += 1
             programs.step = plan
+            if state.asks_output:
+                finite.take_output(state, result)
             session.step_done()
         session.spent_ns += now() - began
         return result
@@ -291,6 +300,7 @@ def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
             return original(*args, **kwargs)
         local.tracing = True
         before, began = session.phase(COMPILE), time.monotonic()
+        local.traced_in = before
         try:
             return original(*args, **kwargs)
         finally:
@@ -309,7 +319,7 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.executing_eagerly():
             mark(self)
-            return original(self, *args, **kwargs)
+            return original(self, *args, **kwargs) if state.finite is None else state.finite.around(original, self, args, kwargs)
         if state.in_run or session.phase_now == EVALUATION:
             return original(self, *args, **kwargs)
         state.in_run = True  # its replicas run in threads of their own

@@ -96,8 +96,8 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
             because="the same rank or task index was given to two processes",
             evidence=twice,
             fixes=(
-                Fix(
-                    do="give every process an index of its own", command="echo $RANK $SLURM_PROCID $TF_CONFIG"
-                ),
+                Fix(do="with PyTorch, give every process a rank of its own", command="echo $RANK $LOCAL_RANK"),
+                Fix(do="with TensorFlow, give every process a task index of its own", command="echo $TF_CONFIG"),
+                Fix(do="with JAX, give every process an id of its own", command="echo $JAX_PROCESS_ID $SLURM_PROCID"),
             ),
         )

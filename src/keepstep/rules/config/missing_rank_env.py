@@ -13,6 +13,10 @@ from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting
 
 
+OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""Variables that torchrun sets."""
+
+
 @rule(
     id="CFG003",
     cause=Cause.CONFIG_MISSING_RANK_ENV,
@@ -57,10 +61,13 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
         because="launcher and script do not agree on how a process learns its rank",
         evidence=found,
         fixes=(
-            Fix(do="start the script through its launcher", command="torchrun --nproc-per-node=N train.py"),
-            Fix(
-                do="read the local rank from the environment",
-                command='local_rank = int(os.environ["LOCAL_RANK"])',
+            *(
+                (
+                    Fix(do="start a PyTorch script through its launcher", command="torchrun --nproc-per-node=2 train.py"),
+                    Fix(do="read the local rank from the environment", command='local_rank = int(os.environ["LOCAL_RANK"])'),
+                )
+                if name is None or name.upper().replace("-", "_") in OF_TORCHRUN
+                else (Fix(do=f"set {name} for each process before it starts, or let a launcher do so", command="keepstep run -n 2 -- python train.py"),)
             ),
         ),
     )

@@ -38,5 +38,5 @@ def variable_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
         yield found(
             group,
             f"it must be {group[0].fact.wanted}",
-            Fix(do="or let the launcher set it", command="torchrun --nproc-per-node=NPROC SCRIPT.py"),
+            Fix(do="or let the launcher set it", command="keepstep run -n 2 -- python train.py"),
         )

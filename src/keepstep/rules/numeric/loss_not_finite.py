@@ -53,7 +53,7 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     named, step = _began(told)
     by_batch = any(e.fact.kind == "not finite" and e.who in named for e in seen.all(BatchOdd))
     lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(e.fact.fatal for e in seen.all(NonFinite))
-    when = f" in step {step}" if step is not None else ""
+    when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
     where = f", on {say_ranks(named)} first" if named else ""
     yield Found(
         title=f"the loss became NaN or infinite{when}{where}",

@@ -57,10 +57,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
         evidence=found[:8],
         ranks=_ended(seen, found),
         fixes=(
-            Fix(
-                do="read the parameter server's own log and why it ended",
-                command="kubectl describe pod PS_POD",
-            ),
+            Fix(do="read the parameter server's own log: why did it end?"),
             Fix(
                 do="resume from the last checkpoint, with the server given more memory",
                 safety=Safety.NEEDS_OWNER,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.lab.scenarios.tensorflow.parts import four, mirrored, mwms, on_worker_1
+from keepstep.lab.scenarios.tensorflow.parts import LEGACY, fit, four, mirrored, mwms, on_worker_1
 
 SCENARIOS = (
     mwms(
@@ -22,6 +22,23 @@ SCENARIOS = (
         fault="huge_values",
         strike_ranks=(1,),
         note="The same without check_numerics: training goes on with a loss of nan.",
+    ),
+    mwms(
+        "tf_nan_batch",
+        cause="numeric.nan_or_divergence",
+        fault="nan_data",
+        strike_ranks=(1,),
+        args=("--steps", "120"),
+        note="Some rows of worker 1 are NaN; a step later all weights are. The guard names worker 1.",
+    ),
+    fit(
+        "tf_trains_apart",
+        cause="sync.variable_outside_strategy_scope",
+        later="guard",
+        fault="no_scope_at_all",
+        env=LEGACY,
+        args=("--epochs", "5"),
+        note="Nothing is made in strategy.scope(): each worker trains a model of its own, and nothing fails.",
     ),
     mwms(
         "tf_short_shard_nan",

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which framework the evidence speaks of, and advice for another one left out. Pure.
+
+A rule may give advice for each framework; a run has one. Which one a fix is for, its own words tell (`torchrun`, `tf.`, `JAX_`):
+so rules of users are held to it too. Where the evidence names no framework, or several, all advice stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.facts.process import ExceptionRaised, StackDump
+from keepstep.core.finding import Finding, Fix
+from keepstep.core.lazy_pattern import lazy_pattern
+
+ENOUGH = 5000
+"""Pieces of evidence that are asked; the first ones of a run tell."""
+_FOR = {
+    "torch": lazy_pattern(
+        r"\btorch(?:run|_xla)?\b|\bTORCH_|\bPYTORCH_|\bPyTorch\b|\bDistributedDataParallel\b|\bdist\.\w+\(|\bMASTER_(?:ADDR|PORT)\b|\$\{?(?:LOCAL_)?RANK\b|\bexport RANK="
+    ),
+    "tensorflow": lazy_pattern(r"\btf\.|\btf_keras\b|\bTF_[A-Z]|\btensorflow\b|\bTensorFlow\b|\bstrategy\.(?:run|scope|reduce)\b"),
+    "jax": lazy_pattern(r"\bjax\.|\bJAX_|\bJAX\b|\blax\."),
+}
+"""What a fix says that is meant for one framework."""
+_SPOKEN = {
+    "torch": lazy_pattern(r"\btorch(?:run|\.|/)|\bProcessGroup|\bDistributedDataParallel|\bc10d?::|\bTCPStore\b|\[PG ID|\[rank\d+\]:"),
+    "tensorflow": lazy_pattern(
+        r"\btensorflow\b|\btf_keras\b|\bTF_CONFIG\b|/job:(?:worker|ps|chief)|\btf\.distribute|MultiWorkerMirrored|base_collective_executor|\bkeras/"
+    ),
+    "jax": lazy_pattern(r"\bjax(?:lib)?[./]|\bJAX_|\bjax\b|\bJaxRuntimeError|\bXlaRuntimeError"),
+}
+"""What evidence says that comes out of one framework. (JAX prints words of TensorFlow's services, so it is asked first.)"""
+
+
+def frameworks_of(seen: EvidenceSet) -> frozenset[str]:
+    """The frameworks that the evidence speaks of: by the guard's word, else by stacks, else by what was printed."""
+    told = frozenset(e.fact.framework for e in seen.all(WorldFormed) if e.fact.framework in _FOR)
+    if told:
+        return told
+    raised = [e.fact for e in (*seen.all(ExceptionRaised), *seen.all(StackDump))]
+    files = "\n".join(frame.file for fact in raised[:ENOUGH] for frame in fact.frames if frame.file)  # type: ignore[attr-defined]
+    return _named(files) or _named("\n".join(e.quote[:500] for e in seen.items[:ENOUGH]))
+
+
+def _named(text: str) -> frozenset[str]:
+    found = frozenset(name for name, words in _SPOKEN.items() if words.search(text))
+    return frozenset({"jax"}) if found == {"jax", "tensorflow"} and "tensorflow/python" not in text else found
+
+
+def is_for(fix: Fix) -> frozenset[str]:
+    """The frameworks that a fix speaks of; none: it is for all."""
+    text = f"{fix.do} {fix.command or ''}"
+    return frozenset(name for name, words in _FOR.items() if words.search(text))
+
+
+def without_advice_for_others(finding: Finding, seen: EvidenceSet) -> Finding:
+    """The finding without fixes for a framework that the run does not use."""
+    used = seen.once(frameworks_of)
+    if len(used) != 1:
+        return finding
+    kept = tuple(fix for fix in finding.fixes if not (meant := is_for(fix)) or meant & used)
+    return finding if len(kept) == len(finding.fixes) else replace(finding, fixes=kept)

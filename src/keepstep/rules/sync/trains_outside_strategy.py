@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SYN206: the workers of a world train apart, because model or step are outside of the strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.facts.guard import TrainsApart
+from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
+
+
+@rule(
+    id="SYN206",
+    cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE,
+    needs=(TrainsApart,),
+    confidence=Confidence.SUPPORTED,
+    explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC, Cause.CHECKPOINT_CORRUPT_OR_MISSING),
+)
+def trains_outside_strategy(seen: EvidenceSet) -> Iterator[Found]:
+    """The workers of a multi-worker world train apart: no gradient ever goes from one to another.
+
+    ## What it looks like
+    Nothing fails. Every worker prints losses of its own, the model learns no faster than with one worker, and
+    workers overwrite each other's checkpoints.
+
+    ## Why it happens
+    The strategy was made, but the model was built outside `strategy.scope()`, or the training step is called directly in place of
+    through `strategy.run`. Then gradients are applied where they are computed.
+
+    ## How we know
+    The guard reads the collectives of every traced function and sees those that run eagerly. After dozens of steps none has carried more
+    than a single number.
+
+    ## What to do
+    Build and compile the model inside `strategy.scope()`, and run the step through `strategy.run`.
+
+    ## When this is wrong
+    Training that is meant to average weights only once in many steps; it is taken back as soon as an exchange is seen.
+    """
+    newest = {e.who: e for e in seen.all(TrainsApart)}
+    apart = tuple(e for e in newest.values() if not e.fact.over)
+    if not apart:
+        return
+    fact, ranks = apart[0].fact, tuple(sorted(who for who in newest if who is not None and not newest[who].fact.over))
+    yield Found(
+        title=f"{say_ranks(ranks)} never exchanged a gradient in {fact.steps} steps, in a world of {fact.world}",
+        because=(
+            "the strategy's variables are updated without it: the step is not run by `strategy.run`"
+            if fact.scoped
+            else "the strategy made no variable: the model was built outside of its scope, so each worker trains one of its own"
+        ),
+        evidence=apart,
+        ranks=ranks,
+        fixes=(
+            Fix(do="run the step through the strategy", command="strategy.run(train_step, args=(next(iterator),))"),
+            Fix(do="build and compile the model in the strategy's scope", command="with strategy.scope(): model = build(); model.compile(...)"),
+        )[:: 1 if fact.scoped else -1],
+    )
