@@ -68,11 +68,9 @@ class ContractBroken(Fact):
     certain: bool = False
     before: bool = False
     """Found before the step ran."""
-    kept: bool = False
-    """The first value is what all ranks had agreed on before: the others are new."""
     odd: tuple[int, ...] = ()
     """The ranks that left what all had done, where that is known; else it goes by the majority."""
-    where: tuple[tuple[int, str], ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
     """The line of the script, by rank, where it is known."""
 
 

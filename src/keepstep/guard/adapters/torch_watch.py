@@ -159,7 +159,7 @@ class Watch:
         session = self._session
         subject = f"{Subject.COLLECTIVE} #{found.sequence}"
         fields = {"subject": subject, "ordinal": found.sequence, "what": found.what, "values": found.values, "certain": True}
-        fields |= {"odd": found.odd, "where": found.places}
+        fields |= {"odd": found.odd, "places": found.places}
         lines = [f"rank {rank} at {words[rank].line}" for _, ranks in found.values for rank in ranks[:2] if rank in words and words[rank].line]
         where = f" ({'; '.join(lines[:4])})" if lines and not found.places else ""
         skipped = _skipped(words)

@@ -24,10 +24,10 @@ def _told(seen: EvidenceSet) -> Told | None:
     told = [e for e in seen.all(ContractBroken) if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE]
     if not told:
         return None
-    fact = min(told, key=lambda e: (not e.fact.where, e.at or 0.0)).fact
+    fact = min(told, key=lambda e: (not e.fact.places, e.at or 0.0)).fact
     alike = tuple(e for e in told if e.fact.subject == fact.subject)
     odd = fact.odd or Difference(fact.what, fact.values).odd
-    return Mismatch(fact.ordinal, fact.what, fact.values, "", odd, fact.where), alike
+    return Mismatch(fact.ordinal, fact.what, fact.values, "", odd, fact.places), alike
 
 
 def _by_trails(seen: EvidenceSet) -> Told | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN206: the workers of a world train apart, because model or step are outside of the strategy."""
+"""SYN207: the workers of a world train apart, because model or step are outside of the strategy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.core.wording import ranks as say_ranks
 
 
 @rule(
-    id="SYN206",
+    id="SYN207",
     cause=Cause.SYNC_VARIABLE_OUTSIDE_STRATEGY_SCOPE,
     needs=(TrainsApart,),
     confidence=Confidence.SUPPORTED,
