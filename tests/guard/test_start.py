@@ -55,7 +55,7 @@ def test_nothing_is_loaded_when_off(tmp_path: Path, off: dict[str, str]) -> None
 def test_a_program_without_a_framework_is_left_alone(tmp_path: Path) -> None:
     found = ask("json.decoder", tmp_path, KEEPSTEP="on", RANK="0", WORLD_SIZE="2")
     assert found["finders"].count("Finder") == 1  # type: ignore[attr-defined]
-    assert set(found["keepstep"]) == {"keepstep", "keepstep.guard", "keepstep.guard.start", "keepstep.guard.importing"}  # type: ignore[call-overload]
+    assert set(found["keepstep"]) == {"keepstep", "keepstep.guard", "keepstep.guard.start", "keepstep.guard.importing", "keepstep.guard.mode"}  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []
     assert "SIG_DFL" in str(found["sigterm"])
 

@@ -78,6 +78,11 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_starved_cpu": (*LATE, "resource.contention"),
     "jax_slow_input": LATE,
     "jax_starved_cpu": (*LATE, "resource.contention"),
+    # ranks that do not meet
+    "torch_same_rank": ("config.cluster_spec",),
+    "jax_same_process_id": ("config.cluster_spec",),
+    "torch_waits_for_rank1": ("config.world_size_mismatch",),
+    "jax_waits_for_larger_world": ("config.world_size_mismatch",),
     # recompilation
     "tf_retracing": ("slow.recompilation",),
     "torch_recompiling": ("slow.recompilation",),
@@ -85,7 +90,7 @@ TELLS: dict[str, tuple[str, ...]] = {
 }
 """What it may say of each; besides these all healthy ones, of which it may say nothing."""
 
-SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"')
+SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"', b'"fact": "RanksArriving"')
 PATIENCE_S = 40.0
 """How long a hang may go on without a word of the guard before it is judged all the same."""
 QUIET_S = 25.0

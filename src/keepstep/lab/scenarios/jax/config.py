@@ -60,6 +60,15 @@ SCENARIOS = (
         note="NUM_PROCESSES is 5, four were started; the logs only tell that somebody never registered.",
         **four,
     ),
+    multi(
+        "jax_waits_for_larger_world",
+        cause="config.world_size_mismatch",
+        also_accept=("sync.deadlock_or_hang_waiting_rank", "network.unreachable_or_firewall", *NOT_MET),
+        fault="larger_num_processes",
+        args=("--timeout", "60"),
+        limit=110,
+        note="NUM_PROCESSES is 3, two were started, and JAX waits for the third without a word; the guard names it after 20 s.",
+    ),
     starting(
         "jax_same_process_id",
         cause="config.cluster_spec",

@@ -40,6 +40,16 @@ SCENARIOS = (
         args=("--timeout", "8"),
         note="Rank 1 was never started: rank 0's store waits for 2 clients and gets 1.",
     ),
+    ddp(
+        "torch_waits_for_rank1",
+        cause="config.world_size_mismatch",
+        also_accept=WAITING,
+        fault="absent_peer",
+        strike_ranks=(1,),
+        args=("--timeout", "60"),
+        limit=110,
+        note="Rank 1 was never started, and torch waits for it without a word for as long as it may; the guard names it after 20 s.",
+    ),
     fsdp(
         "torch_absent_rank3",
         cause="config.world_size_mismatch",
