@@ -15,6 +15,7 @@ from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity
 from keepstep.core.report import Report
 from keepstep.core.wording import count, duration, shorten
 from keepstep.supervise.backoff import wait_s
+from keepstep.supervise.lost_work import Lost, lost_by_restart
 from keepstep.supervise.remedy import Remedy, RemedyMode
 from keepstep.supervise.standing import Returns, returns
 from keepstep.supervise.waiting import LONG_S, cost_of, wait_for
@@ -22,8 +23,6 @@ from keepstep.supervise.waiting import LONG_S, cost_of, wait_for
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
 MAX_LOST_WORK_S = 600.0
-WORTH_A_WORD_S = 60.0
-"""Work that is lost without a word about it."""
 MOST_ADVICE = 3
 NOT_RESTARTED = "keepstep restarts your own command only with --max-attempts"
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
@@ -204,7 +203,7 @@ def decide(
         spent = f"{count(used, 'attempt')} without progress in between {'was' if used == 1 else 'were'} all that may be"
         return Decision(action=Action.END, reason=f"{what}; {spent}", advice=advice)
     lost = lost_by_restart(now, before)
-    if lost.forbids(now, settings):
+    if lost.forbids(settings.max_lost_work_s, hangs=now.happened in (Happened.STOPPED, Happened.SUSPECTED)):
         return _left_to_you(now, what, lost, settings)
     if final:
         why = "what caused it is changed first"
@@ -221,47 +220,14 @@ def decide(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """What a restart does to the work so far."""
-
-    words: str | None = None
-    work_s: float = 0.0
-    overwrites: bool = False
-    """Checkpoints are there, and this script was seen not to load them."""
-
-    def forbids(self, now: Attempt, settings: Settings) -> bool:
-        """Whether it is too much to be done unasked. What a crash has lost already, a restart does not lose."""
-        if settings.max_lost_work_s is None or self.work_s <= settings.max_lost_work_s:
-            return False
-        return self.overwrites or now.happened in (Happened.STOPPED, Happened.SUSPECTED)
-
-
-def lost_by_restart(now: Attempt, before: Sequence[Attempt]) -> Lost:
-    """By what was seen of checkpoints; nothing where no guard could see them."""
-    work = now.work_s
-    if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):
-        return Lost()
-    work = max([work, *(each.work_s or 0.0 for each in before)])
-    if any(each.saved for each in before) and now.steps:
-        words = "this script was started again with checkpoints at hand and loaded none: a restart begins at its first step, and may overwrite them"
-        return Lost(words, work, overwrites=True)
-    if not now.saved:
-        words = f"no checkpoint was saved: a restart begins at the first step, and {duration(work)} of training is gone"
-        return Lost(words if work > WORTH_A_WORD_S else None, work)
-    if work <= WORTH_A_WORD_S:
-        return Lost()
-    words = "it is not known whether this script resumes: it saved checkpoints, and was not seen to load any"
-    return Lost(f"{words}; if it does not, the restart begins at its first step")
-
-
 def _left_to_you(now: Attempt, what: str, lost: Lost, settings: Settings) -> Decision:
     assert settings.max_lost_work_s is not None
+    does = lost.words or "a restart begins at the first step"
     limit = f"more than {duration(settings.max_lost_work_s)} of work would be lost (--max-lost-work)"
     if now.happened is Happened.SUSPECTED:
-        reason = f"it is not proven that {_who(now)} hangs; {lost.words}; {limit}, so it is not restarted"
+        reason = f"it is not proven that {_who(now)} hangs; {does}; {limit}, so it is not restarted"
         return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
-    return Decision(action=Action.END, reason=f"{what}; {lost.words}; {limit}, so it is not restarted")
+    return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so it is not restarted")
 
 
 def _started_over(settings: Settings) -> Decision:

@@ -25,6 +25,7 @@ from keepstep.store import runs
 from keepstep.store.runs import AttemptSaid, RunFolder
 from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
+from keepstep.supervise.as_policy import as_policy
 from keepstep.supervise.attempt import Attempt, Means, Outcome
 from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
@@ -212,7 +213,7 @@ class Supervisor:
                 attempt.end(outcome)
             attempt.forget_repeated()
             report, progress = self._explain(attempt)
-            now = self._as_policy(attempt, outcome, report, progress)
+            now = as_policy(attempt, outcome, report, progress, remedies=tuple(self._standing.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
                 continue
             decision = self._decide(now, env)
@@ -259,37 +260,6 @@ class Supervisor:
         with contextlib.suppress(Exception):
             offered = remedies.offered(now.report, env, asked.job.cwd, restored_from=now.restored_from)
         return policy.decide(now, tuple(self._before), settings, offered=offered, chance=random.random())
-
-    def _as_policy(self, attempt: Attempt, outcome: Outcome, report: Report, progress: Progress) -> policy.Attempt:
-        exit_, stop = outcome.exit, outcome.stop
-        resumed, saved = attempt.checkpointed()
-        back = attempt.coming_back
-        named = report.root.ranks if stop is not None and report.root is not None else ()
-        return policy.Attempt(
-            number=attempt.number,
-            happened=outcome.happened,
-            report=report,
-            first_rank=named[0] if named else outcome.rank,
-            code=exit_.code if exit_ is not None else None,
-            signal=exit_.signal if exit_ is not None else None,
-            steps=max(attempt.steps, progress.steps) if progress.steps is not None else attempt.steps or None,
-            shown_step=progress.shown_step,
-            shown_every=progress.shown_every,
-            saved=progress.saved or saved,
-            resumed=progress.resumed or resumed,
-            restored_from=progress.restored_from,
-            lived_s=time.time() - attempt.began,
-            stopped_s=stop.quiet_s if stop is not None else None,
-            usual_s=attempt.usual_s,
-            kind=stop.suspicion.kind if stop is not None else None,
-            idle_s=attempt.idle_s() if stop is not None else None,
-            place=attempt.place if stop is not None else None,
-            start_s=back.start_s(warm=attempt.has_spares()),
-            work_s=back.work_s(),
-            unsaved_s=back.unsaved_s(),
-            saved_step=back.saved_step,
-            remedies=tuple(self._standing.names),
-        )
 
     def _begins_anew(self, now: policy.Attempt) -> bool:
         """Whether the numbers that the script prints count from its first step again, as far as it has printed any."""
