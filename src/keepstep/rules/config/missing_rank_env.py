@@ -12,7 +12,6 @@ from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting
 
-
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets."""
 
