@@ -52,9 +52,7 @@ def seen(folders: Iterable[Path]) -> list[Seen]:
 
 
 def _add_box(ranks: dict[int, Seen], box: blackbox.BlackBox) -> None:
-    rank = box.who.get("rank")
-    if rank is None:
-        return
+    rank = box.who.get("rank") or 0  # a program of one process has no rank
     row = ranks.setdefault(rank, Seen(rank))
     for record in box.records:
         if record.kind == Kind.STEP:
