@@ -22,7 +22,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--coordinator")
 parser.add_argument("--num-processes", type=int)
 parser.add_argument("--process-id", type=int)
-parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--epochs", type=int, default=3)
 args = parser.parse_args()
 
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
