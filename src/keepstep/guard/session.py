@@ -24,14 +24,14 @@ from keepstep.guard import box as boxes
 from keepstep.guard import identity, mode, settling
 from keepstep.guard.batches import Batches, Values
 from keepstep.guard.companion import Watched
-from keepstep.guard.exchange import Exchange, Folder
+from keepstep.guard.exchange import Folder
 from keepstep.guard.goodbye import Leaving, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
+from keepstep.guard.moving import Moving
 from keepstep.guard.notes import Notes
 from keepstep.guard.past import OwnPast
 from keepstep.guard.pauses import Pauses
-from keepstep.guard.peers import Peers
 from keepstep.guard.pulse import Pulse
 from keepstep.guard.thrift import Thrift
 
@@ -50,7 +50,7 @@ LINE_LIMIT = 40
 LAST_WORDS = ".last.log"
 
 
-class Session(Peers):
+class Session(Moving):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Session(Peers):
     """What every step touches, side by side: where a step has emptied the caches, each line of memory counts."""
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
-        super().__init__(who)
+        super().__init__(who, env)
         self.strict = mode.mode(env) == mode.STRICT
         self.silenced = mode.mode(env) == mode.OFF
         self.supervised = "KEEPSTEP_SUPERVISOR" in env
@@ -77,12 +77,7 @@ class Session(Peers):
         """How the framework's tensors on the host are looked into; set by its adapter."""
         self.by_hand = False
         """The script tells its steps itself (`guard.steps`): the hooks leave that to it."""
-        self._env = env
         self._box: boxes.Box | None = None
-        self._link: Path | None = None
-        self._notes: Notes | None = None
-        self._watched: Watched | None = None
-        self._meeting: settling.Meeting | None = None
         self._listener = Listener(lambda: (self.steps, self.phase_now), self._leave_at_once)
         self.phase_now = _START
         self._pausing = False
@@ -207,46 +202,6 @@ class Session(Peers):
         with contextlib.suppress(Exception):
             if self._link is not None:
                 boxes.keep(self._link)
-
-    # --- one folder for all ranks of a run
-
-    def use_exchange(self, exchange: Exchange) -> None:
-        known = self.exchange
-        super().use_exchange(exchange)
-        if self.exchange is known or self.supervised or self.folder is None:
-            return
-        with self.part("common folder"):
-            self._meeting = settling.Meeting(exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env)
-            if self.who.rank == 0:
-                self._meeting.tell()
-            self.pulse.every(0.2, "common folder", self._settle)
-
-    def _settle(self) -> None:
-        """Once rank 0 has said where all write: write there, and be known as a rank of this run."""
-        meeting = self._meeting
-        if meeting is None or self._link is None or self._notes is None:
-            return
-        folder = meeting.where() if self.who.rank != 0 else self.folder
-        if folder is None:
-            return
-        self._meeting = None
-        self.who.run = meeting.run
-        self._move_to(folder)
-        self._tell_who()
-
-    def _move_to(self, folder: Path) -> None:
-        assert self._link is not None and self._notes is not None and self.folder is not None
-        name, before = settling.file_name(self.who), self.folder
-        link, notes = folder / f"{name}.box", folder / f"{name}.notes.jsonl"
-        if link == self._link:
-            return
-        settling.move(self._notes.path, notes)
-        settling.move(self._link, link)
-        self._notes.path, self._link, self.folder = notes, link, folder
-        if before != folder:
-            if self._watched is not None:
-                self._watched.moved(folder)
-            settling.leave(before)
 
     def _in_child(self) -> None:
         """A forked child (a loader's worker) is not the rank: it must leave the rank's box alone."""

@@ -303,16 +303,14 @@ class Supervisor:
             return Report(verdict=Verdict.UNKNOWN), Progress()
 
     def _save(self, attempt: Attempt, report: Report) -> None:
+        from keepstep.analyze.comeback import numbered, of_all_attempts
         from keepstep.core.redact import redacted
         from keepstep.render.json import render_json
 
         assert self.folder is not None
-        from keepstep.analyze.comeback import numbered, of_all_attempts
-
         self._reports[attempt.number] = report
         self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
-        whole = of_all_attempts(self._reports, self.folder.manifest.attempts)
-        self.folder.write(self.folder.path / "report.json", render_json(redacted(whole)))
+        self.folder.write(self.folder.path / "report.json", render_json(redacted(of_all_attempts(self._reports, self.folder.manifest.attempts))))
         self.folder.save()
         if self.folder.full:
             self._terminal.say(f"{self.folder.path} cannot be written: the recording is not complete, the run goes on")
@@ -360,12 +358,11 @@ class Supervisor:
     def _ended_well(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
         attempt.end(outcome)
         said.ended, said.status, said.happened, said.steps = time.time(), 0, outcome.happened.value, attempt.steps or None
-        report = None
         if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
             report, _ = self._explain(attempt)
             self._save(attempt, report)
-        if report is not None and report.verdict is not Verdict.HEALTHY and report.findings:
-            self._print(report)
+            if report.verdict is not Verdict.HEALTHY and report.findings:
+                self._print(report)
         return self._finished("finished", 0)
 
     def _failed(self, attempt: Attempt, said: AttemptSaid) -> int:
@@ -379,21 +376,14 @@ class Supervisor:
 
     def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
         attempt.end(Outcome(Happened.INTERRUPTED))
-        status = self._interrupt.status
-        said.ended, said.status, said.happened, said.steps = time.time(), status, Happened.INTERRUPTED.value, attempt.steps or None
-        if not self._interrupt.again:
-            self._tell_what_came_before(attempt, said)
-        return self._finished("stopped", status)
-
-    def _tell_what_came_before(self, attempt: Attempt, said: AttemptSaid) -> None:
-        """A run is often stopped by hand because it hangs: then that is what happened, and not the hand."""
-        report, _ = self._explain(attempt)
-        self._save(attempt, report)
-        root = report.root
-        if root is not None:
-            said.cause, said.title = root.cause.value, root.title
-            if root.cause is not Cause.PREEMPTION_SIGTERM:
+        said.ended, said.status, said.happened, said.steps = time.time(), self._interrupt.status, Happened.INTERRUPTED.value, attempt.steps or None
+        if not self._interrupt.again:  # runs are often stopped by hand because they hang: then that is what happened
+            report, _ = self._explain(attempt)
+            self._save(attempt, report)
+            said.cause, said.title = (report.root.cause.value, report.root.title) if report.root else (None, None)
+            if report.root is not None and report.root.cause is not Cause.PREEMPTION_SIGTERM:
                 self._print(report)
+        return self._finished("stopped", self._interrupt.status)
 
     def _print(self, report: Report) -> None:
         from keepstep.core.redact import redacted

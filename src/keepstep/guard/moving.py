@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The half of a session that brings its files to the folder of all ranks of the run, once they have met."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+from keepstep.guard import identity, settling
+from keepstep.guard.companion import Watched
+from keepstep.guard.exchange import Exchange
+from keepstep.guard.notes import Notes
+from keepstep.guard.peers import Peers
+
+
+class Moving(Peers):
+    """Where a session writes, and how that changes."""
+
+    def __init__(self, who: identity.Identity, env: Mapping[str, str]) -> None:
+        super().__init__(who)
+        self._env = env
+        self._link: Path | None = None
+        self._notes: Notes | None = None
+        self._watched: Watched | None = None
+        self._meeting: settling.Meeting | None = None
+
+    @abstractmethod
+    def _tell_who(self) -> None: ...
+
+    def use_exchange(self, exchange: Exchange) -> None:
+        known = self.exchange
+        super().use_exchange(exchange)
+        if self.exchange is known or self.supervised or self.folder is None:
+            return
+        with self.part("common folder"):
+            self._meeting = settling.Meeting(exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env)
+            if self.who.rank == 0:
+                self._meeting.tell()
+            self.pulse.every(0.2, "common folder", self._settle)
+
+    def _settle(self) -> None:
+        """Once rank 0 has said where all write: write there, and be known as a rank of this run."""
+        meeting = self._meeting
+        if meeting is None or self._link is None or self._notes is None:
+            return
+        folder = meeting.where() if self.who.rank != 0 else self.folder
+        if folder is None:
+            return
+        self._meeting = None
+        self.who.run = meeting.run
+        self._move_to(folder)
+        self._tell_who()
+
+    def _move_to(self, folder: Path) -> None:
+        assert self._link is not None and self._notes is not None and self.folder is not None
+        name, before = settling.file_name(self.who), self.folder
+        link, notes = folder / f"{name}.box", folder / f"{name}.notes.jsonl"
+        if link == self._link:
+            return
+        settling.move(self._notes.path, notes)
+        settling.move(self._link, link)
+        self._notes.path, self._link, self.folder = notes, link, folder
+        if before != folder:
+            if self._watched is not None:
+                self._watched.moved(folder)
+            settling.leave(before)
