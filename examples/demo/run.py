@@ -54,9 +54,9 @@ def main() -> int:
 def check(indices: list[int]) -> int:
     """``keepstep check`` in one process a worker, as a launcher would start it; the first prints for all."""
     ports = free_ports(WORKERS)
-    say(f"asking, in each of {WORKERS} processes: keepstep check")
+    say(f"asking, in each of {WORKERS} processes: keepstep check --wait")
     print(flush=True)
-    command = [*KEEPSTEP, "check", "--path", str(RUN)]
+    command = [*KEEPSTEP, "check", "--wait", "--path", str(RUN)]
     checks = [subprocess.Popen(command, env={**os.environ, "TF_CONFIG": tf_config(index, ports)}) for index in indices]
     try:
         statuses = [each.wait(120) for each in checks]

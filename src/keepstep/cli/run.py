@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 from keepstep.errors import UserError
+from keepstep.supervise.asked import Asked
 from keepstep.supervise.launch import plan
 from keepstep.supervise.remedy import RemedyMode
-from keepstep.supervise.run import Asked, Supervisor
+from keepstep.supervise.run import Supervisor
 
 
 def run_verb(asked: argparse.Namespace) -> int:

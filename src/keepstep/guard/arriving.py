@@ -100,6 +100,13 @@ def rendezvous(
                 _withdraw()
 
 
+def _look(session: Session) -> None:
+    """From the guard's thread: who of the others has come."""
+    waiting = session.waiting
+    if waiting is not None:
+        waiting.look()
+
+
 def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
     if session.who.rank is None and mine.index is not None:
         session.who.rank, session.who.world = mine.index, mine.size
@@ -111,7 +118,7 @@ def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: 
     waiting.look()  # the second process of a rank often fails at once, and is heard of no more
     if _withdraw not in session.at_close:
         session.at_close.append(_withdraw)
-        session.pulse.every(1.0, "start-up words", session.look_at_waiting)
+        session.pulse.every(1.0, "start-up words", lambda: _look(session))
     if not holds_lock:
         session.waiting = waiting
         return None

@@ -33,6 +33,7 @@ PATIENCE_S = 0.5
 AGAIN_S = 1.0
 LONGEST_TEXT = 32 << 10
 LONGEST_MESSAGE = 300
+SUFFIX = ".last.log"
 FIRST = 1000
 """Among multiprocessing's finalizers."""
 
@@ -131,7 +132,17 @@ class LastWords:
         session.note("RankRaised", fields, f"raised {kind}{where}: {message}")
         session.flush()
         if how in ("uncaught", "leaving"):
-            session.last_words(_text(error))
+            self._keep(_text(error))
+
+    def _keep(self, text: str) -> None:
+        """The traceback as a log of its own: where the rank's output goes, nobody here knows."""
+        notes = self._session.notes_path
+        if notes is not None:
+            from keepstep.core.redact import redact
+
+            path = notes.with_name(notes.name.removesuffix(".notes.jsonl") + SUFFIX)
+            with contextlib.suppress(OSError), path.open("a") as stream:
+                stream.write(redact(text))
 
     @staticmethod
     def _is_interactive() -> bool:

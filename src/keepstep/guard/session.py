@@ -47,7 +47,6 @@ _STEPPING = (int(Phase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
 LINE_LIMIT = 40
 """How many lines the guard prints into someone's output, at most."""
-LAST_WORDS = ".last.log"
 
 
 class Session(Moving):
@@ -356,24 +355,9 @@ class Session(Moving):
     def notes_path(self) -> Path | None:
         return self._notes.path if self._notes is not None else None
 
-    def look_at_waiting(self) -> None:
-        """From the guard's thread: who of the others has come."""
-        waiting = self.waiting
-        if waiting is not None:
-            waiting.look()
-
     def flush(self) -> None:
         if self._notes is not None:
             self._notes.flush()
-
-    def last_words(self, text: str) -> None:
-        """The traceback that ends this rank, kept as a log of its own: where its output goes, nobody here knows."""
-        if self._notes is not None:
-            from keepstep.core.redact import redact
-
-            path = self._notes.path.with_name(self._notes.path.name.removesuffix(".notes.jsonl") + LAST_WORDS)
-            with contextlib.suppress(OSError), path.open("a") as stream:
-                stream.write(redact(text))
 
     def say(self, text: str) -> None:
         """One line on standard error, rarely."""
@@ -404,10 +388,8 @@ class Session(Moving):
         self._tell_world(size, None, at_step=True)
         meant = identity.of_environment(self._env)
         if size == 1 and (meant.world or 1) > 1:
-            self.say(
-                f"trains alone: {meant.said_by} means a world of {meant.world} ranks, but {framework} formed none; "
-                "every rank trains its own model"
-            )
+            formed = f"{meant.said_by} means a world of {meant.world} ranks, but {framework} formed none"
+            self.say(f"trains alone: {formed}; every rank trains its own model")
 
     def _tell_world(self, size: int, index: int | None, *, at_step: bool) -> None:
         meant = identity.of_environment(self._env)

@@ -7,8 +7,9 @@ import time
 
 from keepstep.core.report import Report
 from keepstep.supervise import policy
-from keepstep.supervise.attempt import Attempt, Outcome
+from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.progress import Progress
+from keepstep.supervise.started import Outcome
 
 
 def as_policy(attempt: Attempt, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()) -> policy.Attempt:

@@ -6,12 +6,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.core.blackbox import Doing, Phase
@@ -19,9 +15,9 @@ from keepstep.errors import UserError
 from keepstep.guard.box import keep
 from keepstep.supervise.below import Below
 from keepstep.supervise.coming_back import ComingBack
-from keepstep.supervise.ending import Doors, Exit, Reaper, end, ended
+from keepstep.supervise.ending import Doors, end, ended
 from keepstep.supervise.hangs import Hangs
-from keepstep.supervise.launch import Job, Member, start
+from keepstep.supervise.launch import Member, start
 from keepstep.supervise.lone_restart import Comeback, LoneRestarts, put_aside
 from keepstep.supervise.metrics import Metrics, OomCounters
 from keepstep.supervise.output import Output
@@ -30,11 +26,12 @@ from keepstep.supervise.policy import Happened
 from keepstep.supervise.preparing import prepare, rehearse
 from keepstep.supervise.reaper import Entry, family
 from keepstep.supervise.records import Records
-from keepstep.supervise.spares import Launch, Pool
-from keepstep.supervise.stopped import Sign, Stop
-from keepstep.supervise.terminal import Terminal
+from keepstep.supervise.signs import signs_of
+from keepstep.supervise.spares import Launch
+from keepstep.supervise.started import Means, Outcome, Started
+from keepstep.supervise.stopped import Sign
 from keepstep.supervise.told import Told, forget_repeated
-from keepstep.supervise.vitals import Boxes, Seer, has_started, is_same, sign_of, training_process, uses_grace
+from keepstep.supervise.vitals import Boxes, Seer, is_same, training_process, uses_grace
 
 TICK_S = 0.25
 SETTLE_S = 0.3
@@ -51,49 +48,6 @@ PREPARE_AFTER_S = 1.0
 TRAINS_AFTER = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Why something must be decided now."""
-
-    happened: Happened
-    rank: int | None = None
-    exit: Exit | None = None
-    stop: Stop | None = None
-    given_up: str | None = None
-    """Why a lost worker is not started again alone, and the run ends with it."""
-
-
-@dataclass
-class _Started:
-    member: Member
-    process: subprocess.Popen[bytes]
-    exit: Exit | None = None
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-
-@dataclass
-class Means:
-    """What attempts of one run share."""
-
-    job: Job
-    reaper: Reaper
-    pool: Pool | None
-    terminal: Terminal
-    interrupted: Callable[[], bool]
-    hurry: Callable[[], bool]
-    first_signal: Callable[[], int] = lambda: signal.SIGTERM
-    grace_s: float = 10.0
-    hang_s: float | None = None
-    may_start_over: bool = False
-    """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
-    pauses: dict[str, float] = field(default_factory=dict)
-    """The longest pauses that ended by themselves, by kind."""
-    looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
-
-
 class Attempt:
     """``begin``, then ``watch`` (again, if told to wait), then ``end``."""
 
@@ -108,7 +62,7 @@ class Attempt:
         self.records = Records(folder)
         self._launches = launches
         self._means = means
-        self._started: list[_Started] = []
+        self._started: list[Started] = []
         self._output = Output()
         self._doors = Doors()
         self._below = Below(self._doors, means.terminal.say)
@@ -139,7 +93,7 @@ class Attempt:
             self._started.append(self._start(member, launch))
         means.terminal.follow(self._output)
 
-    def _start(self, member: Member, launch: Launch) -> _Started:
+    def _start(self, member: Member, launch: Launch) -> Started:
         means = self._means
         out, err = self._output.open(member.name, member.rank, self.folder / f"{member.name}.log")
         try:
@@ -154,11 +108,11 @@ class Attempt:
         means.reaper.add(process.pid)
         self._doors.add(process.pid)
         self._oom.remember(process.pid)
-        return _Started(member, process)
+        return Started(member, process)
 
     # --- workers that come back alone
 
-    def _replace_lost(self, lost: list[_Started]) -> list[_Started]:
+    def _replace_lost(self, lost: list[Started]) -> list[Started]:
         """Plan the comeback of those who may come back alone. Returns the others: they end the attempt."""
         now, fatal = time.monotonic(), []
         for each in lost:
@@ -235,7 +189,7 @@ class Attempt:
     def _has(self, role: str) -> bool:
         return any(each.member.role == role for each in self._started)
 
-    def _failed(self, bad: list[_Started]) -> Outcome:
+    def _failed(self, bad: list[Started]) -> Outcome:
         """The first failure: how the others stand, before anything is ended."""
         first = bad[0]
         assert first.exit is not None
@@ -281,24 +235,15 @@ class Attempt:
         return outcome
 
     def _signs(self, doings: dict[int, Doing | None], listed: dict[int, Entry], now: float) -> list[Sign]:
-        """Of every living rank that trains: by its boxes, else by its process alone."""
+        """Of every living rank that trains."""
         printed = {stream.name: stream.printed for stream in self._output.streams}
-        signs: list[Sign] = []
-        for each in self._started:
-            if each.exit is not None or not each.member.trains:
-                continue
-            tree = family(listed, [each.pid]) or {each.pid}
-            self._trees |= tree
-            boxes = [box for box in self._boxes.open.values() if (box.pid in tree or each.member.rank is None) and is_same(box, listed.get(box.pid))]
-            told = printed.get(each.member.name, 0)
-            for box in boxes:
-                signs.append(sign_of(box.pid, box.rank if box.rank is not None else each.member.rank, doings.get(box.pid), listed, at=now, printed=told))
-            if not boxes and (each.member.rank is not None or has_started(each.pid, listed)):
-                pid = training_process(each.pid, listed)
-                signs.append(sign_of(pid, each.member.rank, None, listed, at=now, printed=told))
-        return signs
+        training = [each for each in self._started if each.exit is None and each.member.trains]
+        for each in training:
+            self._trees |= family(listed, [each.pid]) or {each.pid}
+        boxes = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
+        return [sign for each in training for sign in signs_of(each, boxes, doings, listed, at=now, printed=printed.get(each.member.name, 0))]
 
-    def _process_of(self, each: _Started) -> int:
+    def _process_of(self, each: Started) -> int:
         """The process that trains, where a shell or a launcher is in front of it."""
         listed = self._seer.processes({}, time.monotonic())
         tree = family(listed, [each.pid])

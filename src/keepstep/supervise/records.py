@@ -31,9 +31,9 @@ from keepstep.supervise.spares import Launch
 from keepstep.supervise.stopped import Stop
 
 if TYPE_CHECKING:
-    from keepstep.supervise.attempt import Outcome
     from keepstep.supervise.below import Ended
     from keepstep.supervise.looking import Looked
+    from keepstep.supervise.started import Outcome
 
 REPORTER = "keepstep run"
 START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl"

@@ -26,37 +26,20 @@ from keepstep.store.runs import AttemptSaid, RunFolder
 from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
 from keepstep.supervise.as_policy import as_policy
-from keepstep.supervise.attempt import Attempt, Means, Outcome
+from keepstep.supervise.asked import Asked
+from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
-from keepstep.supervise.launch import Job, launches, start
+from keepstep.supervise.launch import launches, start
 from keepstep.supervise.policy import Action, Decision, Happened
 from keepstep.supervise.progress import Progress
-from keepstep.supervise.remedy import Remedy, RemedyMode
+from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.spares import Launch, Pool, Start
+from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.terminal import Terminal
 
 LARGEST_LOGS = 2 << 30
 """A run that ended well is not searched for more than this."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the user asked for."""
-
-    job: Job
-    name: str | None = None
-    run_dir: Path | None = None
-    check: bool = True
-    max_attempts: int | None = None
-    remedy: RemedyMode = RemedyMode.SAFE
-    on_failure: str | None = None
-    spares: bool = True
-    hang_timeout_s: float | None = None
-    suspected_wait_s: float | None = None
-    max_lost_work_s: float | None = policy.MAX_LOST_WORK_S
-    grace_s: float = 10.0
-    quiet: bool = False
 
 
 @dataclass

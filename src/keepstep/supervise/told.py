@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.core.blackbox import Phase
+from keepstep.guard.last_words import SUFFIX as LAST_WORDS
 from keepstep.supervise.stopped import WORKS_BYTES, WORKS_SHARE, Sign
 
 NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
-LAST_WORDS = ".last.log"
 ENDS_A_RANK = ("uncaught", "leaving")
 LEAST_S = 0.75
 """A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""

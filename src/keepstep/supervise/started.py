@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the attempts of a run share, what each has started, and what it answers with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from keepstep.supervise.ending import Exit, Reaper
+from keepstep.supervise.launch import Job, Member
+from keepstep.supervise.policy import Happened
+from keepstep.supervise.spares import Pool
+from keepstep.supervise.stopped import Stop
+from keepstep.supervise.terminal import Terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Why something must be decided now."""
+
+    happened: Happened
+    rank: int | None = None
+    exit: Exit | None = None
+    stop: Stop | None = None
+    given_up: str | None = None
+    """Why a lost worker is not started again alone, and the run ends with it."""
+
+
+@dataclass
+class Started:
+    """A process that was started, and how it ended."""
+
+    member: Member
+    process: subprocess.Popen[bytes]
+    exit: Exit | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+
+@dataclass
+class Means:
+    """What attempts of one run share."""
+
+    job: Job
+    reaper: Reaper
+    pool: Pool | None
+    terminal: Terminal
+    interrupted: Callable[[], bool]
+    hurry: Callable[[], bool]
+    first_signal: Callable[[], int] = lambda: signal.SIGTERM
+    grace_s: float = 10.0
+    hang_s: float | None = None
+    may_start_over: bool = False
+    """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
+    pauses: dict[str, float] = field(default_factory=dict)
+    """The longest pauses that ended by themselves, by kind."""
+    looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))
