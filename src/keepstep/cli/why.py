@@ -102,6 +102,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
             rules=own.rules,
             kernel_log=not asked.no_kernel_log,
             progress=progress,
+            patience_s=asked.seconds_per_file,
         )
 
 

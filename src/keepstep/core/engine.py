@@ -74,5 +74,5 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.HUNG if hung else Verdict.FAILED
     if findings:
         return Verdict.DEGRADED
-    looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
-    return Verdict.HEALTHY if looked else Verdict.UNKNOWN
+    states = {c.state for c in seen.coverage}
+    return Verdict.HEALTHY if CoverageState.CHECKED in states and CoverageState.PARTLY not in states else Verdict.UNKNOWN

@@ -7,7 +7,8 @@ So what a table leaves open is bounded here, once for all tables:
 - A blank is a run of white space, which may hold a line break: terminals and pagers wrap lines.
 - White space that is repeated is at most ``BLANKS`` long, a number at most ``DIGITS``. ``narrowed`` takes out of
   a text what would be longer: columns of a table, the padding of a log viewer.
-- Blanks beside a gap (``[^\\n]{0,60}``) are all matched by the blank of the pattern, none by the gap.
+- Blanks beside a gap (``[^\\n]{0,60}``) are all matched by the blank of the pattern, none by the gap; so are words and
+  numbers before it.
 - A word that a match begins with is matched from where the word begins, not again from each of its letters.
 """
 
@@ -31,7 +32,8 @@ _TOKEN = lazy_pattern(
     r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|\(\?P<\w+>|\(\?P=\w+\)|\(\?[aiLmsux]+\)|\(\?[aimsux-]*:|\(\?<?[=!]|\(\?>|[\s\S]"
 )
 _REPEAT = lazy_pattern(r"(?:(?P<sign>[*+])|\{(?P<least>\d*)(?:,(?P<most>\d*))?\})\??")
-_OPENED = lazy_pattern(r"(?:\(\?P<\w+>|\(\?[aimsux-]*:|\((?!\?))+")
+_BRACKETS = lazy_pattern(r"\)*\??(?:\(\?P<\w+>|\(\?[aimsux-]*:|\((?!\?))*")
+"""Groups that end and begin, between one part of a pattern and the next."""
 _BLANK = {" ", r"\s", r"[ \t]", r"[^\S\n]"}
 _WORDY = {r"\d", r"\w", r"\S"}
 
@@ -58,7 +60,7 @@ def bounded(pattern: str) -> str:
         number += 1
         if token[0] == "(" and not token.endswith(")"):
             opened.append((first, behind, gap_above))
-            behind = behind or token.startswith("(?<") and token[3] in "=!"
+            behind = behind or (token.startswith("(?<") and token[3] in "=!")
             ahead = token.startswith(("(?=", "(?!", "(?<=", "(?<!"))
             first = first and not ahead and not _is_repeated(tokens, closing[number - 1])
             out.append(token)
@@ -76,7 +78,7 @@ def bounded(pattern: str) -> str:
         if repeat:
             number += _tokens_of(tokens, number, len(repeat[0]))
             place += len(repeat[0])
-            out.append(_repeated(token, repeat, first))
+            out.append(_repeated(token, repeat, first) + _whole(token, repeat, _is_before_gap(pattern, place)))
         elif token == " " and not behind and pattern[place : place + 1] != "?":
             out.append(_blank(gap_above, _is_before_gap(pattern, place)))
         else:
@@ -91,8 +93,15 @@ def _blank(gap_above: bool, gap_below: bool) -> str:
     return (r"(?<!\s)" if gap_above else "") + rf"\s{{1,{BLANKS}}}" + (r"(?!\s)" if gap_below else "")
 
 
+def _whole(token: str, repeat: re.Match[str], gap_below: bool) -> str:
+    """A word or number before a gap is matched to its end: no part of it is left to the gap."""
+    _, most = _limits(repeat)
+    long = most is None or most >= SHORT
+    return rf"(?!{token})" if gap_below and long and token in (r"\w", r"\d") and not repeat[0].endswith("?") else ""
+
+
 def _is_before_gap(pattern: str, place: int) -> bool:
-    opened = _OPENED.match(pattern, place)
+    opened = _BRACKETS.match(pattern, place)
     token = _TOKEN.match(pattern, opened.end() if opened else place)
     repeat = _REPEAT.match(pattern, token.end()) if token else None
     return token is not None and repeat is not None and _is_gap(token[0], repeat)

@@ -388,7 +388,7 @@ SIGNATURES = (
         r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
     ),
     signature(
-        r"(?P<what>Could not enable P2P between dev \w+\S* and dev \w+)",
+        r"(?P<what>Could not enable P2P between dev \w\S{0,60} and dev \w+)",
         lambda m: PeerAccessFault(what=m["what"], fatal=False),
     ),
     signature(

@@ -16,7 +16,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.digits import ones
 from keepstep.parse.signature import Make, Signature
 
-_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LOSS = lazy_pattern(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
 _NOT_TRAINING = lazy_pattern(
     r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"

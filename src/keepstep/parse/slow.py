@@ -114,7 +114,7 @@ SIGNATURES = (
         anchors=("mpirun ", "mpiexec ", "horovodrun "),
     ),
     signature(
-        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]+(?:\w+ )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
+        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
         DevicesNamed,
         anchors=(" nodes, ", " node, ", " machines, ", " machine, ", " servers, ", " hosts, ", " nodes x", " nodes with ", " nodes: "),
     ),

@@ -16,9 +16,9 @@ _NOT = (
 _PARALLEL = (
     r"(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
     r"Ze[Rr][Oo](?:[- ]?\d|Redundancy| stage)|"
-    r"ddp_\w+|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
-    r"pipeline parallel\w*|"
-    r"tensor parallel\w*|[Mm]egatron|multi-?process\w*|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|"
+    r"ddp_\w|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
+    r"pipeline parallel|"
+    r"tensor parallel|[Mm]egatron|multi-?process|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|"
     r"nccl|[Gg]loo|GLOO|process group)"
 )
 
@@ -86,7 +86,7 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>ProcessGroup\w+ (?:only supports|does not support)[^\n]{0,80})",
+        r"(?P<what>ProcessGroup\w{1,40} (?:only supports|does not support)[^\n]{0,80})",
         UnsupportedCombination,
         anchors=("ProcessGroup",),
     ),
