@@ -24,10 +24,24 @@ except ImportError:  # Python 3.10
 PALETTE = [" ", *"a1A.:/-_,=\"'([<\\{|", "\t", "\n", "é", *string.printable[:95]]
 WIDE = 8
 """Repeats that may take fewer characters than this are not worth filling."""
-MOST_WAYS = 48
-"""Choices of branches that are followed through a pattern."""
-MOST_CUTS = 6
-FILLS = (1, 7, 40, 300)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many texts are tried."""
+
+    ways: int
+    """Choices of branches that are followed through a pattern."""
+    fillings: int
+    """Characters with which repeats are filled."""
+    times: tuple[int, ...]
+    """How often, where the pattern is written over and over."""
+    cuts: int
+    """Places where a text breaks off."""
+
+
+THOROUGH = Effort(ways=48, fillings=10, times=(1, 7, 40, 300), cuts=6)
+QUICK = Effort(ways=12, fillings=3, times=(1, 40), cuts=2)
 BREAK = "\n\x00"
 """No pattern goes on with this."""
 _REPEATS = {_ops.MAX_REPEAT, _ops.MIN_REPEAT, getattr(_ops, "POSSESSIVE_REPEAT", _ops.MAX_REPEAT)}
@@ -49,17 +63,17 @@ class _Item:
         return self.most >= WIDE
 
 
-def attacks(pattern: str | bytes, flags: int, size: int) -> Iterator[str]:
+def attacks(pattern: str | bytes, flags: int, size: int, effort: Effort = THOROUGH) -> Iterator[str]:
     """Texts of about ``size`` characters, no two alike."""
     tree = _sre.parse(pattern if isinstance(pattern, str) else pattern.decode("latin-1"), flags & ~re.ASCII)
     seen: set[str] = set()
     known: set[tuple[_Item, ...]] = set()
-    for way in range(MOST_WAYS):
+    for way in range(effort.ways):
         for items in _ways(tree, way):
             if items in known:
                 continue
             known.add(items)
-            for text in _of_way(items, size):
+            for text in _of_way(items, size, effort):
                 if text not in seen:
                     seen.add(text)
                     yield text
@@ -153,7 +167,7 @@ def _class(members: list[Any]) -> str:
     return f"[{out}]"
 
 
-def _of_way(items: tuple[_Item, ...], size: int) -> Iterator[str]:
+def _of_way(items: tuple[_Item, ...], size: int, effort: Effort) -> Iterator[str]:
     wide = [n for n, item in enumerate(items) if item.wide]
     whole = "".join(item.sample * max(item.least, 1) for item in items)
     yield from _endless(whole[:1], size)
@@ -161,9 +175,9 @@ def _of_way(items: tuple[_Item, ...], size: int) -> Iterator[str]:
     yield from _groups(items, size)
     if not wide:
         return
-    cuts = sorted({*(n + 1 for n in wide[-MOST_CUTS:]), _last_needed(items), len(items)})
+    cuts = sorted({*(n + 1 for n in wide[-effort.cuts :]), _last_needed(items), len(items)})
     yield from _literals(items, wide, size)
-    for fill in _fillings(items, wide):
+    for fill in _fillings(items, wide)[: effort.fillings]:
         taking = [n for n in wide if fill in items[n].takes]
         yield from _endless(fill, size)
         for n in taking:
@@ -171,7 +185,7 @@ def _of_way(items: tuple[_Item, ...], size: int) -> Iterator[str]:
         for cut in cuts:
             head = items[:cut]
             yield _written(head, fill, max(1, size // max(1, len([n for n in taking if n < cut])))) + BREAK
-            for times in FILLS:
+            for times in effort.times:
                 yield from _endless(_written(head, fill, times), size)
 
 
@@ -220,7 +234,7 @@ def _fillings(items: tuple[_Item, ...], wide: list[int]) -> list[str]:
         if any(taken):
             chosen.setdefault((*taken, char in own), char)
     most_first = sorted(chosen.items(), key=lambda each: -sum(each[0][:-1]))
-    return [char for _, char in most_first[:10]]
+    return [char for _, char in most_first]
 
 
 def _written(items: Iterable[_Item], fill: str, times: int) -> str:

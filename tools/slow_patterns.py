@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of keepstep's patterns a hostile line can make slow: every one of them is run on texts made to do just that.
 
-    python -m tools.slow_patterns              all of them, the slowest first
+    python -m tools.slow_patterns              all of them, some minutes
     python -m tools.slow_patterns --like xid   only those whose place or text holds this
 
 Patterns come from the tables (signatures, blocks, progress), from every ``lazy_pattern`` that a module made, and from
@@ -17,6 +17,7 @@ import importlib
 import multiprocessing
 import pkgutil
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ from typing import Any
 import keepstep
 from keepstep.core.lazy_pattern import LazyPattern
 from keepstep.parse.knowledge import tables
-from tools.attack_strings import attacks
+from tools.attack_strings import QUICK, THOROUGH, Effort, attacks
 
 SIZE = 8 << 10
 PROBE = 2 << 10
@@ -38,7 +39,7 @@ PROMISING_S = 0.001
 LIMIT_S = 0.05
 """On the large one: what a whole line of 64 kB may take."""
 TIMES = 3
-HANGS_S = 20.0
+HANGS_S = 60.0
 """Of one pattern's own time: it is ended, and counts as slow."""
 NOT_READ = ("keepstep.lab",)
 """Jobs and faults of the lab read only what they wrote themselves."""
@@ -136,14 +137,12 @@ def _value(node: ast.expr, module: ModuleType) -> Any:
         return None
 
 
-def measure(asked: Asked, hurry: bool = False) -> Measured:
-    """The worst of all attacks. ``hurry``: none that a short text does not announce."""
+def measure(asked: Asked, effort: Effort = THOROUGH) -> Measured:
+    """The worst of all attacks that a short text announces."""
     pattern = re.compile(asked.pattern, asked.flags)
     worst, on = 0.0, ""
-    promising = {n for n, text in enumerate(attacks(asked.pattern, asked.flags, PROBE)) if not hurry or _time(pattern, asked, text) > PROMISING_S}
-    if not promising:
-        return Measured(asked, 0.0, "")
-    for n, text in enumerate(attacks(asked.pattern, asked.flags, SIZE)):
+    promising = {n for n, text in enumerate(attacks(asked.pattern, asked.flags, PROBE, effort)) if _time(pattern, asked, text) > PROMISING_S}
+    for n, text in enumerate(attacks(asked.pattern, asked.flags, SIZE, effort) if promising else ()):
         if n not in promising:
             continue
         took = _time(pattern, asked, text)
@@ -166,19 +165,19 @@ def _time(pattern: re.Pattern[Any], asked: Asked, text: str) -> float:
     return time.thread_time() - began
 
 
-def measure_all(every: list[Asked], hurry: bool = True) -> Iterator[Measured]:
+def measure_all(every: list[Asked], effort: Effort = THOROUGH) -> Iterator[Measured]:
     """One after the other in a process of its own, which is ended where a pattern does not come to an end."""
     context = multiprocessing.get_context("fork")
     todo = list(every)
     while todo:
         here, there = context.Pipe(duplex=False)
-        child = context.Process(target=_work, args=(todo, there, hurry), daemon=True)
+        child = context.Process(target=_work, args=(todo, there, effort), daemon=True)
         child.start()
         there.close()
         done = 0
         try:
             while done < len(todo):
-                if not here.poll(HANGS_S * 6):
+                if not here.poll(HANGS_S * 20):
                     break
                 yield here.recv()
                 done += 1
@@ -191,30 +190,27 @@ def measure_all(every: list[Asked], hurry: bool = True) -> Iterator[Measured]:
         todo = todo[done + 1 :]
 
 
-def _work(todo: list[Asked], out: Connection, hurry: bool) -> None:
-    import signal
-
+def _work(todo: list[Asked], out: Connection, effort: Effort) -> None:
     for asked in todo:
         signal.setitimer(signal.ITIMER_PROF, HANGS_S)
-        out.send(measure(asked, hurry))
+        out.send(measure(asked, effort))
     out.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Find patterns that a hostile line makes slow.")
     parser.add_argument("--like", default="", help="only patterns whose place or text holds this")
-    parser.add_argument("--thorough", action="store_true", help="try every attack at full size, also where a short one is quick")
+    parser.add_argument("--quick", action="store_true", help="try fewer attacks, as the tests do")
     parser.add_argument("--over", type=float, default=LIMIT_S * 1000, metavar="MS", help="show what takes longer than this (default: 50)")
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="only every Nth pattern, from the Ith on")
     asked = parser.parse_args()
     index, shards = map(int, asked.shard.split("/"))
     every = [each for each in every_pattern() if asked.like in each.where or asked.like in str(each.pattern)][index::shards]
     results = []
-    for number, measured in enumerate(measure_all(every, hurry=not asked.thorough), 1):
+    for number, measured in enumerate(measure_all(every, QUICK if asked.quick else THOROUGH), 1):
         results.append(measured)
         if sys.stderr.isatty():
             print(f"\r{number}/{len(every)}", end="", file=sys.stderr)
-    for measured in sorted(results, key=lambda each: -each.seconds):
         if measured.seconds * 1000 > asked.over:
             print(f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    {measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)")
     slow = sum(measured.slow for measured in results)

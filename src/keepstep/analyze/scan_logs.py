@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from keepstep.sources.files import Chunks, Left
 
 WORTH_A_PROCESS = 48 << 20
 PART = 128 << 20
+PR_SET_PDEATHSIG = 1
 
 Tell = Callable[[int], None]
 """Called with how many more bytes were read."""
@@ -115,13 +118,21 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
 
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
-    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method)) as pool:
+    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method), initializer=_end_with_parent) as pool:
         futures = [pool.submit(_scan_group, group) for group in groups]
         meanwhile()
         for future in as_completed(futures):
             for result in future.result():
                 tell(result.size)
                 yield result
+
+
+def _end_with_parent() -> None:
+    """A parent that a signal ends takes its readers along."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _cores() -> int:

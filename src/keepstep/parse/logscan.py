@@ -58,7 +58,7 @@ _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
-    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
+    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).{0,300}?(?i:exception|error|fail|retry|could not|skip|ignor)"
     r"|\bfailed with: $"
 )
 

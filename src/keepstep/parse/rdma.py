@@ -196,7 +196,7 @@ SIGNATURES = (
         r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble, anchors=("libibverbs: GRH",)
     ),
     signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
-    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),
+    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]{1,60}?) status number", RdmaTrouble),
     signature(
         r"The OpenFabrics stack has reported a network error event",
         RdmaTrouble,

@@ -35,7 +35,7 @@ Make = Callable[[re.Match[str]], Fact | None]
 SHORTEST_ANCHOR = 4
 LONGEST_ADVICE = 80
 _INSIDE_BRACKETS = lazy_pattern(r"\[.*\]")
-_ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]*$")
+_ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
 """What comes next has not happened: a text tells what to do if it should."""
 
 

@@ -39,7 +39,7 @@ def _task(name: str | None) -> tuple[str | None, int | None]:
 
 
 def _addresses(match: re.Match[str]) -> Fact:
-    found = re.findall(r"(\d+) -> ([\w.:\[\]%\-]+)", match["map"])
+    found = re.findall(r"(?<!\d)(\d{1,9}) -> ([\w.:\[\]%\-]+)", match["map"])
     dense = [int(number) for number, _ in found] == list(range(len(found)))
     return AddressMap(job=match["job"], addresses=tuple(address for _, address in found), dense=dense)
 
