@@ -39,7 +39,7 @@ PROMISING_S = 0.001
 LIMIT_S = 0.05
 """On the large one: what a whole line of 64 kB may take."""
 TIMES = 3
-HANGS_S = 60.0
+HANGS_S = 10.0
 """Of one pattern's own time: it is ended, and counts as slow."""
 NOT_READ = ("keepstep.lab",)
 """Jobs and faults of the lab read only what they wrote themselves."""
@@ -73,7 +73,7 @@ def every_pattern() -> list[Asked]:
     """All patterns of the package, each once."""
     modules = list(_modules())
     found: dict[tuple[str | bytes, int], Asked] = {}
-    for asked in [*_of_tables(), *_in_source(modules), *_lazy(modules)]:
+    for asked in [*of_tables(), *_in_source(modules), *_lazy(modules)]:
         key = (asked.pattern, asked.flags)
         if key not in found or (found[key].at_begin and not asked.at_begin):
             found[key] = asked
@@ -90,10 +90,10 @@ def _modules() -> Iterator[ModuleType]:
             print(f"not looked at: {info.name} ({error})", file=sys.stderr)
 
 
-def _of_tables() -> Iterator[Asked]:
+def of_tables() -> list[Asked]:
+    """Those of signatures, blocks and progress, as they are compiled."""
     signatures, blocks, progress = tables()
-    for each in (*signatures, *(one.begin for one in blocks), *progress):
-        yield Asked("tables", each.expression)
+    return [Asked("tables", each.expression) for each in (*signatures, *(one.begin for one in blocks), *progress)]
 
 
 def _lazy(modules: Iterable[ModuleType]) -> Iterator[Asked]:

@@ -262,15 +262,15 @@ SIGNATURES = (
     # A peer that went away
     signature(
         rf"Additional GRPC error information from remote target (?P<peer>{_TASK})"
-        r"[\s\S]{0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})(?:(?=[\"}\n])|(?<=[^\"}\n]{120}))[^\n]{0,80}?grpc_status\"?:\s?14)",
+        r"(?:(?!Additional GRPC)[\s\S]){0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})(?:(?=[\"}\n])|(?<=[^\"}\n]{120}))[^\n]{0,80}?grpc_status\"?:\s?14)",
         _remote,
     ),
     signature(
-        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)[^\n]{0,300}?(?P<how>Socket closed|"
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|"
         r"[Cc]onnection "
         r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
         r"failed|"
-        r"Stream removed|\"EOF\"|OS Error)[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
+        r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
         anchors=("/job:ps",),
     ),

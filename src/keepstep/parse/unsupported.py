@@ -7,14 +7,14 @@ from keepstep.core.facts.environment import InternalFault, UnsupportedCombinatio
 from keepstep.parse.signature import signature
 
 _NOT = (
-    r"(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|"
+    r"(?=[iawdnc])(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|"
     r"allowed)|isn't (?:yet |currently )?"
     r"(?:supported|compatible)|(?:is|are) incompatible|does(?: not|n't) (?:yet |currently )?(?:support|work)|"
     r"not (?:yet |currently )?"
     r"supported|cannot be (?:used|combined)|can't be (?:used|combined|trained)|can(?:not|'t) use)"
 )
 _PARALLEL = (
-    r"(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
+    r"(?=[DFZMNSGdgmnpt])(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
     r"Ze[Rr][Oo](?:[- ]?\d|Redundancy| stage)|"
     r"ddp_\w|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
     r"pipeline parallel|"
@@ -24,7 +24,7 @@ _PARALLEL = (
 
 SIGNATURES = (
     signature(
-        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,240}}?{_NOT}[^\n]{{0,160}}?{_PARALLEL})",
+        rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,240}}?{_NOT}))\2[^\n]{{0,160}}?{_PARALLEL})",
         UnsupportedCombination,
         anchors=(
             "upport",
@@ -40,7 +40,7 @@ SIGNATURES = (
         ),
     ),
     signature(
-        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,200}}?{_PARALLEL}[^\n]{{0,160}}?{_NOT}[^\n]{{0,80}})",
+        rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,200}}?{_PARALLEL}))\2[^\n]{{0,200}}?{_NOT}[^\n]{{0,80}})",
         UnsupportedCombination,
         anchors=(
             "upport",
