@@ -50,7 +50,7 @@ TAIL_OF_ONE = 4 << 10
 LONGEST_TOLD = 4 << 10
 """Of a line that may tell of progress or be the last words."""
 QUOTE = 400
-NEAR = 6 << 10
+NEAR = 4 << 10
 """Of a line that is longer than twice this, so much is read before and after a hit."""
 LONG = 1 << 10
 """Lines from which on the time is taken between two searches."""
