@@ -76,6 +76,8 @@ def test_nothing_is_left_when_the_lab_is_ended_in_the_middle(tmp_path: Path, how
     process.send_signal(how)
     printed, _ = process.communicate(timeout=300)
     assert "Traceback" not in printed
+    if how is signal.SIGTERM:
+        assert "SIGTERM: the lab ends what it started" in printed
     wait_until(lambda: not processes_of(tmp_path) and not list(tmp_path.iterdir()))
     assert not [group for token in tokens for group in control_groups(token)]
     assert world() == before

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +13,16 @@ from dataclasses import dataclass
 from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.core.wording import count, size
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.line_count import LARGE, count_fast
 from keepstep.parse.logscan import LogScan, Sighting
+from keepstep.parse.patience import PER_FILE_S, Patience
 from keepstep.sources.files import Chunks, Left
 
 WORTH_A_PROCESS = 48 << 20
 PART = 128 << 20
+PR_SET_PDEATHSIG = 1
 
 Tell = Callable[[int], None]
 """Called with how many more bytes were read."""
@@ -29,6 +34,7 @@ class _Part:
     left: Left
     begin: int
     end: int | None
+    patience_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class _Done:
     lines: int
     size: int
     problem: str | None
+    cut_lines: int
+    gave_up_after_s: float | None
 
 
 _knowledge: Knowledge | None = None
@@ -49,14 +57,16 @@ def scan_logs(
     knowledge: Knowledge | None = None,
     tell: Tell = lambda n: None,
     meanwhile: Callable[[], object] = lambda: None,
+    patience_s: float = PER_FILE_S,
 ) -> tuple[list[Scanned], list[Coverage]]:
     """Every log's sightings, in the order of the files, and what went wrong in reading.
 
-    ``meanwhile`` is done while other processes read, if they do.
+    ``meanwhile`` is done while other processes read, if they do. A log that takes longer than ``patience_s``, and
+    a second more for each megabyte, is left there.
     """
     global _knowledge
     _knowledge = knowledge or known()
-    parts = [part for index, left in enumerate(files) for part in _split(index, left)]
+    parts = [part for index, left in enumerate(files) for part in _split(index, left, patience_s)]
     done: list[list[_Done]] = [[] for _ in files]
     for each in _run(parts, tell, meanwhile):
         done[each.index].append(each)
@@ -67,7 +77,20 @@ def scan_logs(
         results.append(Scanned(left.name, tuple(_joined(mine))))
         for problem in {d.problem for d in mine if d.problem}:
             coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=problem))
+        coverage += [Coverage(what=left.name, state=CoverageState.PARTLY, why=why) for why in _not_read(mine)]
     return results, coverage
+
+
+def _not_read(parts: list[_Done]) -> Iterator[str]:
+    """What was left out of a log because it took too long."""
+    gave_up = [part for part in parts if part.gave_up_after_s is not None]
+    if gave_up:
+        took = sum(part.gave_up_after_s or 0 for part in gave_up)
+        read = sum(part.size for part in parts)
+        yield f"given up after {took:.0f} s of processor time, {size(read)} of it read; --seconds-per-file gives it more"
+    cut = sum(part.cut_lines for part in parts)
+    if cut:
+        yield f"{count(cut, 'long line')} held too much to search all of it"
 
 
 def _joined(parts: list[_Done]) -> Iterator[Sighting]:
@@ -95,13 +118,21 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
 
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
-    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method)) as pool:
+    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method), initializer=_end_with_parent) as pool:
         futures = [pool.submit(_scan_group, group) for group in groups]
         meanwhile()
         for future in as_completed(futures):
             for result in future.result():
                 tell(result.size)
                 yield result
+
+
+def _end_with_parent() -> None:
+    """A parent that a signal ends takes its readers along."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _cores() -> int:
@@ -128,15 +159,18 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 
 def _scan(part: _Part) -> _Done:
     when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
-    scan = LogScan(_knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday))
+    scan = LogScan(_knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday), patience=Patience(part.patience_s))
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
-    return _Done(part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem)
+    patience = scan.patience
+    return _Done(
+        part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem, len(patience.cut_lines), patience.gave_up_after_s
+    )
 
 
-def _split(index: int, left: Left) -> list[_Part]:
+def _split(index: int, left: Left, patience_s: float) -> list[_Part]:
     """A large plain file in parts at line ends; all else whole."""
-    whole = [_Part(index, left, 0, None)]
+    whole = [_Part(index, left, 0, None, patience_s)]
     if left.path is None or left.size < 2 * PART:
         return whole
     cuts = [0]
@@ -153,4 +187,4 @@ def _split(index: int, left: Left) -> list[_Part]:
     except OSError:
         return whole
     ends = [*cuts[1:], left.size]
-    return [_Part(index, left, begin, end) for begin, end in zip(cuts, ends, strict=True)]
+    return [_Part(index, left, begin, end, patience_s) for begin, end in zip(cuts, ends, strict=True)]

@@ -22,6 +22,7 @@ from keepstep.core.wording import count, size
 from keepstep.errors import UserError
 from keepstep.parse.anchors import accelerated
 from keepstep.parse.knowledge import Knowledge
+from keepstep.parse.patience import PER_FILE_S
 from keepstep.parse.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
@@ -58,10 +59,12 @@ def explain_paths(
     rules: Sequence[Rule] = (),
     kernel_log: bool = False,
     progress: Progress = lambda done, total: None,
+    patience_s: float = PER_FILE_S,
 ) -> Explained:
     """Read everything under the paths (and ``more`` that was read already) and diagnose it.
 
     ``rules`` are asked besides the built-in ones. ``kernel_log``: also this host's, for the minutes in question.
+    ``patience_s``: how long one log may take, and a second more for each megabyte of it.
     """
     found = find_files(list(paths))
     files = [*more, *found.files]
@@ -73,7 +76,7 @@ def explain_paths(
     gathered = _Gathered()
     with _no_collecting():
         logs = [left for left in files if left.kind is Kind.LOG]
-        _read_logs(logs, gathered, knowledge, progress)
+        _read_logs(logs, gathered, knowledge, progress, patience_s)
     gathered.evidence = with_arrivals(gathered.evidence, (left for left in files if left.kind is Kind.ARRIVALS), logs)
     _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
     own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
@@ -115,7 +118,9 @@ def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Expla
     return Explained(diagnose(seen, [*builtin_rules(), *rules]), seen)
 
 
-def _read_logs(logs: list[Left], gathered: _Gathered, knowledge: Knowledge | None, progress: Progress) -> None:
+def _read_logs(
+    logs: list[Left], gathered: _Gathered, knowledge: Knowledge | None, progress: Progress, patience_s: float
+) -> None:
     total = sum(left.size for left in logs)
     read = 0
 
@@ -124,7 +129,7 @@ def _read_logs(logs: list[Left], gathered: _Gathered, knowledge: Knowledge | Non
         read += more
         progress(read, total)
 
-    scanned, problems = scan_logs(logs, knowledge, tell, meanwhile=builtin_rules)
+    scanned, problems = scan_logs(logs, knowledge, tell, meanwhile=builtin_rules, patience_s=patience_s)
     gathered.evidence += attribute(scanned)
     if logs:
         state = CoverageState.CHECKED if read else CoverageState.UNAVAILABLE

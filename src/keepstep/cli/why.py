@@ -104,6 +104,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
             rules=own.rules,
             kernel_log=not asked.no_kernel_log,
             progress=progress,
+            patience_s=asked.seconds_per_file,
         )
     return replace(explained, report=earlier(explained.report)) if earlier is not None else explained
 

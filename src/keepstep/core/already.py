@@ -10,7 +10,7 @@ from keepstep.core.facts.process import StartedWith
 from keepstep.core.finding import Finding, Fix
 from keepstep.core.lazy_pattern import lazy_pattern
 
-_SETS = lazy_pattern(r"(?:export )?((?:[A-Z][A-Z0-9_]*=[^\s$;&|]+ ?)+)(?:$|;|(?<= )[a-z])")
+_SETS = lazy_pattern(r"(?:export )?((?:[A-Z][A-Z0-9_]*=[^\s$;&|]+ )*[A-Z][A-Z0-9_]*=[^\s$;&|]+ ?)(?:$|;|(?<= )[a-z])")
 _RAISES = lazy_pattern(r"ulimit -(?P<flag>[a-z]) (?P<value>unlimited|\d+)(?:;|$)")
 _LIMITS = {"c": "CORE", "n": "NOFILE", "u": "NPROC", "l": "MEMLOCK", "s": "STACK", "v": "AS", "f": "FSIZE"}
 

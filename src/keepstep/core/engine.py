@@ -87,7 +87,8 @@ def _verdict(seen: EvidenceSet, findings: tuple[Finding, ...]) -> Verdict:
         return Verdict.HUNG if hung else Verdict.FAILED
     if any(f.severity is not Severity.NOTE for f in findings):
         return Verdict.DEGRADED
-    looked = any(c.state is CoverageState.CHECKED for c in seen.coverage)
+    states = {c.state for c in seen.coverage}
+    looked = CoverageState.CHECKED in states and CoverageState.PARTLY not in states
     return Verdict.HEALTHY if looked and is_known_how_it_ended(seen) else Verdict.UNKNOWN
 
 

@@ -62,6 +62,8 @@ class Evidence(Generic[F_co]):
 
 class CoverageState(Enum):
     CHECKED = "checked"
+    PARTLY = "partly checked"
+    """Read, but not all of it: whatever else was seen, nothing is called healthy then."""
     UNAVAILABLE = "unavailable"
     NOT_CHECKED = "not checked"
 

@@ -129,7 +129,7 @@ def _keep_name(match: re.Match[str]) -> str:
     tail = match[0][match.end("value") - match.start(0) :]
     opening = re.match(r"""(?:[bBrRuUfF]{0,2}\\*["'])?""", value)
     quotes = opening[0] if opening else ""
-    closing = re.search(r"""\\*["']\Z""", value[len(quotes) :]) if quotes else None
+    closing = re.search(r"""(?<!\\)\\*["']\Z""", value[len(quotes) :]) if quotes else None
     return f"{head}{quotes}{MARK}{closing[0] if closing else ''}{tail}"
 
 

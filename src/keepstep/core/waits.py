@@ -81,7 +81,7 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
         (
             Kind.COLLECTIVE,
             None,
-            r"^(?P<op>allreduce\w*|allgather\w*|broadcast\w*|synchronize|alltoall|join|barrier)\w*$",
+            r"^(?P<op>(?:allreduce|allgather|broadcast)\w*$|(?:synchronize|alltoall|join|barrier)(?=\w*$))",
             r"horovod/",
         ),
         (

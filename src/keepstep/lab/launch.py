@@ -269,12 +269,13 @@ def swept(token: str, work: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the lab as Ctrl-C does."""
+    """SIGTERM ends the lab as Ctrl-C does, and says so at once: the ranks have their time of grace first."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: object) -> None:
+        os.write(2, b"SIGTERM: the lab ends what it started\n")
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)

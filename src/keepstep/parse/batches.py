@@ -289,7 +289,7 @@ SIGNATURES = (
     ),
     signature(r"per-dimension tiling factors: \S+ should evenly divide the shape", BatchNotDivisible),
     signature(
-        r"(?:array|leading) axis[^\n]{0,60}(?P<batch>\d+)[^\n]{0,60}(?:not divisible|divisible "
+        r"(?:array|leading) axis[^\n]{0,60}(?<!\d)(?P<batch>\d+)[^\n]{0,60}(?:not divisible|divisible "
         r"by)[^\n]{0,60}",
         BatchNotDivisible,
         anchors=("divisible",),
@@ -427,7 +427,7 @@ SIGNATURES = (
         r"(?:mat1 and mat2|self and mat2|tensors?|inputs?|query, key,? and value|weight and input|all "
         r"operands)"
         r"[^\n]{0,40} (?:must|to) (?:have|be of) (?:the )?same (?:d)?type[^\n]{0,20}?(?:(?:but )?got:? "
-        r"(?P<left>[\w.: ]+?)"
+        r"(?P<left>[\w.: ]{1,60}?)"
         r"(?: and |, | != )(?P<right>[\w.:]+)|$)",
         DtypeMismatch,
         anchors=("same dtype", "same type"),

@@ -100,6 +100,17 @@ def bounds(buffer: bytes, place: int, ends: bool = True) -> tuple[int, int]:
     return max(start, inside - HALF_A_LINE), end_of_line(buffer, inside)
 
 
+def line_begin(buffer: bytes, end: int) -> int:
+    """Where the whole line around the end of a hit begins, however long it is."""
+    return max(buffer.rfind(b"\n", 0, end - 1), buffer.rfind(b"\r", max(0, end - LONGEST_LINE), end - 1)) + 1
+
+
+def line_end(buffer: bytes, end: int) -> int:
+    """Where it ends, however long it is."""
+    found = [place for mark in (b"\n", b"\r") if (place := buffer.find(mark, end - 1)) >= 0]
+    return min(found, default=len(buffer))
+
+
 def end_of_line(buffer: bytes, inside: int) -> int:
     stop = buffer.find(b"\n", inside)
     stop = len(buffer) if stop < 0 else stop

@@ -236,7 +236,7 @@ _DEBUG_MODE = (
     signature(
         r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent "
         r")?collective: "
-        r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+),? ?)?[^\n]{0,1200}?)"
+        r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+),? ?)?[^\n]{0,800}?)"
         r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: "
         r"(?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
         _fingerprints,
@@ -427,7 +427,7 @@ _STORE = (
     ),
     signature(r"Stop_waiting response is expected", PeerLost, how="store connection closed"),
     signature(
-        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w* failed on SocketImpl\([^\n]{0,"
+        r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w{0,20} failed on SocketImpl\([^\n]{0,"
         r"400}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
         anchors=("failed on SocketImpl",),

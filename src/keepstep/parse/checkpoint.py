@@ -125,7 +125,7 @@ SIGNATURES = (
         r"(?P<why>Checksum does not match: stored \d+ vs\. calculated on the restored bytes)", CheckpointUnreadable
     ),
     signature(
-        r"TensorBundle at (?P<path>\S+)[^\n]{0,120}(?P<why>Checksum does not match|truncated|[Cc]orrupt)",
+        r"TensorBundle at (?P<path>\S{1,300})(?!\S)[^\n]{0,120}(?P<why>Checksum does not match|truncated|[Cc]orrupt)",
         CheckpointUnreadable,
     ),
     signature(r"(?P<why>Invalid size in bundle entry)", CheckpointUnreadable),
@@ -473,7 +473,7 @@ SIGNATURES = (
     signature(r"KeyError: ['\"](?P<detail>[^'\"\n]{1,120}) is not a file in the archive", CheckpointMismatch),
     # of another model: programs that check for themselves
     signature(
-        r"Error: (?P<detail>[^\n]{0,200}(?:[Cc]heckpoint|ckpt|\.npz|\.pth?|\.h5|\.safetensors|\.msgpack)\b[^\n]{0,120}\b(?:shape|size|key|name|architecture)s?\b"
+        r"Error: (?P<detail>(?=([^\n]{0,200}?(?=[Cc.])(?:[Cc]heckpoint|ckpt|\.npz|\.pth?|\.h5|\.safetensors|\.msgpack)\b))\2(?=([^\n]{0,160}?\b(?:shape|size|key|name|architecture)s?\b))\3"
         r"[^\n]{0,80}(?:do(?:es)? not match|mismatch|\bwants?\b|\bexpect\w*|\bdiffers?\b|not in the model|incompatible)[^\n]{0,60})",
         CheckpointMismatch,
         anchors=("Error: ",),

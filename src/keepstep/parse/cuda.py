@@ -66,7 +66,7 @@ _MISMATCH = (
         what="the build holds no kernels for this GPU's compute capability",
     ),
     signature(
-        r"(?P<gpu>[\w ()\-]{3,60}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
+        r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
         r" PyTorch",
         lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
         anchors=("is not compatible with the current PyTorch",),

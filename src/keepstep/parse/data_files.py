@@ -68,7 +68,7 @@ _TABLE = (
             "Empty input file",
         ),
     ),
-    signature(r"imdecode_?\w*[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
+    signature(r"imdecode\w{0,40}[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
     signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\)) in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
     # of libjpeg itself "Corrupt JPEG data" is a warning, and the image is used: only an exception that says so counts
     signature(
@@ -312,7 +312,7 @@ _TABLE = (
         DataMissing,
     ),
     signature(
-        r"(?P<path>[\w./\-]+(?:train|data|shard)[\w./\-]*)[^\n]{0,20}(?:does not (?:contain|have) any "
+        r"(?<![\w./\-])(?P<path>(?=[\w./\-]*?[\w./\-](?:train|data|shard))[\w./\-]+)(?![\w./\-])[^\n]{0,20}(?:does not (?:contain|have) any "
         r"(?:image|"
         r"valid|file))",
         DataMissing,

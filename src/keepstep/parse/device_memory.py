@@ -42,9 +42,9 @@ SIGNATURES = (
     ),
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
-        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]+"
+        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20}"
         r" ?[KMGT]?i?B))?"
-        r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?P<capacity>[\d.]+"
+        r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?<![\d.])(?P<capacity>[\d.]{1,20}"
         r" ?[KMGT]i?B) total capacity)?",
         lambda m: DeviceMemoryExhausted(
             requested=m["requested"],

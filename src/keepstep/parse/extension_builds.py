@@ -63,7 +63,7 @@ SIGNATURES = (
     signature(
         r"Command '\['which', '(?P<name>[\w+.\-]{1,40})'\]' returned non-zero exit status", LibraryMissing, anchors=("Command '['which', '",)
     ),
-    signature(r"(?P<name>apex)\.\w[\w.]* requires (?:cuda|CUDA) extensions", LibraryMissing),
+    signature(r"(?P<name>apex)\.\w[\w.]{0,60} requires (?:cuda|CUDA) extensions", LibraryMissing),
     signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing, anchors=("lease install apex from",)),
     signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),
     signature(r"CUDA SETUP: Required library version not found: (?P<name>lib\S+\.so)", LibraryMissing, fatal=False),

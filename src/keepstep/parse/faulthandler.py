@@ -28,11 +28,11 @@ SIGNALS = {
     "Bad system call": "SIGSYS",
 }
 
-_FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
+_FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*\S)\s*$')
 _NATIVE = lazy_pattern(r'^\s*Binary file "(?P<file>[^"]*)"(?:, at (?P<function>\S+?))?(?:\+0x[\da-f]+)? \[0x[\da-f]+\]')
 _THREAD = lazy_pattern(r"(?P<current>Current t|T)hread (?:0x)?[\da-f]+ (?:\[[^\]]*\] )?\(most recent call first\)")
 _C_STACK = lazy_pattern(r"Current thread's C stack trace \(most recent call first\)")
-_EXTENSIONS = lazy_pattern(r"^Extension modules: (?P<names>.+?)(?: \(total: \d+\))?\s*$")
+_EXTENSIONS = lazy_pattern(r"^Extension modules: (?P<names>.+?)(?: \(total: \d+\))?\s{0,40}$")
 _OF_BLOCK = lazy_pattern(
     r"^\s*$|^Python runtime state|^\s*<no Python frame>|^\s*\.\.\.|^\s+<(?:timed out|truncated)|^\s*Garbage-collecting"
 )

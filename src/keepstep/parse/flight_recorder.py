@@ -27,7 +27,7 @@ LAST = 50
 """Entries kept of each group: what a rank did long ago does not tell where it stands."""
 
 _NAMED = lazy_pattern(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", re.I)
-_RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]*?[_\-.](\d+)(?:\.\w+)?$", re.I)
+_RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]{0,60}?[_\-.](\d{1,9})(?:\.\w+)?$", re.I)
 _WORDS = (b"pg_config", b"collective_seq_id", b"nccl_version", b"comm_lib_version", b"profiling_name")
 _BYTES_PER_DTYPE = 64
 

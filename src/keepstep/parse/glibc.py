@@ -11,7 +11,7 @@ SIGNATURES = (
         r"(?P<what>(?:free|malloc|realloc|calloc|munmap_chunk|malloc_consolidate|corrupted size|corrupted"
         r" double-linked list"
         r"|double free or corruption|invalid fastbin|tcache_thread_shutdown|unaligned \w+ chunk)"
-        r"[\w()\- .!]*(?:: ?)?(?:invalid (?:pointer|size|next size|old size)[^\n]{0,40}|memory"
+        r"[\w()\- .!]{0,40}(?:: ?)?(?:invalid (?:pointer|size|next size|old size)[^\n]{0,40}|memory"
         r" corruption[^\n]{0,30}"
         r"|corrupted [^\n]{0,40}|double free[^\n]{0,40}|mismatching next->prev_size[^\n]{0,20}|invalid next"
         r" size[^\n]{0,20}"

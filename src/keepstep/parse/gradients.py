@@ -10,7 +10,7 @@ from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.signature import signature
 
-_KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bool|Complex\w*)(?=Tensor\b)")
+_KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bool|Complex\w{0,20})(?=Tensor\b)")
 
 
 def _returned(match: re.Match[str]) -> Fact | None:

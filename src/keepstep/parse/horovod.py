@@ -34,12 +34,12 @@ def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     by_op: list[tuple[str, tuple[int, ...]]] = []
     ready: list[tuple[str, tuple[int, ...]]] = []
     for number, line in enumerate([match.string[match.end() :], *_some(lines, 60)]):
-        old = re.findall(r"([\w/.:\-]+)? ?\[(missing|ready)\s+ranks: ([\d, ]+)\]", line)
+        old = re.findall(r"((?<![\w/.:\-])[\w/.:\-]+)? ?\[(missing|ready)\s{1,8}ranks: ([\d, ]+)\]", line)
         if old:
             by_op.extend((name, integers(ranks)) for name, kind, ranks in old if kind == "missing")
             ready.extend((name, integers(ranks)) for name, kind, ranks in old if kind == "ready")
             continue
-        new = re.match(r"^\s*(?:\[\d+\]: ?)?(\d+): \[(.*?)\]?\s*$", line)
+        new = re.match(r"^\s*(?:\[\d+\]: ?)?(\d+): \[(.*?)\]?\s{0,40}$", line)
         if new:
             by_rank.setdefault(int(new[1]), []).extend(n for n in re.split(r",\s*", new[2]) if n and n != "...")
         elif number > 3 and line.strip() and not re.search(r"(?i)ranks|ops|deadlock|tensors", line):

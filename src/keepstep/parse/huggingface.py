@@ -65,7 +65,7 @@ SIGNATURES = (
         anchors=("outgoing traffic has been disabled",),
     ),
     signature(
-        r"HTTPSConnectionPool\(host='(?P<peer>(?:huggingface\.co|cdn-lfs[\w.\-]*|hf-mirror\.com|[\w.\-]*hf\.co|s3[\w.\-]*|www\.modelscope\.cn)[\w.\-]*)', port=\d+\): (?:Max retries exceeded|Read timed out)",
+        r"HTTPSConnectionPool\(host='(?P<peer>(?:huggingface\.co|cdn-lfs|hf-mirror\.com|[\w.\-]{0,60}hf\.co|s3|www\.modelscope\.cn)[\w.\-]{0,100})', port=\d+\): (?:Max retries exceeded|Read timed out)",
         ConnectFailed,
         why=Why.FAILED,
         anchors=("HTTPSConnectionPool(host=",),

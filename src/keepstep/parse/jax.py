@@ -245,7 +245,7 @@ SIGNATURES = (
         anchors=("is incompatible with mesh_shape=",),
     ),
     signature(
-        r"(?:[Bb]atch(?:[_ -]size)?|[Ll]eading (?:dim(?:ension)?|axis))[^\n]{0,60}?(?P<batch>\d+)?[^\n]{0,40}(?:[Cc]annot|can not|can't) (?:be )?(?:divide[d]?|split|sharded?) evenly[^\n]{0,60}?(?P<parts>\d+)?",
+        r"(?:[Bb]atch(?:[_ -]size)?|[Ll]eading (?:dim(?:ension)?|axis))(?:[^\d\n]{0,60}(?P<batch>\d+))?[^\n]{0,100}?(?:[Cc]annot|can not|can't) (?:be )?(?:divide[d]?|split|sharded?) evenly(?:[^\d\n]{0,60}(?P<parts>\d+))?",
         BatchNotDivisible,
         anchors=("divide evenly", "divided evenly", "split evenly", "shard evenly", "sharded evenly"),
     ),

@@ -115,7 +115,7 @@ SIGNATURES = (
         anchors=("WatchTasksAsync failed for task",),
     ),
     signature(
-        r"(?P<op>[\w .:/\[\]()-]{3,160}?) failed to finish in (?:\d+[hms.]{1,3}){1,3}\.?(?:\s|$)",
+        r"(?<![\w .:/\[\]()-])(?P<op>[\w .:/\[\]()-]{3,300}?) failed to finish in (?:\d+[hms.]{1,3}){1,3}\.?(?:\s|$)",
         CollectiveTimeout,
         anchors=(" failed to finish in ",),
     ),

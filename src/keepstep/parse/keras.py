@@ -112,7 +112,7 @@ SIGNATURES = (
     signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy
     signature(
-        r"(?:Model\.fit|`?fit\(?\)?`?|[Kk]eras 3)[^\n]{0,80}(?:not (?:yet |currently )?(?:supported|"
+        r"(?:\bfit\b|[Kk]eras 3)[^\n]{0,80}(?:not (?:yet |currently )?(?:supported|"
         r"compatible)|"
         r"does(?: not|n't) support)[^\n]{0,80}(?P<what>[\w.]*Strategy|multi-?worker)",
         UnsupportedCombination,

@@ -204,7 +204,7 @@ SIGNATURES = (
                  "Wait for completion ("),
     ),
     signature(
-        r"\bena [\da-f:.]+ ?(?P<device>\w+)?: (?P<what>Keep alive watchdog timeout)",
+        r"\bena [\da-f:.]{1,20}(?: (?P<device>\w{1,20}))?: (?P<what>Keep alive watchdog timeout)",
         NicFault,
         anchors=("Keep alive watchdog timeout",),
     ),

@@ -91,7 +91,7 @@ SIGNATURES = (
         anchors=(" Insufficient ",),
     ),
     signature(
-        r"No nodes are available that match all of the (?:following )?predicates:*[^\n]{0,200}?(?P<asked>Insufficient [\w.\-/]+)",
+        r"No nodes are available that match all of the (?:following )?predicates[^\n]{0,200}?(?P<asked>Insufficient [\w.\-/]+)",
         NotScheduled,
         by="Kubernetes",
         never=False,

@@ -59,7 +59,7 @@ _COMPLAINT = lazy_pattern(
     r"|lost|undefined|missing|incompatible|stuck|hung|hangs|stall(?:ed)?|deadlock\w*|dead|died|crash(?:ed)?|access fault|illegal|unexpected(?:ly)?|unhealthy|exhausted|unrecognized"
     r"|too (?:many|large|big|old|long|small)|does(?: not|n't) (?:exist|match|support|have)|must (?:be|have|match)|already in use|nan|overflow\w*|diverged|preempt\w*|SIG(?:TERM|HUP|KILL|ABRT|SEGV)|termination (?:signal|notice))\b"
 )
-_WARNED = lazy_pattern(_level("W") + r"|\b(?i:WARN(?:ING)?)\b|\w+Warning:")
+_WARNED = lazy_pattern(_level("W") + r"|\b(?i:WARN(?:ING)?)\b|\w{1,60}Warning:")
 _TOLD = lazy_pattern(_level("I") + r"|\b(?:INFO|DEBUG|NOTICE|TRACE|VERBOSE)\b")
 _WAITS = lazy_pattern(
     r"(?i)\bstill waiting\b|\bwaiting (?:for|in|on|up to)\b|\bstuck\b|\bno progress\b|\bretry(?:ing)?\b|\bhang(?:s|ing)?\b|\bhung\b"
@@ -86,7 +86,7 @@ _WORDY = lazy_pattern(
 _FRAME = lazy_pattern(
     r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+(?!what\(\):)\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
 )
-_NAN_METRIC = lazy_pattern(r"(?i)\b\w*(?:loss|norm|grad\w*|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
+_NAN_METRIC = lazy_pattern(r"(?i)\b\w{0,40}?(?:loss|norm|grad\w{0,20}|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
 
 
 def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:

@@ -13,7 +13,7 @@ from keepstep.parse.windows import PAGING_FILE
 
 _CACHED = lazy_pattern(r"\.triton/|triton_cache|torchinductor_|inductor_cache")
 """A file that some rank is just compiling; ``compiled_kernels`` tells of it."""
-_LIBRARY = r"(?P<name>[\w.+\-/]*?lib[\w.+\-]+?\.so(?:\.[\w.]+)?|[\w.+\-/]+\.so(?:\.[\w.]+)?)"
+_LIBRARY = r"(?P<name>[\w.+\-/]+\.so(?:\.\w[\w.]{0,40})?)"
 
 
 def _missing(match: re.Match[str]) -> Fact | None:
@@ -108,7 +108,7 @@ SIGNATURES = (
     ),
     signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),
     signature(
-        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)\w*[\d.]+)'"
+        r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)[\w.]{1,60})'"
         r" not found"
         r"(?: \(required by (?P<library>[^)\n]+)\))?",
         lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),

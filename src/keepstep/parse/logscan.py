@@ -19,13 +19,14 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.anchors import Hits, in_order
-from keepstep.parse.block_lines import LONGEST_LINE, BlockLines, bounds
+from keepstep.parse.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
 from keepstep.parse.clock import Clock
 from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.last_errors import LAST_LINES, read_errors
 from keepstep.parse.line_count import newlines
 from keepstep.parse.log_lines import clean, find_headings, head, held, sample, stamped
 from keepstep.parse.memory_readings import read_memory
+from keepstep.parse.patience import Patience
 from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.tf_status import as_raised, under_node
@@ -46,12 +47,18 @@ WHOLE = 128 << 10
 TAIL = 32 << 10
 TAIL_OF_ONE = 4 << 10
 """How much of the end of a large log is read for progress: more where many ranks write into it."""
+LONGEST_TOLD = 4 << 10
+"""Of a line that may tell of progress or be the last words."""
 QUOTE = 400
+NEAR = 4 << 10
+"""Of a line that is longer than twice this, so much is read before and after a hit."""
+LONG = 1 << 10
+"""Lines from which on the time is taken between two searches."""
 _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
-    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).*(?i:exception|error|fail|retry|could not|skip|ignor)"
+    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).{0,300}?(?i:exception|error|fail|retry|could not|skip|ignor)"
     r"|\bfailed with: $"
 )
 
@@ -82,8 +89,11 @@ class _Piece:
 class LogScan:
     """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
 
-    def __init__(self, knowledge: Knowledge, *, year: int = 1970, day: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, knowledge: Knowledge, *, year: int = 1970, day: tuple[int, int] | None = None, patience: Patience | None = None
+    ) -> None:
         self._know = knowledge
+        self.patience = patience or Patience()
         self._clock = Clock(year, day)
         self._prefixes = Prefixes(())
         self._seen: Counter[tuple[int, str]] = Counter()
@@ -107,8 +117,12 @@ class LogScan:
             if here is not None:
                 yield from self._hits(here, before, ahead)
             before, here = here, ahead
+            if self.patience.is_out(self.bytes):
+                return
         assert here is not None
         yield from self._hits(here, before, None)
+        if self.patience.gave_up_after_s is not None:
+            return
         ended = here.line - 1 + here.lines
         self.lines = ended + (1 if here.data and not here.data.endswith(b"\n") else 0)
         enough = len(here.data) > TAIL and here.data.find(b"\n", -TAIL_OF_ONE) >= 0
@@ -174,8 +188,17 @@ class LogScan:
 
         shift = len(above) - low
         counted_to, number = 0, here.line
+        given_up = -1
         for anchor, end in wanted:
+            if end + shift <= given_up:
+                continue
+            if self.patience.is_out(self.bytes):
+                return
             start, stop = bounds(buffer, end + shift)
+            self.patience.begin(here.begin - shift + line_begin(buffer, end + shift))
+            if not self.patience.goes_on():
+                given_up = line_end(buffer, end + shift)
+                continue
             if start - shift > counted_to:
                 number += newlines(here.data, counted_to, start - shift)
                 counted_to = start - shift
@@ -195,7 +218,10 @@ class LogScan:
         raw = buffer[start:stop]
         text = held(clean(raw))
         upto = len(clean(buffer[start:hit])) if hit is not None and hit > start and raw[:1] != b"{" else None
-        writer, text = self._prefixes.split(text, upto)
+        writer, told = self._prefixes.split(text, upto)
+        if hit is not None and len(told) > 2 * NEAR:
+            told = _near(told, len(told) * (hit - start) // len(raw) if upto is None else upto - text.find(told))
+        text = told
         if writer is NOBODY:
             if self._headings:
                 writer = self._heading_at(start)
@@ -231,6 +257,8 @@ class LogScan:
             key = (anchor << 16 | order, writer.key)
             if self._seen[key] >= MOST_PER_STREAM:
                 continue
+            if len(text) > LONG and not self.patience.goes_on():
+                break
             fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
             if fact is None and raised is not None:
                 fact = each.read(raised)
@@ -245,6 +273,8 @@ class LogScan:
             if consumed and not one.inside_others:
                 continue
             key = (anchor << 16 | 0x8000 | order, writer.key)
+            if len(text) > LONG and not self.patience.goes_on():
+                break
             match = one.begin.pattern.search(text)
             if match is None or self._seen[key] >= MOST_PER_STREAM:
                 continue
@@ -319,7 +349,9 @@ class LogScan:
             piece = buffer[position:stop]
             if b"\r" in piece:
                 piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
-            piece = piece[:LONGEST_LINE]
+            if b"\x00" in piece:  # a hole that a crashed host left
+                piece = piece.replace(b"\x00", b"")
+            piece = piece[:LONGEST_TOLD]
             if piece and not piece.isspace():
                 line = clean(piece)
                 writer, text = self._prefixes.split(held(line))
@@ -344,6 +376,12 @@ class LogScan:
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
             yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
+
+
+def _near(text: str, place: int) -> str:
+    """What stands around a place of a long line, marked where it was cut: no pattern takes that for a line's beginning or end."""
+    low, high = max(0, place - NEAR), place + NEAR
+    return ("…" if low else "") + text[low:high] + ("…" if high < len(text) else "")
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

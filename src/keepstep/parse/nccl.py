@@ -216,7 +216,7 @@ SIGNATURES = (
     signature(
         r"(?:connect|Connect)(?: to "
         + _ADDR
-        + r")? returned (?P<text>[A-Z][\w ]+?), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?",
+        + r")? returned (?P<text>[A-Z][\w ]{1,60}?), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?",
         _retry,
         anchors=("connect returned ", "onnect to "),
     ),
@@ -228,7 +228,7 @@ SIGNATURES = (
         anchors=("onnect to ",),
     ),
     signature(
-        r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]+?), exceeded error retry count",
+        r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
         _connect,
         anchors=("exceeded error retry count",),
     ),
@@ -388,7 +388,7 @@ SIGNATURES = (
         r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
     ),
     signature(
-        r"(?P<what>Could not enable P2P between dev \w+\S* and dev \w+)",
+        r"(?P<what>Could not enable P2P between dev \w\S{0,60} and dev \w+)",
         lambda m: PeerAccessFault(what=m["what"], fatal=False),
     ),
     signature(

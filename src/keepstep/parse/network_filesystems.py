@@ -31,7 +31,7 @@ SIGNATURES = (
         r"\bceph: (?:\[[^\]\n]{1,80}\]: )?(?P<detail>mds\d+ (?:hung|caps stale))", SlowStorage, anchors=("ceph: ",)
     ),
     signature(
-        r"CIFS: (?:VFS: )?[^\n]{0,80}?(?P<detail>\S{1,80} has not responded in \d+ seconds)",
+        r"CIFS: (?:VFS: )?[^\n]{0,80}?(?<!\S)(?P<detail>\S{1,80} has not responded in \d+ seconds)",
         SlowStorage,
         anchors=(" has not responded in ",),
     ),

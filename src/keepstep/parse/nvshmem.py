@@ -18,8 +18,8 @@ SIGNATURES = (
     # transports
     signature(
         r"/transport/(?P<device>ibgda|ibrc|ibdevx|common|libfabric|ucx)/\w{1,40}\.(?:cpp|cu|h):\d+:"
-        r" (?:non-zero status: -?\d+:?|NULL value) *(?P<what>[^\n]{3,100}?) *(?:, exiting|\\n|$)",
-        lambda m: RdmaTrouble(what=f"NVSHMEM: {m['what']}"),
+        r" (?:non-zero status: -?\d+:?|NULL value)(?P<what>[^\n]{3,100}?)(?:, exiting|\\n|$)",
+        lambda m: RdmaTrouble(what=f"NVSHMEM: {m['what'].strip()}"),
         anchors=(
             "/transport/ibgda/",
             "/transport/ibrc/",

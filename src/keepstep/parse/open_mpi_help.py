@@ -162,7 +162,7 @@ SIGNATURES = (
         anchors=("pml_ucx.c:",),
     ),
     signature(
-        r"libfabric:\d+:(?:\d+:)?efa:\S{1,60}[^\n]{0,120}(?P<how>Unresponsive remote)",
+        r"libfabric:\d+:(?:\d+:)?efa:\S[^\n]{0,180}(?P<how>Unresponsive remote)",
         PeerLost,
         anchors=("Unresponsive remote",),
     ),

@@ -47,7 +47,7 @@ def _aborted(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 SIGNATURES = (
     signature(r"`(?P<what>[A-Z][\w ]{4,60})` is detected by the operating system", _detected),
     signature(
-        r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]+ ?\w+) memory on GPU",
+        r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]{1,20} ?[A-Za-z]{1,8}) memory on GPU",
         DeviceMemoryExhausted,
     ),
     signature(

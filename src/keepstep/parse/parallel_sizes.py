@@ -55,8 +55,8 @@ def _equal_chunks(match: re.Match[str]) -> Fact:
 
 
 _VERB = (
-    r"(?:must|should|has to|have to|needs? to|require[sd]? to|to be|is|are|was|were)(?: not|n't)?(?: be| to be)?(?: evenly| exactly| a| an)*"
-    r"(?: positive| round| integer| whole)* ?"
+    r"(?:must|should|has to|have to|needs? to|require[sd]? to|to be|is|are|was|were)(?: not|n't)?(?: be| to be)?(?: evenly| exactly| a| an){0,3}"
+    r"(?: positive| round| integer| whole){0,2} ?"
 )
 
 SIGNATURES = (
@@ -66,12 +66,12 @@ SIGNATURES = (
         anchors=("but world size is ", "but world_size is ", "but the world size is ", "but current world size is "),
     ),
     signature(
-        r"(?:Error|Exception|assert\w*)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]" + _VERB + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
+        r"(?:Error|Exception|assert\w{0,20})['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]" + _VERB + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
         _refused,
         anchors=("divisible by", "multiple of", "multiples of"),
     ),
     signature(
-        r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?)(?<! is)(?<! are)(?<! must)(?<! should) not (?:a |an )?(?:evenly )?(?:divisible by|multiple of)(?P<by>[^\n]{1,160})",
+        r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?)(?<!\s)(?<! is)(?<! are)(?<! must)(?<! should) not (?:a |an )?(?:evenly )?(?:divisible by|multiple of)(?P<by>[^\n]{1,160})",
         _refused,
         anchors=("divisible by", "multiple of"),
     ),

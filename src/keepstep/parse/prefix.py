@@ -87,15 +87,15 @@ _WEAK = (
     # docker compose: "worker-1  | text"
     lazy_pattern(r"^(?P<name>[\w.\-]+?) +\| ?"),
     # stern: "pod-name container text"
-    lazy_pattern(r"^(?P<name>[a-z0-9][a-z0-9.\-]*-[a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?= *\S)"),
+    lazy_pattern(r"^(?P<name>(?=[a-z0-9.]+-)[a-z0-9][a-z0-9.\-]*[a-z0-9]) (?P<container>[a-z0-9][a-z0-9\-]*) (?= *\S)"),
     # torchrun --role "$(hostname):" --tee 3: the host and the rank on it, "[node-3:0]:text"
-    lazy_pattern(r"^\[(?P<node>[A-Za-z][\w\-]*\d[\w\-]*):(?P<local>\d{1,3})\]: ?"),
+    lazy_pattern(r"^\[(?P<node>[A-Za-z](?=[\w\-]*\d)[\w\-]+):(?P<local>\d{1,3})\]: ?"),
     # pdsh, clush, ansible-like: "node-3: text"
-    lazy_pattern(r"^(?P<node>[A-Za-z][\w.\-]*\d[\w.\-]*):(?: |$)"),
+    lazy_pattern(r"^(?P<node>[A-Za-z](?=[\w.\-]*\d)[\w.\-]+):(?: |$)"),
 )
 
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
-_NCCL = lazy_pattern(r"(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
+_NCCL = lazy_pattern(r"(?<![\w.\-])(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
 _NCCL_MIDDLE = lazy_pattern(r":\d+:\d+ \[\d+\] ")
 """Asked first: a search for what may begin with any word is slow where it fails."""
 
@@ -330,7 +330,7 @@ def identify(name: str) -> Writer:
 _HEADINGS = (
     # head, tail -n: ==> logs/rank0.log <==
     lazy_pattern(r"^==> (?P<name>.+) <==$"),
-    lazy_pattern(r"^\$? ?kubectl logs .*?(?P<name>[\w\-]+-\d+)\b"),
+    lazy_pattern(r"^\$? ?kubectl logs .*?(?<![\w\-])(?P<name>[\w\-]+-\d+)\b"),
     # Ray Train: [Rank 3 Error Snippet]:
     lazy_pattern(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
     # kubectl describe pod

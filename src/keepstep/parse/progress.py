@@ -16,8 +16,8 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.digits import ones
 from keepstep.parse.signature import Make, Signature
 
-_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSS = lazy_pattern(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]*\s*[:=(|\t ]\s*[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
+_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_LOSS = lazy_pattern(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]{{0,4}}\s{{0,8}}[:=(|\t ]\s{{0,8}}[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
 _NOT_TRAINING = lazy_pattern(
     r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"
     r"|Fetching|Flattening|Creating|Saving|Sanity|Eval\w*|Valid\w*|Predict\w*|Test\w*|Preprocess\w*|Computing checksums|Processed prompts"

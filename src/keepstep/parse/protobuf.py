@@ -118,7 +118,7 @@ SIGNATURES = (
         anchors=("than 2147483647",),
     ),
     signature(
-        r"[Ss]erializ\w+ [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647",
+        r"[Ss]erializ\w{1,20} [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647",
         MessageTooLarge,
         anchors=("2147483647",),
     ),

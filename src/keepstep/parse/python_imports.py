@@ -131,8 +131,8 @@ SIGNATURES = (
         library="protobuf",
     ),
     signature(
-        r"duplicate file name(?: \(?\S+\)?)? \(?\w*/?\S*\.proto|File already exists in database: "
-        r"(?P<library>\S+\.proto)",
+        r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: "
+        r"(?P<library>\S{1,300}\.proto)",
         SymbolMissing,
         anchors=("duplicate file name", "File already exists in database:"),
     ),
@@ -226,7 +226,7 @@ SIGNATURES = (
     signature(r"Mismatched versions found", VersionConflict, component="packages"),
     signature(
         r"TypeError: code(?:\(\))? (?:takes at most \d+ arguments \(\d+ given\)|(?:argument \d+ must be|expected at (?:most|least)"
-        r" \d+ arguments, got \d+))|SystemError: unknown opcode|[EV]\w*Error: bad marshal data",
+        r" \d+ arguments, got \d+))|SystemError: unknown opcode|\b[EV]\w{0,30}Error: bad marshal data",
         VersionConflict,
         component="Python (a function that another version of it had pickled could not be loaded)",
         anchors=("TypeError: code", "SystemError: unknown opcode", "bad marshal data"),

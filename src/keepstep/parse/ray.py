@@ -361,7 +361,7 @@ SIGNATURES = (
     signature(r"PreemptionWatcher: (?P<reason>preemption detected)", Preempted, by="Ray's autoscaler"),
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),
     signature(
-        r"(?P<reason>expected termination|preempt\w*)[^\n]{0,40}: received SIGTERM",
+        r"(?P<reason>expected termination|preempt\w{0,20})[^\n]{0,40}: received SIGTERM",
         Preempted,
         by="Ray autoscaler",
         anchors=("received SIGTERM",),

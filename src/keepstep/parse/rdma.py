@@ -58,7 +58,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|"
-        r"open_device|alloc_pd)\w*)(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
+        r"open_device|alloc_pd)\w{0,20})(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
         _verb,
         anchors=(
             "ibv_post_send",
@@ -132,7 +132,7 @@ SIGNATURES = (
         anchors=("collective mismatch error",),
     ),
     signature(
-        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
+        r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?=[UuCcFfINnOEeR])(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
         r"|Remote? endpoint)[^\n]{0,100})",
         # a function that the plugin looks for in NCCL and does without
@@ -185,7 +185,7 @@ SIGNATURES = (
         anchors=("UCX ERROR", "UCX  ERROR", "UCX  FATAL", "UCX FATAL"),
     ),
     signature(
-        r"(?P<what>[A-Z][\w\- ]{5,60}?) on (?P<device>\w+:\d+)/(?:IB|RoCE|Ethernet)\w* \(synd 0x",
+        r"(?<![\w\-])(?P<what>[A-Z][\w\- ]{5,60}?) on (?P<device>\w+:\d+)/(?:IB|RoCE|Ethernet)\w* \(synd 0x",
         lambda m: RdmaTrouble(
             what=m["what"].strip() + (" (the peer does not answer)" if "retry" in m["what"] else ""), device=m["device"]
         ),
@@ -196,7 +196,7 @@ SIGNATURES = (
         r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble, anchors=("libibverbs: GRH",)
     ),
     signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
-    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]+?) status number", RdmaTrouble),
+    signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]{1,60}?) status number", RdmaTrouble),
     signature(
         r"The OpenFabrics stack has reported a network error event",
         RdmaTrouble,
@@ -215,7 +215,7 @@ SIGNATURES = (
         what="transport retries exceeded (the peer does not answer)",
     ),
     signature(
-        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w*(?:\(\))? failed|"
+        r"rdma_(?:resolve_addr|resolve_route|connect|create_qp|create_ep)\w{0,20}(?:\(\))? failed|"
         r"RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
         RdmaTrouble,
         what="RDMA connection manager",

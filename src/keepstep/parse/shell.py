@@ -152,7 +152,7 @@ SIGNATURES = (
     ),
     signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", _child),
     signature(
-        r"Command '\[[^\n]{0,4000}(?:python|torch|bash|deepspeed)[^\n]{0,60000}returned non-zero exit"
+        r"Command '\[(?=[^\n]{0,1000}?(?:python|torch|bash|deepspeed))[^\n]{0,60000}returned non-zero exit"
         r" status (?P<code>-?\d+)",
         _child,
         anchors=("returned non-zero exit status",),

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.bounded import bounded, narrowed
 
 try:
     from re import _constants as _ops  # type: ignore[attr-defined]
@@ -34,7 +35,7 @@ Make = Callable[[re.Match[str]], Fact | None]
 SHORTEST_ANCHOR = 4
 LONGEST_ADVICE = 80
 _INSIDE_BRACKETS = lazy_pattern(r"\[.*\]")
-_ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]*$")
+_ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
 """What comes next has not happened: a text tells what to do if it should."""
 
 
@@ -54,6 +55,7 @@ class Signature:
 
     def read(self, text: str) -> Fact | None:
         """The fact that the text states, if it matches."""
+        text = narrowed(text)
         match = self.pattern.search(text)
         if match is None or _ADVICE.search(text, max(0, match.start() - LONGEST_ADVICE), match.start()):
             return None
@@ -84,7 +86,7 @@ def _derive(pattern: str) -> Derived:
 def _parse(pattern: str) -> Derived:
     tree = _sre.parse(pattern)
     folds_case = bool(tree.state.flags & re.IGNORECASE)
-    return Derived(_blanks_span_lines(pattern), _best(tree, folds_case), folds_case, tuple(tree.state.groupdict))
+    return Derived(bounded(pattern), _best(tree, folds_case), folds_case, tuple(tree.state.groupdict))
 
 
 def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
@@ -149,35 +151,6 @@ def _integer(text: str) -> int:
 def integers(text: str) -> tuple[int, ...]:
     """All numbers of a text, as ``(1, 2, 5)`` from ``[1, 2, 5]`` or ``ranks 1 and 2``."""
     return tuple(int(n) for n in re.findall(r"\d+", text))
-
-
-def _blanks_span_lines(pattern: str) -> str:
-    """The pattern with each literal blank as any run of white space.
-
-    Not inside of classes, and not in look-behinds, which must keep their width.
-    """
-    out: list[str] = []
-    in_class = False
-    skip = False
-    behind = 0
-    for n, char in enumerate(pattern):
-        if skip:
-            skip = False
-        elif char == "\\":
-            skip = True
-        elif in_class:
-            in_class = char != "]"
-        elif char == "[":
-            in_class = True
-        elif char == "(" and (behind or pattern.startswith(("(?<!", "(?<="), n)):
-            behind += 1
-        elif char == ")" and behind:
-            behind -= 1
-        elif char == " " and not behind and pattern[n + 1 : n + 2] not in ("*", "+", "?", "{"):
-            out.append(r"\s+")
-            continue
-        out.append(char)
-    return "".join(out)
 
 
 def _best(sequence: Any, fold: bool) -> tuple[str, ...]:

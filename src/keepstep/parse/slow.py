@@ -44,7 +44,7 @@ def _mirrored(match: re.Match[str]) -> DevicesNamed:
 
 def _compared(match: re.Match[str]) -> Slowness | None:
     """Two runs told in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
-    told = re.findall(r"(\d+) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
+    told = re.findall(r"(?<!\d)(\d{1,9}) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
     runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
     if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
         return Slowness(what="network", detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}")
@@ -114,7 +114,7 @@ SIGNATURES = (
         anchors=("mpirun ", "mpiexec ", "horovodrun "),
     ),
     signature(
-        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]+(?:\w+ )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
+        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
         DevicesNamed,
         anchors=(" nodes, ", " node, ", " machines, ", " machine, ", " servers, ", " hosts, ", " nodes x", " nodes with ", " nodes: "),
     ),

@@ -137,7 +137,7 @@ SIGNATURES = (
         anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
     ),
     signature(
-        r"(?:slurmstepd|slurmd|srun)(?:-\S{1,60})?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
+        r"(?:slurmstepd|slurmd|srun)(?:-[^\s:]{1,60}(?![^\s:]))?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
         r"|step memory) limit(?! at some point)(?: \((?P<limit>[^)\n]{1,60})\))?",
         OomKilled,
         by="Slurm",

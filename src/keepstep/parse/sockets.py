@@ -52,7 +52,7 @@ _PORT = (
     lazy_pattern(r"<(?P<port>\d{3,5})>"),
 )
 _ADDRESS = lazy_pattern(r"(?P<address>\[[0-9a-fA-F:.%\w]*\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):\d{2,5}\b")
-_NOT_PORTS = lazy_pattern(r"[\w/.\-]+\.(?:cpp|cc|h|hpp|c|py|go|java|rs):\d+|\b\d{1,2}:\d\d:\d\d\S*")
+_NOT_PORTS = lazy_pattern(r"(?<![\w/.\-])[\w/.\-]+\.(?:cpp|cc|h|hpp|c|py|go|java|rs):\d+|\b\d{1,2}:\d\d:\d\d\S*")
 
 
 def _taken(match: re.Match[str]) -> Fact | None:

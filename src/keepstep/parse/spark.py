@@ -18,7 +18,7 @@ _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 1
 
 
 def _killed(match: re.Match[str]) -> Fact:
-    used = re.search(r"(?P<used>[\d.]+ ?[KMGT]i?B) of (?P<limit>[\d.]+ ?[KMGT]i?B)", match.string)
+    used = re.search(r"(?P<used>(?<![\d.])[\d.]{1,20} ?[KMGT]i?B) of (?P<limit>[\d.]+ ?[KMGT]i?B)", match.string)
     return OomKilled(by="YARN", limit=used["limit"] if used else None)
 
 

@@ -59,6 +59,6 @@ SIGNATURES = (
               anchors=("--task", "--worker_index", "--worker-index")),
     signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started,
               anchors=("--process_i", "--process-i", "--machine_rank", "--machine-rank", "--node_rank", "--node-rank", "--rank")),
-    signature(r"^\$? ?(?:\w+=\S+ )*(?:RANK|NODE_RANK|SLURM_PROCID|JAX_PROCESS_ID|HOROVOD_RANK)=(?P<index>\d{1,5}) (?:\w+=\S+ )*\S*python",
+    signature(r"^\$? ?(?:\w{1,60}=\S{1,300} ){0,20}(?:RANK|NODE_RANK|SLURM_PROCID|JAX_PROCESS_ID|HOROVOD_RANK)=(?P<index>\d{1,5}) (?:\w{1,60}=\S{1,300} ){0,20}\S{0,300}python",
               _started, anchors=("RANK=", "SLURM_PROCID=", "JAX_PROCESS_ID=")),
 )

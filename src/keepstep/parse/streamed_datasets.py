@@ -18,7 +18,7 @@ SIGNATURES = (
         anchors=("doesn't contain any index.json",),
     ),
     signature(
-        r"The provided dataset [`'\"]?(?P<path>[^`'\"\n]{1,300})[`'\"]? (?:doesn't contain any index\.json file|has no index\.json)",
+        r"The provided dataset [`'\"]?(?P<path>[^`'\"\n]{0,300}[^\s`'\"])[`'\"]? (?:doesn't contain any index\.json file|has no index\.json)",
         DataMissing,
         anchors=("doesn't contain any index.json", "has no index.json"),
     ),

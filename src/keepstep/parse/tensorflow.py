@@ -39,7 +39,7 @@ def _task(name: str | None) -> tuple[str | None, int | None]:
 
 
 def _addresses(match: re.Match[str]) -> Fact:
-    found = re.findall(r"(\d+) -> ([\w.:\[\]%\-]+)", match["map"])
+    found = re.findall(r"(?<!\d)(\d{1,9}) -> ([\w.:\[\]%\-]+)", match["map"])
     dense = [int(number) for number, _ in found] == list(range(len(found)))
     return AddressMap(job=match["job"], addresses=tuple(address for _, address in found), dense=dense)
 
@@ -129,7 +129,7 @@ SIGNATURES = (
         _no_device,
         anchors=("but available devices are [",),
     ),
-    signature(r"(?P<wanted>/job:\S+|\bGPU:\d+) unknown device\.(?P<there>)", _no_device, anchors=(" unknown device.",)),
+    signature(r"(?P<wanted>/job:\S{1,120}|\bGPU:\d+) unknown device\.(?P<there>)", _no_device, anchors=(" unknown device.",)),
     signature(
         r"No OpKernel was registered to support Op '(?!(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU)(?P<op>\w+)'",
         lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
@@ -261,16 +261,16 @@ SIGNATURES = (
     ),
     # A peer that went away
     signature(
-        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})[^\n]{{0,300}}?:"
-        r"\s?[\s\S]{0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})[^\n]{0,80}?grpc_status\"?:\s?14)",
+        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})"
+        r"(?:(?!Additional GRPC)[\s\S]){0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})(?:(?=[\"}\n])|(?<=[^\"}\n]{120}))[^\n]{0,80}?grpc_status\"?:\s?14)",
         _remote,
     ),
     signature(
-        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)[^\n]{0,300}?(?P<how>Socket closed|"
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|"
         r"[Cc]onnection "
         r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
         r"failed|"
-        r"Stream removed|\"EOF\"|OS Error)[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
+        r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
         anchors=("/job:ps",),
     ),
@@ -361,7 +361,7 @@ SIGNATURES = (
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
     # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
     signature(
-        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,4000}?(?P<address>(?<![\w.])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
+        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,4000}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
         anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),

@@ -107,7 +107,7 @@ SIGNATURES = (
         anchors=(" in record",),
     ),
     signature(
-        r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?:\{\{[^}\n]{0,300}\}\} )?(?P<path>[^\s;]+\.(?:tfrecords?|tfrec|csv|"
+        r"(?:NotFoundError|NOT_FOUND|Not found)[^\n]{0,60}?: ?(?:\{\{[^}\n]{0,300}\}\} )?(?P<path>[^\s;]{1,300}\.(?:tfrecords?|tfrec|csv|"
         r"jpe?g|"
         r"png|txt|npy|npz|h5|hdf5|parquet|record|gz))(?:; No such file|[^\n]{0,20}No such file)",
         DataMissing,

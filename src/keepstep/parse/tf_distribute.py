@@ -88,7 +88,7 @@ SIGNATURES = (
     signature(
         r"(?P<what>Could not convert from `tf\.VariableAggregation` \S+ to ?`tf\.distribute\.ReduceOp`|A non-DistributedValues value [^\n]{0,60} cannot "
         r"be reduced|Expected value to be mirrored across replicas|Invalid variable (?:aggregation|synchronization) mode: \S+ for variable|"
-        r"'NoneType' object has no attribute 'merge_call'|`?TPUVariableMixin\.\w+`? not accessible within a TPU context|TPUEmbedding\w* should be "
+        r"'NoneType' object has no attribute 'merge_call'|`?TPUVariableMixin\.\w+`? not accessible within a TPU context|TPUEmbedding\w{0,40} should be "
         r"created under TPUStrategy|Inputs to batch_reduce_to must be either all on the host|You are passing a `DistributedValues` to "
         r"`reduce_non_distributed_value`|Cannot convert `input_tensor` to a `PerReplica` object)",
         OutsideScope,
@@ -255,7 +255,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<what>(?:MirroredStrategy|TPUStrategy|ParameterServerStrategy|CentralStorageStrategy|"
-        r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]*)[^\n]{0,120}?(?:not (?:yet |currently "
+        r"CollectiveAllReduceStrategy|[Dd]istribution strategy)[\w.`]{0,80}(?![\w.`]))[^\n]{0,120}?(?:not (?:yet |currently "
         r")?"
         r"(?:supported|implemented|compatible)|does(?: not|n't) (?:yet |currently )?support)",
         UnsupportedCombination,
@@ -433,7 +433,7 @@ SIGNATURES = (
     ),
     signature(r"The batch size that you passed[^\n]{0,120}(?:divisible|divide)", BatchNotDivisible),
     signature(
-        r"(?:batch_size|[Bb]atch size)\D{0,30}(?P<batch>\d+)?[^\n]{0,60}?(?:must|should|needs? to|has to|is "
+        r"(?:batch_size|[Bb]atch size)(?:\D{0,30}(?P<batch>\d+))?[^\n]{0,90}?(?:must|should|needs? to|has to|is "
         r"not|"
         r"not)(?: be)?(?: evenly)? divi(?:sible|ded)[^\n]{0,60}?(?:by|into)[^\n]{0,60}?(?:\(|= ?|: ?| )"
         r"(?P<parts>\d+)?",

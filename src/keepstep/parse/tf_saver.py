@@ -34,13 +34,13 @@ SIGNATURES = (
         anchors=("Failed to create a directory", "Failed to create a new directory"),
     ),
     signature(
-        rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?P<path>[^\n;]{{0,300}}{_OF_CHECKPOINTS}[^\n;]{{0,120}}); "
+        rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?=[^\n;]{{0,300}}{_OF_CHECKPOINTS})(?P<path>[^\n;]{{1,420}}); "
         r"(?P<why>Permission denied|Read-only file system|Is a directory|Not a directory|Operation not permitted)",
         CheckpointUnreadable,
         anchors=("; Permission denied", "; Read-only file system", "; Is a directory", "; Not a directory", "; Operation not permitted"),
     ),
     signature(
-        rf"Error: +Failed to rename: [^\n]{{0,300}}{_OF_CHECKPOINTS}[^\n]{{0,300}}? to: (?P<path>[^\n;]{{1,300}}?)(?: : |; |$)",
+        rf"Error: +Failed to rename: (?=[^\n]{{0,300}}{_OF_CHECKPOINTS})[^\n]{{0,600}}? to: (?P<path>[^\n;]{{1,300}}?)(?: : |; |$)",
         _moved,
         anchors=("Failed to rename: ",),
     ),

@@ -212,7 +212,7 @@ SIGNATURES = (
         anchors=("tensor expected",),
     ),
     signature(
-        r"(?:train_)?batch_size\D{1,40}(?P<batch>\d+)?[^\n]{0,60}?(?:must be|is not|not|should be)(?: evenly|"
+        r"(?:train_)?batch_size(?:\D{1,40}(?P<batch>\d+))?[^\n]{0,100}?(?:must be|is not|not|should be)(?: evenly|"
         r" a)? "
         r"(?:divisible by|multiple of)[^\n]{0,80}?(?P<parts>\d+)?",
         BatchNotDivisible,

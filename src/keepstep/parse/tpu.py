@@ -238,7 +238,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>The specified TPU topology[^\n]{0,120})", TpuInitFailed),
     signature(
-        r"(?P<what>megascale[^\n]{0,80}(?:num_slices|MEGASCALE_\w+)[^\n]{0,60}(?:mismatch|not set|invalid)[^\n]{0,60})",
+        r"(?P<what>megascale[^\n]{0,80}(?:num_slices|MEGASCALE_\w)[^\n]{0,60}(?:mismatch|not set|invalid)[^\n]{0,60})",
         TpuInitFailed,
         anchors=("num_slices", "MEGASCALE_"),
     ),

@@ -15,7 +15,7 @@ from keepstep.parse.signature import signature
 
 _SIZE = r"[\d.]+[KMGT]?B?"
 _SHAPE = r"\[[^\]\n]{0,80}\]"
-_WORLD = r"(?:\w*world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
+_WORLD = r"(?:world_size\b|process_count\(\)|host_count\(\)|device_count\(\)|len\(jax\.(?:local_)?devices\(\)\))"
 MORE_THAN_ANY_HOST = 1 << 44
 """Bytes. Less than these may really have been wanted."""
 
@@ -81,7 +81,7 @@ SIGNATURES = (
     ),
     # an assertion of the number of processes or devices, by the line that a traceback shows above it
     signature(
-        rf"\bassert (?P<what>(?=[^\n#%]{{0,160}}(?:==|<=|>=)[^\n#%]{{0,160}}\n)(?=[^\n]{{0,200}}{_WORLD})"
+        rf"\bassert (?P<what>(?=[^\n#%]{{0,320}}\n)(?=[^\n#%]{{0,160}}?[=<>]=)(?=[^\n]{{0,200}}{_WORLD})"
         r"(?![^\n]{0,200}(?:batch|loss|shape|grad|\.size\())[^\n]{3,200})\n *(?:[\^~ ]+\n *)?AssertionError",
         lambda m: WorldSizeConflict(what=f"what the code asserts ({m['what'].strip()[:80]})"),
         anchors=("AssertionError",),

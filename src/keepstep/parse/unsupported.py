@@ -7,24 +7,24 @@ from keepstep.core.facts.environment import InternalFault, UnsupportedCombinatio
 from keepstep.parse.signature import signature
 
 _NOT = (
-    r"(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|"
+    r"(?=[iawdnc])(?:(?:is|are|was) (?:not|n't) (?:yet |currently |officially )?(?:supported|compatible|implemented|"
     r"allowed)|isn't (?:yet |currently )?"
     r"(?:supported|compatible)|(?:is|are) incompatible|does(?: not|n't) (?:yet |currently )?(?:support|work)|"
     r"not (?:yet |currently )?"
     r"supported|cannot be (?:used|combined)|can't be (?:used|combined|trained)|can(?:not|'t) use)"
 )
 _PARALLEL = (
-    r"(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
+    r"(?=[DFZMNSGdgmnpt])(?:DDP|FSDP2?|DistributedDataParallel|FullyShardedDataParallel|DataParallel|[Dd]eep[Ss]peed|"
     r"Ze[Rr][Oo](?:[- ]?\d|Redundancy| stage)|"
-    r"ddp_\w+|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
-    r"pipeline parallel\w*|"
-    r"tensor parallel\w*|[Mm]egatron|multi-?process\w*|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|"
+    r"ddp_\w|distributed (?:mode|training|backend|environment)|multi-?GPU|multiple (?:GPUs|devices|nodes)|"
+    r"pipeline parallel|"
+    r"tensor parallel|[Mm]egatron|multi-?process|multi-?host|torchrun|multi-?node|SyncBatchNorm|NCCL|"
     r"nccl|[Gg]loo|GLOO|process group)"
 )
 
 SIGNATURES = (
     signature(
-        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,240}}?{_NOT}[^\n]{{0,160}}?{_PARALLEL})",
+        rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,240}}?{_NOT}))\2[^\n]{{0,160}}?{_PARALLEL})",
         UnsupportedCombination,
         anchors=(
             "upport",
@@ -40,7 +40,7 @@ SIGNATURES = (
         ),
     ),
     signature(
-        rf"(?:Error|Exception|Exit): (?P<what>[^\n]{{0,200}}?{_PARALLEL}[^\n]{{0,160}}?{_NOT}[^\n]{{0,80}})",
+        rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,200}}?{_PARALLEL}))\2[^\n]{{0,200}}?{_NOT}[^\n]{{0,80}})",
         UnsupportedCombination,
         anchors=(
             "upport",
@@ -86,7 +86,7 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<what>ProcessGroup\w+ (?:only supports|does not support)[^\n]{0,80})",
+        r"(?P<what>ProcessGroup\w{1,40} (?:only supports|does not support)[^\n]{0,80})",
         UnsupportedCombination,
         anchors=("ProcessGroup",),
     ),

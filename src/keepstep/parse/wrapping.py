@@ -15,7 +15,7 @@ FEWEST = 3
 SHARE = 0.15
 SHORT_WORD = 3
 
-_DRAWN = lazy_pattern(rb"^\s*(?:[-=+|*#_~.\s]*$|[|+]|\xe2[\x94\x95])|[|+]\s*$|\xe2[\x94\x95].$")
+_DRAWN = lazy_pattern(rb"^(?:[-=+|*#_~.\s]*$|\s*[|+]|\s*\xe2[\x94\x95])|[|+]\s{0,200}$|\xe2[\x94\x95].$")
 
 
 # how a new line of a log begins: lines of equal length that stand under each other are not one broken line

@@ -59,6 +59,7 @@ _SAFETY = {
 }
 _STATES = {
     CoverageState.CHECKED: "looked at",
+    CoverageState.PARTLY: "not looked at all of it",
     CoverageState.UNAVAILABLE: "could not look",
     CoverageState.NOT_CHECKED: "not looked at",
 }

@@ -248,7 +248,7 @@ def user_frame(fact: ExceptionRaised) -> Frame | None:
 
 _CHECKED_OUT = lazy_pattern(
     r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry|torchtitan"
-    r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift|openrlhf)/[\w/]+\.py$"
+    r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift|openrlhf)/[\w/]{1,200}\.py$"
 )
 
 
@@ -303,7 +303,7 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
 
 _PLANS_LOAD = lazy_pattern(r"distributed/(?:_shard/)?checkpoint/|dist_checkpointing/")
 _LOADS_STATE = lazy_pattern(
-    r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained|optimizer|_state)\w*$"
+    r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w{0,60}?(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained|optimizer|_state)\w{0,60}$"
     r"|^_?(?:resume|restore)(?:_from\w*|_training|_model)?$"
 )
 

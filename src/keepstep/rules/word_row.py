@@ -19,13 +19,23 @@ class Row:
     words: tuple[tuple[float, re.Pattern[str]], ...]
 
 
+_WORDS = {r"\w*": r"\w{0,40}", r"\w+": r"\w{1,40}", r"\S*": r"\S{0,200}", r"\S+": r"\S{1,200}"}
+
+
+def _bounded(pattern: str) -> str:
+    """No word without end: a text made of nothing else would be searched again from each of its letters."""
+    for endless, short in _WORDS.items():
+        pattern = pattern.replace(endless, short)
+    return pattern
+
+
 def row(cause: Cause, name: str, **words: str) -> Row:
     """``w4`` to ``w1``: words by weight, one pattern a line, each counted once; without regard to case."""
     return Row(
         cause,
         name,
         tuple(
-            (float(weight[1]), lazy_pattern(line.strip(), re.IGNORECASE))
+            (float(weight[1]), lazy_pattern(_bounded(line.strip()), re.IGNORECASE))
             for weight, lines in words.items()
             for line in lines.strip().splitlines()
         ),

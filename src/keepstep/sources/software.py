@@ -74,7 +74,7 @@ def _cpu_model() -> str:
 def cpu_flags() -> tuple[str, ...]:
     """The instruction sets of this CPU, of those that frameworks are built for."""
     with contextlib.suppress(OSError):
-        if match := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
+        if match := re.search(r"^(?:flags|Features)[ \t]{0,20}:[ \t]{0,20}(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
             return tuple(name for name in INSTRUCTION_SETS if name in match[1].split())
     return ()
 

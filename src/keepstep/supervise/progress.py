@@ -11,7 +11,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import RankDoing
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 
-PATH = re.compile(r"[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
+PATH = re.compile(r"(?<![^\s'\"=(),])[^\s'\"=(),]*(?:/[^\s'\"(),]+|\.(?:pt|pth|ckpt|npz|bin|safetensors|keras|h5)\b)")
 MOST_PATHS = 8
 
 

@@ -16,7 +16,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
 _SET_UP = lazy_pattern(
-    r"NCCL INFO .*(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"
+    r"NCCL INFO .{0,200}(?:Init COMPLETE|Connected all (?:trees|rings)|coll channels|threadThresholds|Launch mode)"
 )
 
 

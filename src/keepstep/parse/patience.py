@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a log, and a line of it, may take to be read: input may be hostile, and must not stall us.
+
+Counted in time of the processor, so that a busy machine gives up no sooner. What was given up is told, so
+that nobody takes it for read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PER_LINE_S = 0.02
+"""Between two searches it is asked whether a line took longer: the last one may take it beyond."""
+PER_FILE_S = 20.0
+PER_MEGABYTE_S = 1.0
+"""More than the slowest way to read a log takes, on a slow machine."""
+
+Clock = Callable[[], float]
+
+
+class Patience:
+    """Of one log."""
+
+    def __init__(self, per_file_s: float = PER_FILE_S, clock: Clock = time.thread_time) -> None:
+        self._clock = clock
+        self._per_file_s = per_file_s
+        self._began = clock()
+        self._line: int | None = None
+        self._line_began = self._began
+        self.cut_lines: set[int] = set()
+        """Offsets of lines of which not all was read."""
+        self.gave_up_after_s: float | None = None
+
+    def is_out(self, size: int) -> bool:
+        """Whether the log took too long for what was read of it, in bytes."""
+        spent = self._clock() - self._began
+        if spent > self._per_file_s + PER_MEGABYTE_S * size / 1e6:
+            self.gave_up_after_s = spent
+        return self.gave_up_after_s is not None
+
+    def begin(self, line: int) -> None:
+        """A hit in the line that begins at this offset is read next."""
+        if line != self._line:
+            self._line = line
+            self._line_began = self._clock()
+
+    def goes_on(self) -> bool:
+        """Whether the line may be searched once more."""
+        if self._clock() - self._line_began <= PER_LINE_S:
+            return True
+        assert self._line is not None
+        self.cut_lines.add(self._line)
+        return False
