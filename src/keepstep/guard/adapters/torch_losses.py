@@ -38,7 +38,7 @@ class Losses:
     """Counts losses in a row that are not finite."""
 
     def __init__(self, state: Torch) -> None:
-        self._session = state.session
+        self._state, self._session = state, state.session
         self._tensor = state.torch.Tensor
         self._first = 0
         self._times = 0
@@ -80,6 +80,6 @@ class Losses:
             raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
 
     def _note(self, value: float) -> None:
-        fields = {"step": self._first, "own": True, "times": self._times}
+        fields = {"step": self._first, "world": self._state.world, "own": True, "times": self._times}
         often = f"; {self._times} in a row by now" if self._times > 1 else ""
         self._session.note("LossNotFinite", fields, f"the loss is {value} in step {self._first}{often}")

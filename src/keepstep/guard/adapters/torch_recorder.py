@@ -14,12 +14,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core import trails
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.trails import Issued
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_state import Torch
 
 DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
+RECORDED = ("gloo", "nccl")
+BETWEEN_SOME = lazy_pattern("all_?to_?all")
 MOST = 160
 CAPTURES = ("graphs.py", "cudagraph_trees.py")
 TYPES = {
@@ -43,12 +46,31 @@ def _entries(state: Torch) -> list[dict[str, Any]] | None:
     return list(_Plain(io.BytesIO(dump(True, False, False))).load().get("entries") or ())
 
 
-def sent(state: Torch) -> int | None:
-    """How many numbers this rank has brought into all that is recorded; None where there is no recorder."""
+def sent(state: Torch) -> float | None:
+    """How many numbers this rank has brought into all that is recorded; None where there is no recorder.
+
+    What ranks send each other in pipelines and between experts may be little, whatever they train: it counts as much.
+    """
     entries = _entries(state)
     if entries is None:
         return None
+    if any(each.get("is_p2p") or BETWEEN_SOME.search(str(each.get("profiling_name"))) for each in entries):
+        return math.inf
     return sum(int(math.prod(shape)) for each in entries for shape in (each.get("input_sizes") or ()))
+
+
+def is_kept(state: Torch) -> bool:
+    """Whether what ranks exchange is recorded at all: not every backend does so, and it can be turned off. Asked while there is a world."""
+    with state.lock:
+        default = state.default_group()
+        if state.closed or default is None:
+            return False
+        kinds = [str(words) for words in list(state.c10d._world.pg_backend_config.values())]
+        issued = state.sequence(default)
+    backends = {device: backend for words in kinds for device, _, backend in (each.partition(":") for each in words.split(","))}
+    if any(backends.get(device, "gloo") not in RECORDED for device in ("cpu", "cuda")):
+        return False
+    return not issued or bool(_entries(state))
 
 
 def read(state: Torch) -> dict[str, tuple[Issued, ...]]:

@@ -74,7 +74,7 @@ class Steps:
         self._session.phase(_COMPUTE)
         if not self.lead:
             self.lead = number
-            self._state.parameters = sum(each.numel() for group in optimizer.param_groups for each in group["params"])
+            self._state.parameters = sum(each.numel() for group in optimizer.param_groups for each in group["params"] if each.requires_grad)
             self._session.open()
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
         if not self._session.lean:

@@ -11,6 +11,7 @@ from keepstep.core.facts.guard import NeverExchanged
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.trains_apart import trains_apart
 
 
 @rule(
@@ -43,13 +44,11 @@ def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
     Gradients that travel by a library of their own. Training that exchanges weights only once in many steps: the finding is taken back
     when that happens.
     """
-    told = {e.who: e for e in seen.all(NeverExchanged)}
-    apart = tuple(e for e in told.values() if not e.fact.over)
+    ranks, apart = trains_apart(seen)
     if not apart:
         return
     fact = apart[0].fact
-    everyone = fact.exchanged is not None  # rank 0 asked all of them before it said so
-    ranks = tuple(range(fact.world)) if everyone else tuple(sorted(e.who for e in apart if e.who is not None))
+    everyone = fact.exchanged is not None
     yield Found(
         title=f"{say_ranks(ranks)} trained {fact.steps} steps without exchanging a gradient, in a world of {fact.world}",
         because=(

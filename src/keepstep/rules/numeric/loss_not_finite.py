@@ -63,6 +63,8 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
             else f"{say_ranks(named)} had such a loss a step before the others, which got it with the gradients"
             if named
             else "the loss has not been finite since; nothing shows that one rank began it"
+            if lasting
+            else "it was finite again in the next steps; nothing shows that one rank began it"
         ),
         evidence=tuple(told[:8]),
         ranks=named,
@@ -83,7 +85,7 @@ def _began(told: Sequence[Evidence[LossNotFinite]]) -> tuple[tuple[int, ...], in
     """The ranks whose loss was NaN before that of others, and the step. Empty where all began at once, or nothing tells."""
     step = min((e.fact.step for e in told if e.fact.step is not None), default=None)
     own = [e for e in told if e.fact.own]
-    if own:
+    if own and max(e.fact.world for e in own) > 1:
         first = tuple(sorted({e.who for e in own if e.fact.step == step and e.who is not None}))
         return (first if len(first) == 1 or len(first) < len({e.who for e in own}) else ()), step
     began = next((e.fact.began for e in told if e.fact.began), ())

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import NeverExchanged, RankLate, WorldFormed
+from keepstep.core.facts.guard import RankLate, WorldFormed
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
+from keepstep.rules.trains_apart import trains_apart
 
 
 @rule(
@@ -40,7 +41,7 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
     Ranks take turns when batches differ in length; then none is named. Nor is one where all ranks are held back alike.
     """
     alone = {e.who for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1}  # nobody waits for them
-    alone |= {e.who for e in seen.all(NeverExchanged)} - {e.who for e in seen.all(NeverExchanged) if e.fact.over}
+    alone |= {*trains_apart(seen)[0]}
     late = [e for e in seen.all(RankLate) if e.who is not None and e.who not in alone]
     late = [e for e in late if e.fact.against == "peers"] or _worse_than_before(late, seen)
     if not late:
