@@ -144,3 +144,35 @@ def test_a_host_that_gets_crowded_is_not_held_against_a_rank() -> None:
     past = Past(0)
     assert not any(past.see(rank([BUSY] * 60, crowd=1.0)) for _ in range(3))
     assert not any(past.see(rank([(1, 70, 10)] * 60, crowd=10.0)) for _ in range(2 * LOOKS))
+
+
+def at_its_own_pace(first_ms: int, step_ms: float, *, steps: int = 200, waits: float = 0.0) -> list[Record]:
+    """A rank whose steps end when they end, whatever the others do."""
+    found: list[Record] = []
+    for number in range(1, steps + 1):
+        began = int((first_ms + (number - 1) * step_ms) * MS)
+        for at, kind, value, extra in (
+            (began, Kind.PHASE, Phase.INPUT, number - 1),
+            (began + int(waits * MS), Kind.PHASE, Phase.COMPUTE, number - 1),
+            (began + int(step_ms * MS), Kind.STEP, number, int(step_ms * MS)),
+        ):
+            found.append(Record(len(found) + 1, at, kind, value, extra))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "step_ms", "waits"),
+    [
+        pytest.param(0, 30, 0, id="it is slower, and falls behind ever more"),
+        pytest.param(0, 40, 30, id="its batches come slowly, and only it needs them"),
+        pytest.param(500, 10, 0, id="it began later, and never catches up"),
+        pytest.param(45, 10, 0, id="the others hand their steps to a device, and run four steps ahead"),
+    ],
+)
+def test_a_rank_that_nobody_waits_for_is_no_straggler(first_ms: int, step_ms: float, waits: float) -> None:
+    ranks = {0: at_its_own_pace(0, 10), 1: at_its_own_pace(first_ms, step_ms, waits=waits)}
+    assert late_ranks(ranks) == () and late_by_durations(ranks) == ()
+
+
+def test_one_who_is_kept_from_the_processor_alone_is_no_straggler_either() -> None:
+    assert late_by_durations({0: rank([BUSY] * 300, step_ms=30), 1: rank([(1, 70, 5)] * 300)}) == ()

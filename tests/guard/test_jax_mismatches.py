@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from keepstep.analyze.why import explain_paths
+from keepstep.core.cause import Cause
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Evidence
 from tests.guard.torch_ranks import Ranks, ranks
@@ -128,7 +129,8 @@ def test_a_single_batch_with_nan_is_told_before_its_step_by_the_rank_that_got_it
         else:
             assert running.ended() == [0, 0]
             root = explain_paths([running.guard]).report.root
-            assert root is not None and (root.rule, root.ranks) == ("NUM201", (1,))
+            assert root is not None and (root.cause, root.ranks) == (Cause.NUMERIC_NAN_OR_DIVERGENCE, (1,))
+            assert "batch" in root.title
 
 
 def test_a_loss_that_becomes_nan_by_itself_is_told_while_the_run_goes_on(tmp_path: Path) -> None:

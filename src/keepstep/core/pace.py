@@ -3,6 +3,9 @@
 
 In synchronous training every rank's steps take equally long, because all wait for the slowest. What tells it is how long each waits
 for its batches or for a processor, which needs no common clock; and, of ranks that share one, who ends its steps after the others.
+
+A rank that nobody waits for is no straggler, however slow: ranks that train apart, or that only hand their steps to a device and run
+ahead. So it is asked first whether the others do wait.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ CROWDED = 2.0
 """So many processes want each core: whoever works there is late by that alone."""
 EXPLAINS = 0.5
 """Of what a rank loses."""
+TOGETHER = 0.75
+"""Of a rank's time for its last steps: those who wait for it take at least so long for the same steps."""
+IN_STEP = 0.9
+"""Of the steps: nobody is done with one before all are done with the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,28 @@ def late_by_durations(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ..
     """The same where clocks differ, as between hosts: by what each rank loses, on its own clock."""
     if len(records) < 2:
         return ()
-    return _late_by_input(records) or _late_by_the_processor(records)
+    found = _late_by_input(records) or _late_by_the_processor(records)
+    return tuple(late for late in found if _is_waited_for(late.rank, records))
+
+
+def _is_waited_for(rank: int, records: Mapping[int, Sequence[Record]]) -> bool:
+    """Whether the others take as long for their last steps as this rank does, each by its own clock."""
+    ends = _ends(records)
+    common = _common(ends)
+    common = common[-max(STEPS, len(common) // 2) :]
+    if len(common) < FEWEST:
+        return False
+    taken = {each: ended[common[-1]] - ended[common[0]] for each, ended in ends.items()}
+    return min(taken.values()) >= TOGETHER * taken[rank]
+
+
+def _ends(records: Mapping[int, Sequence[Record]]) -> dict[int, dict[int, int]]:
+    """By rank, when each of its steps ended."""
+    return {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
+
+
+def _common(ends: Mapping[int, Mapping[int, int]]) -> list[int]:
+    return sorted(set.intersection(*(set(each) for each in ends.values())))
 
 
 def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
@@ -133,9 +161,9 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
 
 def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
     """One rank is done clearly last in many of the steps, and no other one ever is: in healthy runs they take turns."""
-    ends = {rank: {r.value: r.at for r in each if r.kind == Kind.STEP} for rank, each in records.items()}
-    common = sorted(set.intersection(*(set(each) for each in ends.values())))[-STEPS:]
-    if len(common) < FEWEST:
+    ends = _ends(records)
+    common = _common(ends)[-STEPS:]
+    if len(common) < FEWEST or not _in_step(ends, common):
         return ()
     first = {step: min(each[step] for each in ends.values()) for step in common}
     delays = {rank: [each[step] - first[step] for step in common] for rank, each in ends.items()}
@@ -147,6 +175,13 @@ def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...
     late = {rank: _usually(each) for rank, each in delays.items()}
     found = _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
     return tuple(each for each in found if not _merely_held(each, records[each.rank]))
+
+
+def _in_step(ends: Mapping[int, Mapping[int, int]], common: Sequence[int]) -> bool:
+    """Whether ranks wait for each other in every step: then the first is done with one only after the last was with the one before."""
+    pairs = [(a, b) for a, b in itertools.pairwise(common) if b == a + 1]
+    waited = sum(min(each[b] for each in ends.values()) >= max(each[a] for each in ends.values()) for a, b in pairs)
+    return waited >= IN_STEP * len(pairs)
 
 
 def _merely_held(late: Late, records: Sequence[Record]) -> bool:

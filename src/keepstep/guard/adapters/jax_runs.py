@@ -303,6 +303,8 @@ class Runs:
         self._settle()
         self._step = function
         if first and not session.by_hand:
+            session.steps += function.runs - 1  # it was not known yet that these were steps too
+        if first and not session.by_hand:
             session.phase(_COMPUTE)
         self._enter(function)
         session.step_done()

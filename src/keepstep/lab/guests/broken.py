@@ -49,7 +49,7 @@ def _arm(visit: Visit, fault: Fault) -> None:
     visit.env["PYTHONPATH"] = os.pathsep.join([str(INJECT), *([path] if path else [])])
     visit.env |= {"GUEST_FAULT": fault.name, "GUEST_RANK": str(RANK), "GUEST_STEP": str(STEP), "GUEST_NOTES": str(visit.notes)}
     own = next((Path(name).stem for name in visit.guest.files[1:] if name.endswith(".py")), "")
-    visit.env["GUEST_MODULE"] = own
+    visit.env |= {"GUEST_MODULE": own, "GUEST_FRAMEWORK": visit.guest.framework}
 
 
 def _beside(visit: Visit, fault: Fault) -> bool:

@@ -51,10 +51,14 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     """
     told = seen.all(LossNotFinite)
     named, step = _began(told)
-    by_batch = any(e.fact.kind == "not finite" and e.who in named for e in seen.all(BatchOdd))
+    batches = _bad_batches(seen, named, step)
+    by_batch = bool(batches)
+    if by_batch and not named:  # one loss over all ranks: only the batch shows where it came from
+        named = tuple(sorted({e.who for e in batches if e.who is not None}))
+        step = min((e.fact.step for e in batches if e.fact.step is not None), default=step)
     lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(e.fact.fatal for e in seen.all(NonFinite))
     when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
-    where = f", on {say_ranks(named)} first" if named else ""
+    where = f", by a batch of {say_ranks(named)}" if by_batch else f", on {say_ranks(named)} first" if named else ""
     yield Found(
         title=f"the loss became NaN or infinite{when}{where}",
         because=(
@@ -66,7 +70,7 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
             if lasting
             else "it was finite again in the next steps; nothing shows that one rank began it"
         ),
-        evidence=tuple(told[:8]),
+        evidence=(*batches[:4], *told[:8]),
         ranks=named,
         severity=None if lasting else Severity.WARNING,
         fixes=(
@@ -79,6 +83,15 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
         ),
     )
+
+
+def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) -> list[Evidence[BatchOdd]]:
+    """Batches that held such values before the loss did: of the ranks that are named, or of any where none is."""
+    return [
+        e
+        for e in seen.all(BatchOdd)
+        if e.fact.kind == "not finite" and e.who is not None and (e.who in named or not named) and (step is None or (e.fact.step or 0) <= step)
+    ]
 
 
 def _began(told: Sequence[Evidence[LossNotFinite]]) -> tuple[tuple[int, ...], int | None]:

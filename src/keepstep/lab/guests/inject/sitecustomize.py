@@ -17,6 +17,7 @@ FAULT = os.environ.get("GUEST_FAULT", "")
 RANK = int(os.environ.get("GUEST_RANK", "1"))
 STEP = int(os.environ.get("GUEST_STEP", "20"))
 NOTES = os.environ.get("GUEST_NOTES", "")
+FRAMEWORK = os.environ.get("GUEST_FRAMEWORK", "")
 OWN_MODULE = os.environ.get("GUEST_MODULE", "")
 """A module of the program's own, beside it."""
 
@@ -154,6 +155,11 @@ def begin():
         os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
         struck("has the wrong MASTER_PORT")
     then = {"torch.optim.optimizer": watch_steps}
+    if FRAMEWORK == "jax":
+        import break_jax
+
+        break_jax.misconfigure()
+        then["jax._src.distributed"] = break_jax.watch
     if FAULT in ("nan_batch", "other_shape"):
         then["torch.utils.data._utils.fetch"] = spoil_batches
     if FAULT == "ddp_forgotten":
