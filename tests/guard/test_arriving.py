@@ -150,7 +150,7 @@ time.sleep(600)
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), lambda: "no pid")
         mine = arriving.Arrival(process.pid, "torch", 2, 0, "127.0.0.1:1", program=f"train.py in {tmp_path}", here=True)
         monkeypatch.setattr(arriving, "_living", lambda: [mine])
-        until(lambda: arriving._starting(mine) == 1, lambda: str(arriving._starting(mine)))
+        until(lambda: len(arriving._starting(mine)) == 1, lambda: str(arriving._starting(mine)))
         said: list[str] = []
         waiting = arriving.Waiting(mine, said.append, lambda fields, words: None, began=time.monotonic() - 30.0)
         waiting.look()
@@ -158,6 +158,10 @@ time.sleep(600)
         late = arriving.Waiting(mine, said.append, lambda fields, words: None, began=time.monotonic() - 200.0)
         late.look()
         assert "rank 1 is missing" in said[0] and "1 more of the same program is still starting" in said[0]
+        said.clear()
+        monkeypatch.setattr(arriving, "IDLE_S", 0.0)  # it sleeps: that is no starting
+        until(lambda: not waiting.look() and said, lambda: "nothing said")
+        assert "rank 1 is missing" in said[0] and "still starting" not in said[0]
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -23,6 +23,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
         "loss": workers.begin("loss", "tf_silent.py", "nan_loss"),
         "strict": workers.begin("strict", "tf_silent.py", "nan_batch", env={"KEEPSTEP": "strict"}),
         "apart": workers.begin("apart", "tf_silent.py", "no_scope"),
+        "no run": workers.begin("no-run", "tf_silent.py", "no_run"),
         "by hand": workers.begin("by-hand", "tf_silent.py", "by_hand"),
         "healthy": workers.begin("healthy", "tf_silent.py", "healthy"),
         "plain": workers.begin("plain", "tf_silent.py", "healthy", env={"KEEPSTEP": "off"}),
@@ -55,6 +56,11 @@ def test_in_strict_the_rank_with_the_nan_refuses_to_go_on(runs: Callable[[str], 
 def test_workers_that_exchange_no_gradient_are_told_within_a_hundred_steps(runs: Callable[[str], Ran]) -> None:
     told = runs("apart").facts("TrainsApart")
     assert len(told) == 2 and all(fact.steps <= 100 and not fact.scoped and fact.world == 2 for fact in told)
+
+
+def test_a_model_in_scope_whose_step_goes_without_strategy_run_is_told_too(runs: Callable[[str], Ran]) -> None:
+    told = runs("no run").facts("TrainsApart")
+    assert len(told) == 2 and all(fact.steps <= 100 and fact.scoped for fact in told)
 
 
 def test_a_loop_that_reduces_its_gradients_by_hand_is_no_training_apart(runs: Callable[[str], Ran]) -> None:

@@ -24,7 +24,7 @@ from keepstep.sources.ports import free_ports
 
 HERE = Path(__file__).parent
 LIMIT_S = 240.0
-STATEMENTS = {"WorldFormed", "ContractStated", "PlanNamed"}
+STATEMENTS = {"WorldFormed", "ContractStated", "PlanNamed", "RankEnded"}
 """What a guard writes of a healthy run."""
 
 
@@ -55,7 +55,8 @@ class Ran:
         return [
             each.quote
             for each in self.notes
-            if type(each.fact).__name__ not in STATEMENTS and "looks" not in str(getattr(each.fact, "part", ""))
+            if type(each.fact).__name__ not in STATEMENTS
+            and "looks" not in str(getattr(each.fact, "part", ""))
         ]
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.core.finding import Fix
-from keepstep.core.frameworks import is_for
+from keepstep.core.cause import Cause
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.finding import Confidence, Finding, Fix, Severity, Standing
+from keepstep.core.frameworks import is_for, without_advice_for_others
 from keepstep.lab.record import replay
 from keepstep.lab.scenarios import SCENARIOS
 
@@ -30,3 +33,14 @@ def test_what_a_fix_is_for_is_told_by_its_words() -> None:
     assert is_for(Fix(do="use the loop of tf.distribute")) == {"tensorflow"}
     assert is_for(Fix(do="join first", command="jax.distributed.initialize()")) == {"jax"}
     assert is_for(Fix(do="free the port", command="ss -ltnp")) == frozenset()
+    assert is_for(Fix(do="load faster", command="DataLoader(..., num_workers=8)")) == {"torch"}
+
+
+def test_of_a_fix_whose_command_alone_is_for_another_framework_the_words_stay() -> None:
+    seen = EvidenceSet((Evidence(fact=WorldFormed(size=2, framework="jax"), origin=Origin(source="rank0.notes.jsonl")),))
+    made = Finding(
+        rule="DAT201", cause=Cause.DATA_SHAPE_MISMATCH, title="batches differ", because="their shapes do", evidence=seen.items,
+        ranks=(1,), confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=Standing.MECHANISM,
+        fixes=(Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"), Fix(do="with tf.data", command="dataset.batch(n)")),
+    )  # fmt: skip
+    assert without_advice_for_others(made, seen).fixes == (Fix(do="make all batches equally large"),)

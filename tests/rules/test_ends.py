@@ -7,7 +7,7 @@ from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankEnded, RankStopped, WorldFormed
-from keepstep.core.facts.network import PeerLost
+from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.resource import MemoryLow, OomKilled
 from keepstep.core.facts.training import StepSeen
@@ -55,6 +55,9 @@ def test_lost_peers_of_a_run_that_finished_well_are_nothing() -> None:
 def test_the_supervisor_knows_that_all_finished_well() -> None:
     exits = [of(ProcessExited(reporter="keepstep run", code=0), rank) for rank in range(2)]
     assert judged(of(StartedWith()), *exits, of(LOST, 0)).verdict.value == "healthy"
+    refused = of(ConnectFailed(why="refused", peer="127.0.0.1:19627"), 1, source="rank1.log")  # it left after the one that it tells
+    assert judged(of(StartedWith()), *exits, refused).verdict.value == "healthy"
+    assert judged(of(StartedWith()), refused).verdict.value == "failed"
 
 
 def test_a_rank_that_is_nowhere_makes_it_unknown() -> None:

@@ -20,8 +20,11 @@ ENOUGH = 5000
 _FOR = {
     "torch": lazy_pattern(
         r"\btorch(?:run|_xla)?\b|\bTORCH_|\bPYTORCH_|\bPyTorch\b|\bDistributedDataParallel\b|\bdist\.\w+\(|\bMASTER_(?:ADDR|PORT)\b|\$\{?(?:LOCAL_)?RANK\b|\bexport RANK="
+        r"|\bDataLoader\b|\bDistributedSampler\b|\bdrop_last\b|\bstate_dict\b|\bfind_unused_parameters\b"
     ),
-    "tensorflow": lazy_pattern(r"\btf\.|\btf_keras\b|\bTF_[A-Z]|\btensorflow\b|\bTensorFlow\b|\bstrategy\.(?:run|scope|reduce)\b"),
+    "tensorflow": lazy_pattern(
+        r"\btf\.|\btf_keras\b|\bTF_[A-Z]|\btensorflow\b|\bTensorFlow\b|\bstrategy\.(?:run|scope|reduce)\b|\bdrop_remainder\b|\bmodel\.fit\(|\bdataset\.repeat\("
+    ),
     "jax": lazy_pattern(r"\bjax\.|\bJAX_|\bJAX\b|\blax\."),
 }
 """What a fix says that is meant for one framework."""
@@ -61,5 +64,13 @@ def without_advice_for_others(finding: Finding, seen: EvidenceSet) -> Finding:
     used = seen.once(frameworks_of)
     if len(used) != 1:
         return finding
-    kept = tuple(fix for fix in finding.fixes if not (meant := is_for(fix)) or meant & used)
-    return finding if len(kept) == len(finding.fixes) else replace(finding, fixes=kept)
+    kept = tuple(left for fix in finding.fixes if (left := _for(used, fix)) is not None)
+    return finding if kept == finding.fixes else replace(finding, fixes=kept)
+
+
+def _for(used: frozenset[str], fix: Fix) -> Fix | None:
+    """What is left of a fix for these frameworks: where only its command is for another one, its words hold."""
+    meant = is_for(fix)
+    if not meant or meant & used:
+        return fix
+    return None if is_for(replace(fix, command=None)) else replace(fix, command=None)

@@ -33,6 +33,8 @@ SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
 """When those who wait speak."""
 PATIENT_S = 180.0
 """As long as enough processes of the same program are still starting, nobody is called missing before this."""
+IDLE_S, IDLE_TICKS = 10.0, 5
+"""Unless they have hardly used the processor for so long: who starts, works."""
 KNOCK_S = 1.0
 MOST_FILES, MOST_BYTES = 2048, 8192
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", "ip6-localhost")
@@ -48,21 +50,34 @@ class Waiting:
         self._say, self._note = say, note
         self._began = time.monotonic() if began is None else began
         self._told = 0
-        self._contradicted = False
+        self._due = self._contradicted = False
+        self._worked: dict[int, tuple[int, float]] = {}
+        """Of processes that may still start: the processor time they had used when they were last seen to work, and when that was."""
 
     def look(self) -> None:
         waited = time.monotonic() - self._began
-        due = self._told < len(SPEAK_S) and waited >= SPEAK_S[self._told]
+        if self._told < len(SPEAK_S) and waited >= SPEAK_S[self._told]:
+            self._told += 1
+            self._due = True
         found = meeting(self.mine, list(_living()))
         if found.contradicts and not self._contradicted:
             self._contradicted = True
             self._tell(found, waited)
-        elif due:
-            self._told += 1
-            if found.missing and not self._contradicted:
-                starting = _starting(self.mine)
-                if starting < len(found.missing) or waited >= PATIENT_S:
-                    self._tell(found, waited, _answers(self.mine.at), starting)
+        elif self._due and found.missing and not self._contradicted:
+            starting = sum(map(self._works, _starting(self.mine)))
+            if starting < len(found.missing) or waited >= PATIENT_S:
+                self._due = False
+                self._tell(found, waited, _answers(self.mine.at), starting)
+
+    def _works(self, pid: int) -> bool:
+        """Whether a process that may still start has done anything lately."""
+        now = time.monotonic()
+        used, ready = _effort(pid)
+        before, at = self._worked.get(pid, (0, now))
+        if pid not in self._worked or ready or used - before > IDLE_TICKS:
+            self._worked[pid] = (used, now)
+            return True
+        return now - at < IDLE_S
 
     def _tell(self, found: Meeting, waited: float, answers: bool | None = None, starting: int = 0) -> None:
         words = found.words(waited, answers=answers, starting=starting)
@@ -179,19 +194,33 @@ def _living() -> Iterator[Arrival]:
                 yield Arrival(**json.loads(stream.read(MOST_BYTES)))
 
 
-def _starting(mine: Arrival) -> int:
+def _starting(mine: Arrival) -> list[int]:
     """Processes of the same program on this host that have not announced themselves: they may still import."""
     known = {each.pid for each in _living()}
-    found = 0
+    found = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in known:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
             if _program(words, Path(f"/proc/{name}/cwd").readlink()) == mine.program:
-                parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
-                found += parent not in known or not _is_fork(name, parent)
+                parent = int(_stat(int(name))[1])
+                if parent not in known or not _is_fork(name, parent):
+                    found.append(int(name))
     return found
+
+
+def _stat(pid: int) -> list[str]:
+    """The kernel's line on a process, from its state on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _effort(pid: int) -> tuple[int, bool]:
+    """The processor time that a process has used, in ticks, and whether it runs, waits for a processor or for a disk."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        words = _stat(pid)
+        return int(words[11]) + int(words[12]), words[0] in "RD"
+    return 0, False
 
 
 def _is_fork(pid: str, parent: int) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.contracts import Subject
@@ -18,6 +19,8 @@ MOST_LOOKED_AT = 1 << 16
 """Elements of a tensor whose values are looked at."""
 VALUES_EVERY = 32
 """Batches whose shapes are as before are looked into only now and then."""
+GLANCE_EVERY = 500
+"""Between two looks at whether a batch is finite: so many times as long as the last one took."""
 NO_DATA = ("resource", "variant", "string")
 
 
@@ -43,7 +46,8 @@ class FunctionBatches:
         self._places: Places = ()
         self._parts: tuple[_Part, ...] = ()
         self._count = 0
-        self._stated = False
+        self._stated = self._told_finite = False
+        self._glance_due = 0
         session.values = values
 
     def see(self, flat: Any, places: Places, shared: bool) -> None:
@@ -54,6 +58,7 @@ class FunctionBatches:
                 if quick is None or quick() != known:
                     break
             else:
+                self._glance(flat, places)
                 return
         shapes = [_shape(flat[place]) for place, _, _ in places]
         same = shapes == self._shapes and places is self._places
@@ -75,6 +80,17 @@ class FunctionBatches:
         if shared and not self._stated and self._count > LEARN and self._state.shares.stated is False:
             self._stated = self._state.shares.stated = True
             session.compare(Subject.BATCH, self._batches.signature)
+
+    def _glance(self, flat: Any, places: Places) -> None:
+        """Whether a batch is finite: as often as its share of the time allows, which for a small one is always. Hot."""
+        began = time.monotonic_ns()
+        if self._told_finite or began < self._glance_due or not self._batches.finite or self._state.session.by_hand:
+            return
+        for number, (place, dtype, _) in enumerate(places):
+            if "float" in dtype and (seen := values(flat[place])) is not None and not seen[2]:
+                self._told_finite = True
+                self._batches.not_finite(f"batch[{number}]")
+        self._glance_due = began + (time.monotonic_ns() - began) * GLANCE_EVERY
 
     def _open(
         self, dtype: str, shape: tuple[int | None, ...], traced: tuple[int | None, ...] | None

@@ -2,9 +2,13 @@
 """Batches and losses that are NaN or infinite: noticed when they appear, with the rank where they began.
 
 A batch that is drawn inside of a `tf.function` never shows in Python, and by the time that a loss does, the all-reduce has carried its NaN to
-every rank. So where several workers train, `strategy.run` is traced with a count beside it: how often it ran, and how often its batch and
-its own loss were not finite. The count is three numbers in a resource on the host. The guard's thread reads them; the step waits for nothing.
-Elsewhere the thread asks now and then for what the next step returns, and looks at it if it is on the host.
+every rank. So where several workers train and draw their batches in the graph, a count is traced after `strategy.run`: how often it ran, and
+how often its batch and its own loss were not finite. The count is three numbers in a resource on the host; the guard's thread reads them.
+
+The program's own operations stay as they are. The count reads the batch as it was drawn, not what the program made of it, and the loss, which goes into
+a collective or out of the graph; so nothing that TensorFlow's optimizer would have merged is kept apart. A graph that draws batches cannot be
+compiled by XLA as a whole, and where XLA chooses its parts by itself nothing is counted. Elsewhere the guard's thread asks now and
+then for what the next step returns, and looks at it if it is on the host.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ LOOK_S = 0.5
 LASTS = 3
 """So many losses in a row: dynamic loss scaling skips single ones on purpose."""
 TOPIC = "not finite"
-ANSWERS_S = 2
-"""Looks that the other ranks get to say when theirs began."""
+DRAWS = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
+MOST_LOOKS = 10
+"""That the other ranks get to say when theirs began."""
 
 
 def attach(state: State) -> None:
@@ -51,35 +56,29 @@ class Finite:
     # --- in the graph, while it is traced
 
     def around(self, run: Callable[..., Any], strategy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`strategy.run` in a graph, with the counts beside it."""
-        counts = self._counts(strategy)
-        if counts:
-            with self._session.part(PART):
-                self._count_batch((args[1:], kwargs))
+        """`strategy.run` in a graph, with the counts after it: what the program itself traced stays as it is, seeds included."""
         result = run(strategy, *args, **kwargs)
-        if counts and not self._session.is_off(PART):
+        if self._counts(strategy):
             with self._session.part(PART):
-                self._count_loss(result)
+                self._count(args[1:], kwargs, result)
         return result
 
     def _counts(self, strategy: Any) -> bool:
         state = self._state
         if not state.formed or state.world < 2 or state.coordinated or self._session.is_off(PART) or self._session.by_hand:
             return False
-        return int(getattr(strategy.extended, "_num_workers", 1) or 1) > 1
+        if int(getattr(strategy.extended, "_num_workers", 1) or 1) < 2:
+            return False
+        return not _chosen_by_compiler() and _draws_batches(inside("framework.ops").get_default_graph())
 
-    def _count_batch(self, given: Any) -> None:
-        leaves = inside("util.nest").flatten(given, expand_composites=True)
-        parts = [each for each in leaves if _is_floating(each)]
-        self._add(1, parts if self._session.batches.finite else [], [])
+    def _count(self, args: Any, kwargs: Any, result: Any) -> None:
+        nest = inside("util.nest")
+        batch = [each for each in nest.flatten((args, kwargs), expand_composites=True) if _is_floating(each) and _as_drawn(each)]
+        loss = [each for each in losses(result, nest) if _is_floating(each)]
+        training = getattr(self._state.local, "traced_in", None) != EVALUATION
+        self._add(batch if self._session.batches.finite else [], loss if training else [])
 
-    def _count_loss(self, result: Any) -> None:
-        if getattr(self._state.local, "traced_in", None) != EVALUATION:
-            loss = [each for each in losses(result, inside("util.nest")) if _is_floating(each)]
-            if loss:
-                self._add(0, [], loss)
-
-    def _add(self, runs: int, batch: list[Any], loss: list[Any]) -> None:
+    def _add(self, batch: list[Any], loss: list[Any]) -> None:
         ops, array_ops, math_ops = inside("framework.ops"), inside("ops.array_ops"), inside("ops.math_ops")
         pack, is_finite = inside("ops.gen_array_ops").pack, inside("ops.gen_math_ops").is_finite
         variables, dtypes = inside("ops.gen_resource_variable_ops"), inside("framework.dtypes")
@@ -91,7 +90,7 @@ class Finite:
                 each = [math_ops.reduce_any(~is_finite(_some(tensor, array_ops))) for tensor in tensors]
                 return math_ops.cast(math_ops.reduce_any(pack(each)), dtypes.int64) if each else ops.convert_to_tensor(0, dtypes.int64)
 
-            more = pack([ops.convert_to_tensor(runs, dtypes.int64), bad(batch), bad(loss)])
+            more = pack([ops.convert_to_tensor(1, dtypes.int64), bad(batch), bad(loss)])
             with ops.device(handle.device):
                 variables.assign_add_variable_op(handle, more)
 
@@ -146,7 +145,7 @@ class Finite:
             self._session.tell_peers(TOPIC, json.dumps([first, self._batch_told]))
         else:
             self._waited += 1
-            if self._waited > ANSWERS_S:
+            if self._waited > MOST_LOOKS or len({*self._session.heard(TOPIC), self._session.who.rank}) >= self._state.world:
                 self._tell_loss(self._began(first))
 
     def _tell_batch(self, *, raising: bool = True) -> None:
@@ -235,6 +234,23 @@ def _some(tensor: Any, array_ops: Any) -> Any:
     count = tensor.shape.num_elements() if tensor.shape.rank is not None else None
     flat = array_ops.reshape(tensor, [-1])
     return flat if count is not None and count <= MOST_LOOKED_AT else flat[:MOST_LOOKED_AT]
+
+
+def _draws_batches(graph: Any) -> bool:
+    return any(op.type.startswith(DRAWS) for op in graph.get_operations())
+
+
+def _as_drawn(tensor: Any) -> bool:
+    """It comes from the iterator, if need be through the question whether there is a batch left."""
+    op = getattr(tensor, "op", None)
+    while op is not None and op.type == "Identity":
+        op = op.inputs[0].op
+    return op is not None and op.type.startswith((*DRAWS, "If", "StatelessIf", "OptionalGetValue"))
+
+
+def _chosen_by_compiler() -> bool:
+    """Whether XLA picks parts of graphs by itself: one more operation may change what it picks."""
+    return "auto_jit" in os.environ.get("TF_XLA_FLAGS", "") or bool(inside("eager.context").context().optimizer_jit)
 
 
 def _is_floating(tensor: Any) -> bool:

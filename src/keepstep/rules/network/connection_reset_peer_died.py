@@ -65,7 +65,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
             ),
             Fix(
                 do="ask the scheduler how it ended",
-                command="sacct -j JOB --format=JobID,State,ExitCode,MaxRSS",
+                command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS",
             ),
         ),
     )

@@ -49,7 +49,7 @@ _FAILURES: tuple[type[Fact], ...] = (
 _FIXES = (
     Fix(
         do="see why the scheduler ended it",
-        command="sacct -j JOB -o JobID,State,ExitCode,Elapsed,Timelimit || kubectl get events",
+        command="sacct -u $USER -o JobID,State,ExitCode,Elapsed,Timelimit || kubectl get events",
     ),
     Fix(do="save a checkpoint when SIGTERM arrives, and start again from the newest one"),
     Fix(do="ask for more time, or for capacity that is not taken back"),

@@ -17,10 +17,14 @@ from keepstep.core.finding import Fix
 from keepstep.core.first_rank import first_exits
 from keepstep.rules.resource.lookup import ended_by, once_a_line
 
+HOW_PODS_ENDED = (
+    "kubectl get pods -o custom-columns='POD:.metadata.name,ENDED:.status.containerStatuses[*].lastState.terminated.reason,"
+    "STATUS:.status.containerStatuses[*].lastState.terminated.exitCode'"
+)
 WHO_KILLED = (
     Fix(do="look for the kernel's out-of-memory killer on that host", command="dmesg -T | grep -iE 'oom|out of memory|killed process|segfault'"),
-    Fix(do="under Slurm, ask how the job's steps ended", command="sacct -j JOB -o JobID,State,ExitCode,MaxRSS"),
-    Fix(do="in Kubernetes, see the last state of the pod", command="kubectl describe pod POD | grep -A5 'Last State'"),
+    Fix(do="under Slurm, see how your jobs and their steps ended", command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS"),
+    Fix(do="in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED),
 )
 _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
 _WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)

@@ -13,6 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
+from keepstep.rules.resource.who_killed import HOW_PODS_ENDED
 
 
 @rule(
@@ -85,7 +86,7 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(do="restart all members together, from the last checkpoint"),
-    Fix(do="look for why the first one ended", command="kubectl describe pod POD | grep -A5 'Last State'"),
+    Fix(do="look for why the first one ended; in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED),
 )
 
 
