@@ -20,4 +20,7 @@ def test_the_rank_that_enters_a_barrier_alone_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, env=kept, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "out of step in collective #" in done.stderr
-    assert "barrier on rank 0 but gradients of loss.backward() on rank 1" in done.stderr
+    at = {words: number for number, line in enumerate(EXAMPLE.read_text().splitlines(), 1) for words in ("the mistake", "loss.backward()") if words in line}
+    alone = f"barrier at guard_torch.py:{at['the mistake']} in train on rank 0"
+    others = f"gradients of loss.backward() at guard_torch.py:{at['loss.backward()']} in train on rank 1"
+    assert f"{alone} but {others}" in done.stderr

@@ -16,7 +16,7 @@ from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
-QUIET = {"ContractStated", "WorldFormed", "PlanNamed", "FileNamed", "CollectivesIssued"}
+QUIET = {"ContractStated", "WorldFormed", "PlanNamed", "CollectivesIssued"}
 COMPILED = Path(__file__).with_name("torch_compiled.py")
 
 

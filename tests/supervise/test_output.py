@@ -155,3 +155,27 @@ def test_the_supervisor_reads_while_it_works(tmp_path: Path) -> None:
     output.drain(5.0)
     output.close()
     assert (tmp_path / "rank0.log").stat().st_size == 200 * 65536
+
+
+def test_a_line_whose_end_comes_late_is_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unbuffered programs write a line and its end apart; a bar that goes on is shown as it is now and then."""
+    monkeypatch.setattr("keepstep.supervise.terminal.BAR_EVERY_S", 0.0)
+    output, shown = Output(), io.StringIO()
+    terminal = Terminal(out=shown, words=io.StringIO())
+    outs = []
+    for rank in range(2):
+        out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
+        os.close(err)
+        outs.append(out)
+    terminal.follow(output)
+    os.write(outs[0], b"loss 0.25")
+    wait_for(lambda: "loss 0.25" in shown.getvalue() or None)
+    os.write(outs[0], b"\nloss 0.25\nnext\n")
+    wait_for(lambda: "next" in shown.getvalue() or None)
+    for out in outs:
+        os.close(out)
+    output.drain(5.0)
+    output.close()
+    terminal.unfollow()
+    terminal.close()
+    assert shown.getvalue() == "rank 0 | loss 0.25\nrank 0 | loss 0.25\nrank 0 | next\n"

@@ -13,6 +13,8 @@ SUPERVISOR = "keepstep run"
 INTERRUPTED = "KeyboardInterrupt"
 _STEPPING = ("input", "compute")
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
+_LEFT_BY_DESIGN = {"Ray worker": 1}
+"""The status with which a process leaves when it is told to."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int 
         return ends.badly if (code if code is not None else fact.status) or (told is not None and told.fact.signal) else ends.well
     if told is not None and code == 0:
         return ends.well
-    if fact.killed_as and (told is None or (told.fact.signal in _SENT_BY_DESIGN and not code)) and not raised_by(seen, each.who):
+    by_design = told is None or (told.fact.signal in _SENT_BY_DESIGN and (not code or code == _LEFT_BY_DESIGN.get(fact.killed_as or "")))
+    if fact.killed_as and by_design and not raised_by(seen, each.who):
         return ends.well
     return ends.silent
 

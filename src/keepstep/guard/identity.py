@@ -11,10 +11,12 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+MOST_FILES, LONGEST_NAME = 12, 60
+"""Of the script's files: the names must fit into the black box beside the rest."""
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch/_inductor/compile_worker", "torch._inductor.compile_worker")
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
 
@@ -34,6 +36,8 @@ class Identity:
     attempt: int = 0
     run: str | None = None
     """What the ranks of this very run have in common, once they have met."""
+    files: list[str] = field(default_factory=list)
+    """The script's files, in the order in which the records of the black box number their lines."""
 
 
 def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
@@ -75,6 +79,7 @@ def of_process(who: Identity) -> dict[str, Any]:
         "started": started(),
         "killed_as": killed_as(who),
         "run": who.run,
+        "files": [name[:LONGEST_NAME] for name in who.files[:MOST_FILES]],
     }
 
 

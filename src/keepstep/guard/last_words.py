@@ -8,6 +8,7 @@ printed first, by whoever prints it, and is never touched: no frame is added to 
 |---|---|
 | nobody catches it | `sys.excepthook`; where the script has put its own there since, `sys.last_value` |
 | in a child of multiprocessing, torch's `mp.spawn` too | a finalizer of multiprocessing, which runs while the exception is on its way |
+| in a Ray Train worker | what Ray hands it to the driver with (:mod:`ray_words`) |
 | a `finally`, a `with` or an `except` that raises again blocks | the guard's thread sees the exception and where the frames stand (:mod:`leaving`) |
 | in a thread beside the training | `threading.excepthook`: a fact, not an end |
 """
@@ -22,6 +23,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
 from keepstep.guard.pauses import FRAMEWORKS
 
@@ -61,6 +63,7 @@ class LastWords:
             from multiprocessing.util import Finalize
 
             Finalize(None, self._leaving_child, exitpriority=FIRST)
+        ray_words.listen(lambda error: self.tell(error, "uncaught"))
 
     def __call__(self) -> None:
         """From the guard's thread."""

@@ -151,6 +151,13 @@ class Session(Moving):
         self.folder.joinpath(f".{name}.box").unlink(missing_ok=True)
         self.write = self._box.write
 
+    def file(self, name: str) -> int:
+        """A number for a file of the script. It is in the box at once: a native library may end the process in the next moment."""
+        self.who.files.append(name)
+        if self._box is not None:
+            self._tell_who()
+        return len(self.who.files)
+
     def _tell_anew(self) -> None:
         """A script may come to listen for its end later on."""
         if self._box is not None and identity.hears_term() != self._hears_term:

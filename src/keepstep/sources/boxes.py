@@ -20,7 +20,6 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import (
     CollectivesIssued,
-    FileNamed,
     GuardPart,
     PlanNamed,
     RankDoing,
@@ -86,8 +85,7 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
             notes += found
             coverage += problem
     plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
-    files_named = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, FileNamed)}
-    items = [e for each in newest for e in (*_doing(each, plans), *_issued(each, files_named))] + _late(newest) + _side_by_side(boxes) + notes
+    items = [e for each in newest for e in (*_doing(each, plans), *_issued(each))] + _late(newest) + _side_by_side(boxes) + notes
     items += _ends(newest, {e.fact.pid for e in notes if isinstance(e.fact, RankEnded)})
     if newest:
         damaged = sum(each.box.damaged for each in newest)
@@ -206,15 +204,16 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
     return found
 
 
-def _issued(read: _Read, files: dict[tuple[int | None, int], str]) -> list[Evidence[Fact]]:
+def _issued(read: _Read) -> list[Evidence[Fact]]:
     """The collectives that the script of a rank issued last, on whichever group."""
     issued = []
+    files = found if isinstance(found := read.box.who.get("files"), list) else []
     for record in read.box.records:
-        found = trails.parts(record.extra) if record.kind == Kind.COLLECTIVE else None
-        if found is not None:
+        parts = trails.parts(record.extra) if record.kind == Kind.COLLECTIVE else None
+        if parts is not None:
             file, line = trails.placed(record.spare)
-            name = files.get((read.rank, file)) or (str(read.box.who.get("script") or "") if file else "")
-            issued.append((record.value, trails.key(*found), trails.unpacked(record.extra), f"{name}:{line}" if name and line else ""))
+            name = str(files[file - 1]) if 0 < file <= len(files) else ""
+            issued.append((record.value, trails.key(*parts), trails.unpacked(record.extra), f"{name}:{line}" if name and line else ""))
     if not issued or read.rank is None or read.did is None:
         return []
     number, _, words, place = issued[-1]

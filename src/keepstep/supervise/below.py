@@ -62,7 +62,7 @@ class Below:
             doing = box.doing()
             ended = Ended(box.rank or 0, how_ended(pid, started), doing is not None and doing.phase is Phase.END)
             self._ended.append(ended)
-            if ended.failed:
+            if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
 
     def first_to_fail(self) -> Ended | None:

@@ -42,7 +42,7 @@ class _Unfinished:
     text: bytes = b""
     shown: str = ""
     at: float = field(default_factory=time.monotonic)
-    """When its state was last shown."""
+    """When it began, or its state was last shown."""
 
 
 @dataclass
@@ -209,9 +209,12 @@ class Terminal:
         lines = (rest.text + data).split(b"\n")
         rest.text = keep_of(lines.pop())
         for line in lines:
-            rest.shown = ""
+            state, before = last_state(line), rest.shown
+            rest.shown, rest.at = "", time.monotonic()
+            if state and state == before:
+                continue  # it stands there already; only its end has come
             if self._allowance.take():
-                self._line(reading, last_state(line), is_err=is_err)
+                self._line(reading, state, is_err=is_err)
             else:
                 reading.skipped += len(line) + 1
 

@@ -201,14 +201,6 @@ class CollectivesIssued(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileNamed(Fact):
-    """The name of a file that the black box knows by its number."""
-
-    number: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNamed(Fact):
     """The name of a plan that the black box knows by its number."""
 

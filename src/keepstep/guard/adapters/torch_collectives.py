@@ -190,9 +190,7 @@ class Collectives:
         elif path.startswith((sys.prefix, os.path.dirname(os.__file__))):
             number = PACKAGE
         else:
-            number = 1 + sum(each > 0 for each in self._files.values())
-            name = os.path.basename(path)
-            self._state.session.note("FileNamed", {"number": number, "name": name}, f"file {number} is {name}")
+            number = self._state.session.file(os.path.basename(path))
         self._files[path] = number
         return number
 

@@ -47,6 +47,10 @@ class Compiling:
         self._told: dict[str, int] = {}
 
     def began(self, *_: Any) -> None:
+        if self._state.never_compiled:
+            skip = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
+            while skip is not None and self._state.never_compiled:
+                skip(self._state.never_compiled.pop())
         if threading.get_ident() == self._state.thread:
             self._before = self._session.phase(_COMPILE)
 

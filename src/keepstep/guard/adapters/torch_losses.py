@@ -30,6 +30,8 @@ def hook(state: Torch, module: ModuleType) -> None:
             look(tensors)
         return original(tensors, *args, **kwargs)
 
+    wrappers: tuple[Any, ...] = (backward, look, Losses.look)
+    state.never_compiled += [each.__code__ for each in wrappers]
     module.__dict__["backward"] = backward
     state.session.at_close.append(losses.leave)
 

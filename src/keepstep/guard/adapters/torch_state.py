@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from keepstep.guard.adapters.torch_loaders import Loaders
@@ -59,6 +59,8 @@ class Torch:
         self.collectives: Collectives | None = None
         self.watch: Watch | None = None
         self.failure_told = False
+        self.never_compiled: list[CodeType] = []
+        """Wrappers that torch.compile must leave alone: it breaks its graph before a backward pass, and would then compile their frames."""
 
     def values(self, thing: Any) -> tuple[float, float, bool] | None:
         """Least, largest and whether all are finite, of a plain tensor on the host; read by numpy, beside torch's modes."""

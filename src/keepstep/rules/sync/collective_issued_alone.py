@@ -62,7 +62,7 @@ def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
         ranks=found.odd or tuple(sorted(rank for _, ranks in found.values for rank in ranks)),
         fixes=(
             Fix(do=f"issue it on every rank or on none{_where(found)}: look for a branch that depends on the rank or on its data"),
-            Fix(do="see what each rank issued", command="grep -h CollectivesIssued .keepstep/guard/*/*.notes.jsonl"),
+            Fix(do="see what each rank issued", command="grep -rh CollectivesIssued .keepstep"),
         ),
     )
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that train together in ways of their own are not accused of training alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
+from tests.guard.torch_ranks import ranks
+
+pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
+
+SCRIPT = Path(__file__).with_name("torch_exchanges.py")
+
+
+@pytest.mark.parametrize(
+    "way", ["gradients by hand", "weights every 30 steps", "head on a frozen backbone", "accumulated", "sharded", "two models", "pipeline"]
+)
+def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: str) -> None:
+    with ranks(tmp_path, way, script=SCRIPT) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert not run.notes("NeverExchanged", "ContractBroken")
+        assert "keepstep" not in run.logs()
+    assert not explain_paths([run.guard]).report.findings
+
+
+def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
+    with ranks(tmp_path, "weights every 100 steps", script=SCRIPT) as run:
+        assert run.ended() == [0, 0], run.logs()
+        told = run.notes("NeverExchanged")
+        assert [bool(note["fields"].get("over")) for note in told] == [False, True], run.logs()
+    assert not explain_paths([run.guard]).report.findings
