@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 
 from keepstep.core import blackbox
 from keepstep.core.blackbox import LEAN, Kind, Phase
+from keepstep.guard.contract import LEAST_S
 from tests.guard.torch_ranks import Ranks, ranks
 
 pytestmark = [pytest.mark.frameworks("jax"), pytest.mark.slow]
@@ -30,6 +32,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return running.results()
 
 
+def noted(running: Ranks) -> set[str]:
+    """The kinds of what was written down; that a process ended with status 0 is told by whoever watches it, soon or not at all."""
+    return {note["fact"] for note in running.notes() if (note["fact"], note["fields"].get("code")) != ("ProcessExited", 0)}
+
+
 def box(running: Ranks, rank: int) -> blackbox.BlackBox:
     (path,) = running.guard.glob(f"rank{rank}-*.box")
     return blackbox.read(path.read_bytes())
@@ -40,7 +47,7 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
         assert running.ended() == [0, 0]
         assert running.results() == plain
         assert "keepstep" not in running.logs()
-        assert {note["fact"] for note in running.notes()} == HEALTHY
+        assert noted(running) == HEALTHY
         for rank in (0, 1):
             kinds = Counter(Kind(record.kind).name for record in box(running, rank).records)
             assert kinds["STEP"] == 24
@@ -55,7 +62,7 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
     with ranks(tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
         assert running.results() == plain
-        assert {note["fact"] for note in running.notes()} == HEALTHY
+        assert noted(running) == HEALTHY
         for rank in (0, 1):
             steps = [record for record in box(running, rank).records if record.kind == Kind.STEP]
             assert [step.value for step in steps] == list(range(1, 25))
@@ -102,8 +109,53 @@ def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path: Pat
 def test_a_program_of_rank_0_alone_is_no_contract(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "only_rank_0", "--steps", "12", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
-        assert {note["fact"] for note in running.notes()} <= HEALTHY
+        assert noted(running) <= HEALTHY
         assert "keepstep" not in running.logs()
+
+
+DEAF = """
+import os, time
+import keepstep.guard.adapters.jax_lockstep as l
+if os.environ["RANK"] == "0":  # as if its guard's thread never came to look
+    l.Lockstep.look = l.Lockstep._answer = lambda self, *a: None
+agree = l.Lockstep.agree
+def timed(self, side):
+    began, steps = time.monotonic(), self._session.steps
+    agree(self, side)
+    print(f"held {time.monotonic() - began:.2f} s after {steps} steps", flush=True)
+l.Lockstep.agree = timed
+"""
+
+
+def test_a_rank_whose_new_program_nobody_answers_for_is_let_go_soon(tmp_path: Path) -> None:
+    """Its batch is short, and it announces another program; rank 0 never says a word."""
+    with ranks(tmp_path, "--fault", "late_ragged", "--steps", "12", "--before", DEAF, script=SCRIPT) as running:
+        running.wait_for(lambda: "s after 6 steps" in running.log(1))
+        (held,) = re.findall(r"held ([\d.]+) s after 6 steps", running.log(1))
+        assert 0.5 < float(held) < LEAST_S + 3.0, "it waited, and no longer than it may; asking the service takes its time on a busy host"
+
+
+LOCAL = """
+import jax, numpy as np
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+import os
+jax.distributed.initialize(f"127.0.0.1:{os.environ['MASTER_PORT']}", 2, int(os.environ["RANK"]))
+step = jax.jit(lambda w, x: w - 0.01 * (w @ x))
+w = np.ones((4, 4), "float32")
+for number in range(31):
+    w = step(w, np.ones((4, 4), "float32") * number)
+w.block_until_ready()
+"""
+
+
+def test_steps_that_ran_before_they_were_known_as_steps_are_counted(tmp_path: Path) -> None:
+    script = tmp_path / "local.py"
+    script.write_text(LOCAL)
+    with ranks(tmp_path, script=script) as running:
+        assert running.ended() == [0, 0]
+        for rank in (0, 1):
+            steps = [record.value for record in box(running, rank).records if record.kind == Kind.STEP]
+            assert steps[-1] == 31
 
 
 UNHARMED = """

@@ -65,6 +65,16 @@ def test_collectives_are_told_with_operation_shape_and_group() -> None:
     ]
 
 
+def test_the_gradients_of_many_layers_in_one_collective_are_seen() -> None:
+    """XLA counts in comments where it sums more than five at once, as for every model but the smallest."""
+    kinds = [f"f32[{size}]{{0}}" for size in range(1, 9)]
+    long = ", ".join(f"/*index={number}*/{kind}" if number and number % 5 == 0 else kind for number, kind in enumerate(kinds))
+    text = NEW.replace("(f32[3,4]{1,0}, f32[]) all-reduce(", f"({long}) all-reduce(")
+    assert words.read_module(text).collectives == [
+        "all-reduce add (f32[1], f32[2], f32[3], f32[4], f32[5], f32[6], f32[7], f32[8]) over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"
+    ]
+
+
 @pytest.mark.parametrize("change", [lambda t: t.replace("/home/someone", "/data/other"), lambda t: t.replace("%add.clone", "%add.77")])
 def test_paths_and_names_of_instructions_do_not_count(change: Any) -> None:
     assert words.read_module(change(NEW)) == words.read_module(NEW)

@@ -128,3 +128,13 @@ def test_an_internal_error_with_a_reason_is_not_called_a_fault_of_xla(text):
 
 def test_programs_that_differ_between_hosts_are_read():
     assert one("an unexpected peer shows up in the launch group with a different launch id than", CollectiveMismatch)
+
+
+@pytest.mark.parametrize("times", [1, 20, 500])
+def test_a_lost_peer_behind_many_steps_that_were_handed_over_is_no_fault_of_the_framework(times: int) -> None:
+    """XLA says it once for every step that waited for the one that failed."""
+    why = "Gloo all-reduce failed: [external/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:6561: Connection reset by peer"
+    text = f"jax.errors.JaxRuntimeError: INTERNAL: {'Error dispatching computation: ' * times}{why}\n"
+    assert not any(isinstance(fact, InternalFault) for fact in facts(text))
+    other = f"jax.errors.JaxRuntimeError: INTERNAL: {'Error dispatching computation: ' * times}Buffer was never defined\n"
+    assert one(other, InternalFault).what == "Buffer was never defined"

@@ -100,7 +100,7 @@ def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Pat
     pytest.importorskip("jax")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=JAX)
     assert run.finish() == 1
-    assert "rank 1 raised an exception that nothing catches, and has not exited" in run.err
+    assert "rank 1 is on its way out with an error, and has not exited" in run.err
     assert re.search(r"decision: end the run: rank 1 raised ValueError in train.py:\d+: bad sample", run.err) and "decision: wait" not in run.err
     assert decided_s(run) < 2.0 + ROOM_S
 

@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core.contracts import WHERE, say_lines
 from keepstep.errors import OutOfStep
 from keepstep.guard import identity
-from keepstep.guard.contract import PATIENCE_S, Contracts, Open, Patience, Verdict, bounded
+from keepstep.guard.contract import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    PATIENCE_S,
+    Contracts,
+    Open,
+    Patience,
+    Verdict,
+    bounded,
+)
 from keepstep.guard.exchange import Exchange
 from keepstep.guard.gather import Gathering
 from keepstep.guard.user_line import line_of_caller
@@ -101,6 +110,18 @@ class Peers(ABC):
                 + say_lines(verdict.where),
                 hint="make every rank build the same model, batch and program; `keepstep why` tells more",
             )
+
+    def await_peers(self, said: Callable[[], bool]) -> bool:
+        """Wait until the others have said something, as long as this rank may still wait for words of others."""
+        answered = False
+        with self.part("contracts"):
+            began, pause, pausing = time.monotonic(), FIRST_PAUSE_S, threading.Event()
+            end = began + self._patience.left(self.steps, self.usual_step_s)
+            while not (answered := said()) and time.monotonic() < end:
+                pausing.wait(pause)
+                pause = min(pause * 1.5, LONGEST_PAUSE_S)
+            self._patience.waited(time.monotonic() - began, answered=answered)
+        return answered
 
     def compare(self, subject: str, stated: Mapping[str, str], *, ordinal: int | None = None) -> None:
         """State this rank's side of something; the comparison goes on in the background and only reports."""

@@ -304,7 +304,7 @@ class Supervisor:
 
         root = redacted(report).root
         if outcome.happened is Happened.RAISED:
-            self._terminal.say(f"rank {outcome.rank} raised an exception that nothing catches, and has not exited: the run cannot go on")
+            self._terminal.say(f"rank {outcome.rank} is on its way out with an error, and has not exited: the run cannot go on")
         if outcome.stop is not None:
             self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
         if root is not None and decision.action is Action.END:  # the whole report follows

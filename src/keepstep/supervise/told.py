@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What guards tell while the run is on, that settles it: a rank that raised and has not exited, and ranks that are proven to differ."""
+"""What guards tell while the run is on, that settles it: a rank that fails and has not exited, and ranks that are proven to differ."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from keepstep.supervise.stopped import WORKS_BYTES, WORKS_SHARE, Sign
 
 NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
 ENDS_A_RANK = ("uncaught", "leaving")
+FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"')
 LEAST_S = 0.75
 """A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
@@ -28,7 +29,7 @@ TAIL = 256 << 10
 
 @dataclass
 class Raised:
-    """A rank that raised what nobody catches."""
+    """A rank that raised what nobody catches, or leaves with a status other than 0."""
 
     pid: int
     rank: int | None
@@ -92,7 +93,7 @@ class Told:
             data = stream.read(MOST_AT_ONCE)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == MOST_AT_ONCE else 0)
         self._read[path.name] = done + whole
-        return [line for line in data[:whole].decode(errors="replace").split("\n") if '"RankRaised"' in line or '"ContractBroken"' in line]
+        return [line for line in data[:whole].decode(errors="replace").split("\n") if any(fact in line for fact in FACTS)]
 
     def _take(self, name: str, line: str, now: float) -> None:
         try:
@@ -100,11 +101,18 @@ class Told:
             fields = note["fields"]
             if note["fact"] == "ContractBroken":
                 self._differ = self._differ or fields.get("certain") is True
-            elif note["fact"] == "RankRaised" and fields.get("how") in ENDS_A_RANK and (found := NAME.fullmatch(name)) is not None:
+            elif _ends_badly(note["fact"], fields) and (found := NAME.fullmatch(name)) is not None:
                 rank = note.get("rank", {}).get("index")
                 self._raised.setdefault(int(found["pid"]), Raised(int(found["pid"]), rank if isinstance(rank, int) else None, now))
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return
+
+
+def _ends_badly(fact: str, fields: dict[str, Any]) -> bool:
+    """Whether the rank is on its way out with an error: it may still wait for the others there, in a barrier at the exit."""
+    if fact == "RankEnded":
+        return bool(fields.get("status"))
+    return fact == "RankRaised" and fields.get("how") in ENDS_A_RANK
 
 
 def _works(then: Sign, now: Sign) -> bool:

@@ -11,8 +11,10 @@ program runs.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
+import zlib
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,6 +53,19 @@ class Side:
     title: str
     stated: dict[str, str]
 
+    @property
+    def mark(self) -> int:
+        """A number for the program's title, the same on all ranks."""
+        return zlib.crc32(self.title.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """At which place a rank states a contract (0: it does not know), and the mark of its program."""
+
+    place: int
+    mark: int = 0
+
 
 class Lockstep:
     """The record of this rank's executions over all processes, and its contracts on them."""
@@ -76,14 +91,24 @@ class Lockstep:
         number = self._contracts
         if self.executed and (passed := self._passed(number)):
             self._answer(number, passed)
-        while not self._claim(number := self._contracts):
-            pass
-        self._words = [*self._words, f"{number}:{place if self.sure else 0}"][-WORDS:]
-        session.tell_peers(TOPIC, " ".join(self._words))
+        while True:
+            while not self._claim(number := self._contracts):
+                pass
+            if not self._tell(number, place if self.sure else 0, side):
+                break
+            began = time.monotonic()
+            if not session.await_peers(functools.partial(self._all_told, number)):
+                if self.sure and self._give_back(number):
+                    self._note_silence(number, time.monotonic() - began)
+                    return  # it goes on; when the others come to this, the guard's thread says what was run here
+                break
+            if not (passed := self._passed(number)):
+                break
+            self._keep_to(number, self._at(passed) or side)  # another rank stops where this one has been already
         session.agree(Subject.PROGRAM, {"next program": side.title})
         session.agree(f"{Subject.PROGRAM} {side.name}", side.stated)
         if self.sure:
-            self.sure = all(words.get(number, place) == place for words in self._heard().values())
+            self.sure = all(words.get(number, Word(place)).place == place for words in self._heard().values())
 
     def look(self) -> None:
         """Called by the guard's thread: is a rank about to run something else than what this one has handed over?"""
@@ -111,19 +136,34 @@ class Lockstep:
         """A place that this rank has passed, at which another one states this contract; 0 where there is none."""
         if not self.sure:
             return 0
-        places = [words.get(number, 0) for words in self._heard().values()]
+        places = [words[number].place for words in self._heard().values() if number in words]
         return next((place for place in places if 0 < place <= self.executed), 0)
 
     def _answer(self, number: int, place: int) -> None:
         """Say what this rank ran at a place, instead of what the other one is about to."""
-        side, session = self._at(place), self._session
-        if side is None or not self._claim(number):
-            return
+        side = self._at(place)
+        if side is not None and self._claim(number):
+            self._tell(number, place, side)
+            self._keep_to(number, side)
+
+    def _keep_to(self, number: int, side: Side) -> None:
+        """State what this rank ran, where another one is about to run something else."""
+        session = self._session
         where = line_of_thread(session.trains_in_thread)
-        named = [each["next program"] for rank in self._heard() if (each := session.ahead(Subject.PROGRAM, rank))]
+        same = any(words[number].mark == side.mark for words in self._heard().values() if number in words)
         session.state(Subject.PROGRAM, {KEPT: "yes", "next program": side.title}, where=where)
-        if side.title in named:
+        if same:
             session.state(f"{Subject.PROGRAM} {side.name}", {KEPT: "yes", **side.stated}, where=where)
+
+    def _tell(self, number: int, place: int, side: Side) -> bool:
+        """Say at which place this rank stands with a contract (0: it does not know), and with which program."""
+        with self._lock:
+            self._words = [*self._words, f"{number}:{place}:{side.mark}"][-WORDS:]
+            return self._session.tell_peers(TOPIC, " ".join(self._words))
+
+    def _all_told(self, number: int) -> bool:
+        heard = self._heard()
+        return len(heard) >= (self._session.who.world or 1) - 1 and all(number in words for words in heard.values())
 
     def _at(self, place: int) -> Side | None:
         """What was executed at a place; None where that is no longer known."""
@@ -140,10 +180,26 @@ class Lockstep:
             self._contracts = number + 1
             return True
 
-    def _heard(self) -> dict[int, dict[int, int]]:
-        """The places at which every other rank stated its last contracts, by their number (0: it does not know)."""
-        found: dict[int, dict[int, int]] = {}
+    def _give_back(self, number: int) -> bool:
+        """Leave contract ``number`` unstated: the others have not come to it yet, and may come to it at another place."""
+        with self._lock:
+            if self._contracts != number + 1:
+                return False
+            self._contracts = number
+            return True
+
+    def _note_silence(self, number: int, waited_s: float) -> None:
+        told = {rank for rank, words in self._heard().items() if number in words}
+        missing = [rank for rank in range(self._session.who.world or 1) if rank != self._session.who.rank and rank not in told]
+        if missing and self._session.who.rank == 0:
+            fields = {"subject": Subject.PROGRAM, "ordinal": number, "missing": missing, "waited_s": round(waited_s, 1)}
+            who = ", ".join(map(str, missing[:8]))
+            self._session.note("PeerSilent", fields, f"no word from rank {who} on program #{number} in {waited_s:.0f} s")
+
+    def _heard(self) -> dict[int, dict[int, Word]]:
+        """What every other rank said of its last contracts, by their number."""
+        found: dict[int, dict[int, Word]] = {}
         for rank, text in self._session.heard(TOPIC).items():
-            pairs = (word.partition(":") for word in text.split())
-            found[rank] = {int(number): int(place) for number, _, place in pairs if number.isdigit() and place.isdigit()}
+            words = [[int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdigit()]
+            found[rank] = {word[0]: Word(*word[1:3]) for word in words if len(word) == 3}
         return found

@@ -26,6 +26,8 @@ _COLLECTIVE = re.compile(r" *(?:ROOT )?%?[\w.\-]+ = (?P<type>[^=]+?) (?P<op>" + 
 _GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=(.*?)(?=, [a-z_]+=|$)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _NOISE = re.compile(r"\{[^{}]*\}|/\*[^*]*\*/")
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+"""XLA counts the elements of a long tuple: ``/*index=5*/``."""
 _ENTRY = re.compile(r"entry_computation_layout=\{\((?P<ins>.*?)\)->(?P<outs>.*?)\}(?:, [a-z_]+=|$)")
 _TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
 _MAIN = re.compile(r"^ENTRY .*?^\}", re.MULTILINE | re.DOTALL)
@@ -69,7 +71,7 @@ def read_module(text: str) -> Module:
         module.ins = _types(entry["ins"])
         module.outs = _types(entry["outs"])
     for line in _lines_with_collectives(text):
-        if found := _COLLECTIVE.fullmatch(line):
+        if found := _COLLECTIVE.fullmatch(_COMMENT.sub("", line)):
             module.collectives.append(_collective(found, text))
     if entry_text := _MAIN.search(text):
         for named in _NAMED.finditer(entry_text[0]):

@@ -21,7 +21,7 @@ RANK, STEP = 1, 20
 TOLD_S = 60.0
 """How long keepstep may take to say what has stopped a run; its promise is a few seconds, on a machine that is not crowded."""
 SETTLE_S = 5.0
-SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"')
+SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"', b'"fact": "RankRaised"')
 
 
 def broken(guest: Guest, fault: Fault, way: Way, keep: Path | None = None) -> Result:
@@ -62,7 +62,7 @@ def _beside(visit: Visit, fault: Fault) -> bool:
     since = time.time() - at
     if fault.interrupt_after is not None:
         return since > fault.interrupt_after
-    if not fault.hangs or visit.way is Way.RANKS:
+    if not fault.hangs_in(visit.guest) or visit.way is Way.RANKS:
         return False
     told = _told_at(visit)
     return since > TOLD_S or (told is not None and time.time() - told > SETTLE_S)
@@ -104,7 +104,7 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
         attempts = _manifest(visit).get("attempts", [])
         if len(attempts) > 1:
             wrong.append(f"it was restarted ({len(attempts)} attempts)")
-    if visit.status is None and not fault.hangs:
+    if visit.status is None and not fault.hangs_in(visit.guest):
         wrong.append(f"it was not ended: {_end_of(visit)}")
     if visit.way is Way.RANKS and visit.status is None and fault.hangs and fault.interrupt_after is None:
         wrong.append(f"it was not decided: {_end_of(visit)}")

@@ -38,6 +38,8 @@ class Fault:
     """What `keepstep run -n` must do: bring the run back, or end it. With the user's own launcher it never restarts."""
     hangs: bool = False
     """Without keepstep it would go on for ever, or for minutes."""
+    stays_in: tuple[str, ...] = ()
+    """Frameworks whose ranks then wait for each other at the exit, for minutes; only `keepstep run` ends that."""
     trains_on: bool = False
     """The program does not stop for it."""
     prepare: Callable[[Visit], None] | None = None
@@ -45,6 +47,9 @@ class Fault:
     """Called again and again beside the running program until it has struck."""
     interrupt_after: float | None = None
     """Somebody presses Ctrl-C so many seconds after it struck."""
+
+    def hangs_in(self, guest: Guest) -> bool:
+        return self.hangs or guest.framework in self.stays_in
 
     def limit(self, guest: Guest) -> float:
         """Seconds after which a run that still goes on is ended, and judged as it is."""
@@ -120,11 +125,11 @@ HANG = ("sync.deadlock_or_hang_waiting_rank",)
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault("killed", "SIGKILL hits rank 1", ("unknown.not_established",), restarted=True, outside=_send(signal.SIGKILL)),
+        Fault("killed", "SIGKILL hits rank 1", ("unknown.not_established",), restarted=True, stays_in=("jax",), outside=_send(signal.SIGKILL)),
         Fault("stopped", "rank 1 is stopped (SIGSTOP)", HANG, restarted=True, hangs=True, outside=_send(signal.SIGSTOP)),
         Fault("asleep", "rank 1 sleeps for ever in the middle of training", HANG, restarted=True, hangs=True),
         Fault("interrupted", "rank 1 sleeps for ever, and somebody presses Ctrl-C", HANG, hangs=True, interrupt_after=15.0),
-        Fault("exception", "rank 1 raises an exception in the middle of training", ("user.code_exception",)),
+        Fault("exception", "rank 1 raises an exception in the middle of training", ("user.code_exception",), stays_in=("jax",)),
         Fault("import_error", "rank 1 cannot import a module of the program", ("user.code_exception", "env.version_mismatch_between_nodes")),
         Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), restarted=True, hangs=True),
         Fault(
@@ -134,7 +139,10 @@ FAULTS: dict[str, Fault] = {
         Fault("wrong_count", "rank 1 is told of one process too many", ("config.world_size_mismatch", "config.cluster_spec"), ranks=(), hangs=True),
         Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True),
         Fault("nan_batch", "one batch of rank 1 holds a NaN", ("numeric.nan_or_divergence",), trains_on=True),
-        Fault("other_shape", "one batch of rank 1 has fewer features", ("data.shape_mismatch", "user.code_exception", "sync.collective_mismatch")),
+        Fault(
+            "other_shape", "one batch of rank 1 has fewer features, or fewer rows (JAX)",
+            ("data.shape_mismatch", "user.code_exception", "sync.collective_mismatch"), stays_in=("jax",),
+        ),
         Fault("lonely_collective", "rank 1 issues an all_reduce that rank 0 does not", ("sync.collective_mismatch",), hangs=True),
         Fault("ddp_forgotten", "the model is not wrapped in DDP", ("config.trains_alone",), ranks=(), trains_on=True),
         Fault("loader_killed", "the worker of rank 1's data loader is killed", ("data.loader_worker_killed", "unknown.not_established"), restarted=True, outside=_kill_loader),

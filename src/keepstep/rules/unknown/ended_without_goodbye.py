@@ -10,6 +10,7 @@ from keepstep.core.ends import ended_well, ends_of, exit_of, is_supervised, rais
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankEnded
+from keepstep.core.facts.process import ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
@@ -46,17 +47,19 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A library may end its process from native code when the work is done.
     """
-    if is_supervised(seen) or ended_well(seen):
+    supervised = is_supervised(seen)
+    if ended_well(seen) or (supervised and seen.all(ProcessExited)):
         return
     ends = seen.once(ends_of)
-    open_ends = [e for e in ends.silent.values() if exit_of(seen, e.fact.pid) is None]
+    silent = [] if supervised else list(ends.silent.values())  # those were ended by the supervisor
+    open_ends = [e for e in silent if exit_of(seen, e.fact.pid) is None]
     open_ends += [e for who, e in ends.badly.items() if not raised_by(seen, who)]
     if not open_ends:
         return
-    first = min([*ends.silent.values(), *ends.badly.values()], key=lambda e: e.at or 0.0)
+    first = min([*silent, *ends.badly.values()], key=lambda e: e.at or 0.0)
     if first not in open_ends or stopped_before(seen, None):
         return
-    others = tuple(e for e in (*ends.silent.values(), *ends.badly.values()) if e is not first)
+    others = tuple(e for e in (*silent, *ends.badly.values()) if e is not first)
     evidence: tuple[Evidence[Fact], ...] = (first, *others[:8])
     yield Found(
         title=_title(first),

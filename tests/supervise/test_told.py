@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What guards tell while the run is on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keepstep.supervise.stopped import Sign
+from keepstep.supervise.told import Told
+
+
+def write(folder: Path, fact: str, **fields: Any) -> None:
+    note = {"fact": fact, "fields": fields, "rank": {"index": 1}}
+    with (folder / "rank1-77-0.notes.jsonl").open("a") as notes:
+        notes.write(json.dumps(note) + "\n")
+
+
+def blocked(told: Told, cpu_s: float = 0.0) -> list[int | None]:
+    """Asked for three seconds, over which the rank takes so much processor time."""
+    found = []
+    for tenth in range(30):
+        now = tenth / 10
+        told.read(now)
+        each = told.blocked([Sign(pid=77, rank=1, at=now, cpu_s=cpu_s * now / 3)], now)
+        found += [each.rank] if each is not None else []
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fact", "fields"),
+    [("RankRaised", {"how": "uncaught"}), ("RankRaised", {"how": "leaving"}), ("RankEnded", {"status": 1, "goodbye": True})],
+)
+def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(tmp_path: Path, fact: str, fields: dict[str, Any]) -> None:
+    write(tmp_path, fact, **fields)
+    assert blocked(Told(tmp_path)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("fact", "fields"),
+    [("RankEnded", {"status": 0, "goodbye": True}), ("RankRaised", {"how": "in the thread loader"})],
+)
+def test_a_rank_that_leaves_in_good_order_may_take_its_time(tmp_path: Path, fact: str, fields: dict[str, Any]) -> None:
+    write(tmp_path, fact, **fields)
+    assert blocked(Told(tmp_path)) == []
+
+
+def test_a_rank_that_still_works_on_its_way_out_keeps_its_time_of_grace(tmp_path: Path) -> None:
+    write(tmp_path, "RankEnded", status=1, goodbye=True)
+    assert blocked(Told(tmp_path), cpu_s=3.0) == []
