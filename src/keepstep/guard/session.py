@@ -155,10 +155,12 @@ class Session(Moving):
     def _tell_anew(self) -> None:
         """A script may come to listen for its end later on."""
         if self._box is not None and identity.hears_term() != self._hears_term:
-            self._tell_who()
+            self.tell_who()
 
-    def _tell_who(self) -> None:
-        assert self._box is not None
+    def tell_who(self) -> None:
+        """Write into the box what this process is known to be by now."""
+        if self._box is None:
+            return
         who = identity.of_process(self.who)
         with self._lock:
             self._hears_term = who["hears_term"]
@@ -395,7 +397,7 @@ class Session(Moving):
         self.open()
         if self._box is not None:
             with self.part("black box"):
-                self._tell_who()
+                self.tell_who()
         self._tell_world(size, index, at_step=False)
 
     def trains_in(self, size: int, framework: str) -> None:
