@@ -34,7 +34,16 @@ from keepstep.supervise.spares import Launch, Pool
 from keepstep.supervise.stopped import Sign, Stop
 from keepstep.supervise.terminal import Terminal
 from keepstep.supervise.told import Told, forget_repeated
-from keepstep.supervise.vitals import Boxes, Seer, has_started, is_same, sign_of, training_process, uses_grace
+from keepstep.supervise.vitals import (
+    Boxes,
+    Seer,
+    has_started,
+    is_same,
+    only_serve,
+    sign_of,
+    training_process,
+    uses_grace,
+)
 
 TICK_S = 0.25
 SETTLE_S = 0.3
@@ -291,6 +300,8 @@ class Attempt:
             self._trees |= tree
             boxes = [box for box in self._boxes.open.values() if (box.pid in tree or each.member.rank is None) and is_same(box, listed.get(box.pid))]
             told = printed.get(each.member.name, 0)
+            if each.member.rank is None and only_serve(boxes):
+                continue
             for box in boxes:
                 signs.append(sign_of(box.pid, box.rank if box.rank is not None else each.member.rank, doings.get(box.pid), listed, at=now, printed=told))
             if not boxes and (each.member.rank is not None or has_started(each.pid, listed)):
