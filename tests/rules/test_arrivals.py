@@ -56,6 +56,13 @@ def test_ranks_that_wait_elsewhere() -> None:
     assert root is not None and (root.rule, root.cause.value, root.ranks) == ("CFG204", "config.cluster_spec", (1,))
 
 
+def test_where_rank_0_listens_the_others_came_to_the_wrong_place() -> None:
+    there = ("process 7 of the same program waits at 127.0.0.1:37872 as rank 1 of 2",)
+    root = told(note(0, at=100.0, elsewhere=there, answers=True, arrived=(0,), missing=(1,))).root
+    assert root is not None and root.ranks == (1,) and root.cause.value == "config.cluster_spec"
+
+
+
 def test_from_another_host_only_the_silence_is_known() -> None:
     fact = note(1, here=False, answers=False, arrived=(1,), missing=(0, 2))
     root = told(fact).root

@@ -34,6 +34,8 @@ class Identity:
     job: str = "alone"
     """A short name that all processes of the job derive alike."""
     attempt: int = 0
+    serves: bool = False
+    """It runs what a coordinator hands to it (TensorFlow's parameter servers and their workers)."""
     run: str | None = None
     """What the ranks of this very run have in common, once they have met."""
     files: list[str] = field(default_factory=list)
@@ -87,6 +89,8 @@ def killed_as(who: Identity) -> str | None:
     """What this process is, where somebody else ends it when the work is done: it then says no goodbye."""
     if who.role == "ps":
         return "parameter server"
+    if who.serves:
+        return "worker of a coordinator"
     if any(word.endswith("default_worker.py") for word in sys.orig_argv):
         return "Ray worker"
     multiprocessing = sys.modules.get("multiprocessing")

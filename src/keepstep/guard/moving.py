@@ -26,7 +26,7 @@ class Moving(Peers):
         self._meeting: settling.Meeting | None = None
 
     @abstractmethod
-    def _tell_who(self) -> None: ...
+    def tell_who(self) -> None: ...
 
     def use_exchange(self, exchange: Exchange) -> None:
         known = self.exchange
@@ -50,7 +50,7 @@ class Moving(Peers):
         self._meeting = None
         self.who.run = meeting.run
         self._move_to(folder)
-        self._tell_who()
+        self.tell_who()
 
     def _move_to(self, folder: Path) -> None:
         assert self._link is not None and self._notes is not None and self.folder is not None

@@ -28,12 +28,12 @@ from keepstep.guard.exchange import Folder
 from keepstep.guard.goodbye import Leaving, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
-from keepstep.guard.moving import Moving
 from keepstep.guard.notes import Notes
 from keepstep.guard.past import OwnPast
 from keepstep.guard.pauses import Pauses
 from keepstep.guard.pulse import Pulse
 from keepstep.guard.thrift import Thrift
+from keepstep.guard.world import InWorld
 
 if TYPE_CHECKING:
     from keepstep.guard.arriving import Waiting
@@ -49,7 +49,7 @@ LINE_LIMIT = 40
 """How many lines the guard prints into someone's output, at most."""
 
 
-class Session(Moving):
+class Session(InWorld):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
@@ -68,7 +68,6 @@ class Session(Moving):
         """The thread that takes the steps, by the kernel's number..."""
         self.trains_in_thread = 0
         """... and by Python's."""
-        self.framework: str | None = None
         self.folder: Path | None = None
         self.pulse = Pulse(self)
         self.batches = Batches(self)
@@ -154,17 +153,18 @@ class Session(Moving):
     def file(self, name: str) -> int:
         """A number for a file of the script. It is in the box at once: a native library may end the process in the next moment."""
         self.who.files.append(name)
-        if self._box is not None:
-            self._tell_who()
+        self.tell_who()
         return len(self.who.files)
 
     def _tell_anew(self) -> None:
         """A script may come to listen for its end later on."""
-        if self._box is not None and identity.hears_term() != self._hears_term:
-            self._tell_who()
+        if identity.hears_term() != self._hears_term:
+            self.tell_who()
 
-    def _tell_who(self) -> None:
-        assert self._box is not None
+    def tell_who(self) -> None:
+        """Write into the box what this process is known to be by now."""
+        if self._box is None:
+            return
         who = identity.of_process(self.who)
         with self._lock:
             self._hears_term = who["hears_term"]
@@ -375,32 +375,3 @@ class Session(Moving):
         with contextlib.suppress(Exception):
             sys.stderr.write(f"keepstep: {name}{text}\n")
             sys.stderr.flush()
-
-    def world_formed(self, size: int, index: int | None, framework: str) -> None:
-        """The framework formed a world: from now on this rank is who the framework says."""
-        self.framework = framework
-        if index is not None and (self.who.rank is None or size > 1):
-            self.who.rank = index
-        if size > 1:
-            self.who.world = size
-        self.open()
-        if self._box is not None:
-            with self.part("black box"):
-                self._tell_who()
-        self._tell_world(size, index, at_step=False)
-
-    def trains_in(self, size: int, framework: str) -> None:
-        """The first step runs, in a world of ``size``: a rank that trains alone is told now."""
-        self.framework = framework
-        self._tell_world(size, None, at_step=True)
-        meant = identity.of_environment(self._env)
-        if size == 1 and (meant.world or 1) > 1:
-            formed = f"{meant.said_by} means a world of {meant.world} ranks, but {framework} formed none"
-            self.say(f"trains alone: {formed}; every rank trains its own model")
-
-    def _tell_world(self, size: int, index: int | None, *, at_step: bool) -> None:
-        meant = identity.of_environment(self._env)
-        fields = {"size": size, "index": index, "meant": meant.world, "meant_by": meant.said_by}
-        fields |= {"framework": self.framework, "at_step": at_step}
-        when = "trains in" if at_step else "formed"
-        self.note("WorldFormed", fields, f"{self.framework} {when} a world of {size}; the launcher means {meant.world or 'none'}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from keepstep.core.blackbox import Phase
 from keepstep.supervise import reaper
 from keepstep.supervise.ending import Doors, Exit
-from keepstep.supervise.vitals import Boxes, OpenBox, is_same
+from keepstep.supervise.vitals import Boxes, OpenBox, is_same, only_serve
 
 EXIT_CODE = 49
 """Its place in /proc/PID/stat after the name."""
@@ -27,10 +27,12 @@ class Ended:
     exit: Exit
     in_order: bool
     """By its black box."""
+    by_design: bool = False
+    """It served a coordinator, which had finished: whoever started it ends it then."""
 
     @property
     def failed(self) -> bool:
-        return not self.exit.well and not (self.exit.code is None and self.exit.signal is None)
+        return not self.exit.well and not self.by_design and not (self.exit.code is None and self.exit.signal is None)
 
 
 @dataclass
@@ -53,14 +55,16 @@ class Below:
 
     def look(self) -> None:
         """Who has ended since."""
-        for pid, (box, started) in list(self._living.items()):
+        for pid, (box, started) in sorted(self._living.items(), key=lambda each: only_serve([each[1][0]])):
             entry = reaper.read(pid)
             if entry is not None and entry.started == started and entry.state not in "ZX":
                 continue
             self.doors.drop(pid)
             del self._living[pid]
             doing = box.doing()
-            ended = Ended(box.rank or 0, how_ended(pid, started), doing is not None and doing.phase is Phase.END)
+            exit_ = how_ended(pid, started)
+            by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
+            ended = Ended(box.rank or 0, exit_, doing is not None and doing.phase is Phase.END, by_design)
             self._ended.append(ended)
             if ended.failed and not box.who.get("killed_as"):  # else it is no news unless the launcher fails too
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
@@ -70,7 +74,7 @@ class Below:
         self.look()
         last = [each for each in self._ended if each.exit.at >= self._newest]
         failed = [each for each in last if each.failed]
-        unknown = [each for each in last if not each.exit.well and not each.in_order]
+        unknown = [each for each in last if not each.exit.well and not each.in_order and not each.by_design]
         return next(iter(failed or unknown), None)
 
 

@@ -28,7 +28,7 @@ from keepstep.supervise.below import how_ended
 from keepstep.supervise.ending import Doors
 from keepstep.supervise.preparing import prepare
 from keepstep.supervise.stopped import Sign, Stop, Suspicion, Watch
-from keepstep.supervise.vitals import Boxes, OpenBox, Seer, crowding, is_same, recent_of, sign_of
+from keepstep.supervise.vitals import Boxes, OpenBox, Seer, crowding, is_same, only_serve, recent_of, sign_of
 
 TICK_S = 0.5
 NOBODY_YET_S = 120.0
@@ -95,7 +95,8 @@ class Companion:
         doings = {box.pid: box.doing() for box in self._boxes.open.values()}
         listed = self._seer.processes(doings, at)
         living = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
-        return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in living]
+        shown = [] if only_serve(living) else living
+        return living, [sign_of(box.pid, box.rank, doings[box.pid], listed, at=at) for box in shown]
 
     def wait(self) -> None:
         """Until the next look, or the end of a rank: who reads the ranks' output to its end must not wait for us."""

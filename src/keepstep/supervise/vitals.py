@@ -25,6 +25,8 @@ TABLE_S = 2.0
 RECENT, MOST_RECENT = 400, 20_000
 """Records that are read of each box to see who is late: so many at least, and no more of all together."""
 _PHASE, _CHECKPOINT = int(Kind.PHASE), int(Phase.CHECKPOINT)
+SERVERS = ("parameter server", "worker of a coordinator")
+"""What the guard calls them, see `guard/identity.py`."""
 HELPERS = re.compile(rb"resource_tracker|semaphore_tracker|forkserver")
 
 
@@ -137,6 +139,12 @@ def is_same(box: OpenBox, entry: Entry | None) -> bool:
         began = time.time() - up + entry.started / os.sysconf("SC_CLK_TCK")
         return began <= float(box.who.get("wall") or 0.0) + 2.0
     return True
+
+
+def only_serve(boxes: Iterable[OpenBox]) -> bool:
+    """Whether all there are serve a coordinator, which has not come yet: they do nothing by design."""
+    roles = [box.who.get("killed_as") for box in boxes]
+    return bool(roles) and all(role in SERVERS for role in roles)
 
 
 def sign_of(

@@ -156,8 +156,18 @@ def _tell_servers(state: State, resolver: Any) -> None:
 
 
 def _server_started(state: State, original: Any) -> Callable[..., Any]:
+    told = state.session.guarded("servers", _serves)
+
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        state.alone_by_design = True  # it serves: the coordinator trains
+        told(state)
 
     return init
+
+
+def _serves(state: State) -> None:
+    """The coordinator trains, and whoever started this process ends it. (A notebook may have the servers in the coordinator's own process.)"""
+    session = state.session
+    if session.who.role in ("worker", "ps"):
+        state.alone_by_design = session.who.serves = True
+        session.tell_who()

@@ -40,6 +40,8 @@ class Fault:
     """Without keepstep it would go on for ever, or for minutes."""
     stays_in: tuple[str, ...] = ()
     """Frameworks whose ranks then wait for each other at the exit, for minutes; only `keepstep run` ends that."""
+    never_meet: bool = False
+    """Its ranks have nothing in common that tells of one job: each may have a folder of its own."""
     trains_on: bool = False
     """The program does not stop for it."""
     prepare: Callable[[Visit], None] | None = None
@@ -120,6 +122,19 @@ def _truncate_checkpoint(visit: Visit) -> None:
     note(visit, f"{path.name} is cut in half")
 
 
+def _edit(before: str, after: str) -> Callable[[Visit], None]:
+    """The user wrote another line."""
+
+    def prepare(visit: Visit) -> None:
+        path = visit.app / visit.guest.program
+        text = path.read_text()
+        if before in text:
+            path.write_text(text.replace(before, after))
+            note(visit, f"{path.name} has {after!r}")
+
+    return prepare
+
+
 HANG = ("sync.deadlock_or_hang_waiting_rank",)
 
 FAULTS: dict[str, Fault] = {
@@ -134,7 +149,7 @@ FAULTS: dict[str, Fault] = {
         Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), restarted=True, hangs=True),
         Fault(
             "wrong_port", "rank 1 looks for rank 0 at the wrong port",
-            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True,
+            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True, never_meet=True,
         ),
         Fault("wrong_count", "rank 1 is told of one process too many", ("config.world_size_mismatch", "config.cluster_spec"), ranks=(), hangs=True),
         Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True),
@@ -145,6 +160,14 @@ FAULTS: dict[str, Fault] = {
         ),
         Fault("lonely_collective", "rank 1 issues an all_reduce that rank 0 does not", ("sync.collective_mismatch",), hangs=True),
         Fault("ddp_forgotten", "the model is not wrapped in DDP", ("config.trains_alone",), ranks=(), trains_on=True),
+        Fault(
+            "run_forgotten", "the step is called without strategy.run", ("config.trains_alone",), ranks=(), trains_on=True,
+            prepare=_edit("strategy.run(step_fn, args=(next(iterator),))", "step_fn(next(iterator))"),
+        ),
+        Fault(
+            "keras_3", "the program imports Keras 3 instead of tf_keras", ("framework.unsupported_combination",), ranks=(0, 1),
+            prepare=_edit("import tf_keras as keras", "import keras"),
+        ),
         Fault("loader_killed", "the worker of rank 1's data loader is killed", ("data.loader_worker_killed", "unknown.not_established"), restarted=True, outside=_kill_loader),
         Fault("cut_checkpoint", "the checkpoint to resume from is cut in half", ("checkpoint.corrupt_or_missing",), ranks=(0, 1), prepare=_truncate_checkpoint),
     )

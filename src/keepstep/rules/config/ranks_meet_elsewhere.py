@@ -9,7 +9,9 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.finding import Confidence, Fix, Found
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.arrivals import still_waiting
 
 
@@ -44,15 +46,22 @@ def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
         return
     astray = [e for e in found if e.fact.answers is False]
     fact = (astray or found)[0].fact
+    others = {int(rank) for each in fact.elsewhere for rank in _AS_RANK.findall(each)}
+    right = not astray and fact.index == 0 and fact.answers  # it waits where it listens: the others look for it in the wrong place
+    where = ", where nobody answers" if fact.answers is False else ""
+    title = f"rank {fact.index} waits at {fact.at}{where}; others of the same program wait elsewhere"
+    if right and others:
+        title = f"{say_ranks(sorted(others))} did not come to {fact.at}, where rank 0 listens, but to another address"
     yield Found(
-        title=f"rank {fact.index} waits at {fact.at}" + (", where nobody answers" if fact.answers is False else "") + "; others of the same program wait elsewhere",
+        title=title,
         because=f"{fact.elsewhere[0]}; ranks of one job must meet at one address",
         evidence=tuple(found[:4]),
-        ranks=tuple(sorted({e.fact.index for e in astray or found if e.fact.index is not None})),
+        ranks=tuple(sorted(others if right and others else {e.fact.index for e in astray or found if e.fact.index is not None})),
         fixes=_FIXES.get(fact.framework, ()),
     )
 
 
+_AS_RANK = lazy_pattern(r" as rank (\d+) of ")
 _FIXES = {
     "torch": (Fix(do="compare the addresses that the ranks were given", command="echo $RANK $MASTER_ADDR:$MASTER_PORT"),),
     "jax": (Fix(do="give jax.distributed.initialize the same coordinator_address in every process"),),

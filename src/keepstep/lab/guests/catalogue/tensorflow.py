@@ -15,7 +15,8 @@ GUESTS = (
         files=("tf_keras_fit.py", "tf_cluster.py"),
         command=(*CLUSTER, "tf_keras_fit.py"),
         as_ranks=("python", "tf_keras_fit.py"),
-        needs=("tf_keras",),
+        needs=("tf_keras", "keras"),
+        faults=("killed", "exception", "asleep", "stopped", "nan_batch", "other_shape", "keras_3"),
     ),
     Guest(
         name="tf_custom_loop",
@@ -25,6 +26,7 @@ GUESTS = (
         command=(*CLUSTER, "tf_custom_loop.py"),
         as_ranks=("python", "tf_custom_loop.py"),
         needs=("tf_keras",),
+        faults=("killed", "exception", "asleep", "interrupted", "nan_batch", "other_shape", "never_arrives", "wrong_port", "run_forgotten"),
     ),
     Guest(
         name="tf_parameter_server",
