@@ -151,7 +151,7 @@ FAULTS: dict[str, Fault] = {
             "wrong_port", "rank 1 looks for rank 0 at the wrong port",
             ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True, never_meet=True,
         ),
-        Fault("wrong_count", "rank 1 is told of one process too many", ("config.world_size_mismatch", "config.cluster_spec"), ranks=(), hangs=True),
+        Fault("wrong_count", "all ranks are told of one process too many", ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True),
         Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True),
         Fault("nan_batch", "one batch of rank 1 holds a NaN", ("numeric.nan_or_divergence",), trains_on=True),
         Fault(

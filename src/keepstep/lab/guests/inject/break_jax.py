@@ -42,14 +42,14 @@ def change(name, variables, new):
 
 def misconfigure():
     """Before the program begins."""
+    if fault.FAULT == "wrong_count" and process_id() is not None:  # of all processes: JAX goes by what the first one says
+        change("--num-processes", COUNTS, lambda count: str(int(count) + 1))
+        fault.struck("waits for one process too many")
     if process_id() != fault.RANK:
         return
     if fault.FAULT == "wrong_port":
         change("--coordinator", COORDINATORS, lambda at: f"{at.rpartition(':')[0]}:{int(at.rpartition(':')[2]) + 1}")
         fault.struck("looks for the coordinator at the wrong port")
-    elif fault.FAULT == "wrong_count":
-        change("--num-processes", COUNTS, lambda count: str(int(count) + 1))
-        fault.struck("waits for one process too many")
     elif fault.FAULT == "same_id":
         change("--process-id", IDS, lambda own: "0")
         fault.struck("has the process id of rank 0")
