@@ -72,7 +72,7 @@ def sharded() -> None:
 
 def adversarial() -> None:
     """Two models, two optimizers, and the generator learns at every second step."""
-    judge, maker = DistributedDataParallel(mlp(), broadcast_buffers=False), DistributedDataParallel(nn.Linear(3, 8), broadcast_buffers=False)
+    judge, maker = DistributedDataParallel(mlp()), DistributedDataParallel(nn.Linear(3, 8))
     of_judge, of_maker = torch.optim.Adam(judge.parameters(), lr=0.01), torch.optim.Adam(maker.parameters(), lr=0.01)
     for step in range(STEPS):
         of_judge.zero_grad()
