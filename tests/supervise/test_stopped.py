@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from keepstep.core.blackbox import Phase
 from keepstep.supervise.stopped import (
     BETWEEN_S,
+    GIVEN_IDLE_S,
     IDLE_S,
     LEAST_S,
     TELLS_BETWEEN_S,
@@ -30,7 +31,7 @@ TICK = 0.25
 class Rank:
     """A rank that is told what to do."""
 
-    number: int
+    number: int | None
     step_s: float = 0.1
     phase: Phase | None = Phase.COMPUTE
     steps: int = 0
@@ -53,7 +54,7 @@ class Rank:
         self.cpu_s += TICK * (0.9 if self.works else 0.0)
         guarded = self.phase is not None
         return Sign(
-            pid=100 + self.number,
+            pid=100 + (self.number or 0),
             rank=self.number,
             at=at,
             phase=self.phase,
@@ -195,6 +196,7 @@ def test_a_loop_that_never_ends_is_only_suspected() -> None:
     world = two()
     world.halt(works=True)
     world.ranks[0].phase = Phase.EVALUATION
+    assert world.go(500) is None  # an evaluation may take that long
     suspicion = world.go(200)
     assert suspicion is not None and suspicion.kind == "busy"
     stop = world.watch.looked(suspicion, still=True, at=world.at)
@@ -284,3 +286,12 @@ def test_a_wait_for_what_may_come_late_is_never_proof() -> None:
     for sure in (False, True):
         stop = world.watch.looked(suspicion, still=True, sure=sure, at=world.at + 5.0)
         assert stop is not None and stop.proven is sure
+
+
+def test_a_command_in_which_no_rank_has_shown_itself_may_wait_for_minutes() -> None:
+    world = World([Rank(None, phase=None)])
+    assert world.go(30) is None
+    since = world.halt()
+    suspicion = world.go(400)
+    assert suspicion is not None and suspicion.kind == "unguarded"
+    assert GIVEN_IDLE_S <= world.at - since <= GIVEN_IDLE_S + 3 * TICK

@@ -32,10 +32,10 @@ FIRST_STEPS = 2
 """So many steps are warm-up: they trace, compile and fill pipelines."""
 IDLE_S = 5.0
 """Idleness in a phase that may take long, until one looks."""
-BUSY_S = 60.0
-"""Silence of ranks that work, until one looks: a loop that never ends works too."""
-SILENT_S = 60.0
-"""Without a guard: nothing printed and nothing moved for so long."""
+GIVEN_IDLE_S = 300.0
+"""The same of the user's own command in which no rank has shown itself: it may wait for a queue, a download or another job."""
+BUSY_S = 600.0
+"""Silence of ranks that work (they compile, evaluate, or have no guard and print nothing), until one looks: healthy ones do so for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
 """One rank is silent while others get on (they need not wait for it)."""
 SURE_S = 20.0
@@ -281,11 +281,12 @@ class Watch:
 
     def _without_guard(self, signs: tuple[Sign, ...], at: float) -> Suspicion | None:
         idle = at - max(each.worked for each in self._ranks.values())
-        limit = self._limit("unguarded", IDLE_S)
+        given = all(sign.rank is None for sign in signs)
+        limit = self._limit("unguarded", GIVEN_IDLE_S if given else IDLE_S)
         if idle >= limit:
             return _suspicion("unguarded", at, idle, limit, None, signs, signs)
         silent = at - max(each.printed for each in self._ranks.values())
-        limit = self._limit("busy", SILENT_S)
+        limit = self._limit("busy", BUSY_S)
         return _suspicion("busy", at, silent, limit, None, signs, signs) if silent >= limit else None
 
     def _limit(self, kind: str, learned: float) -> float:
