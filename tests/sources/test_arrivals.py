@@ -21,7 +21,8 @@ TRACEBACK = b'Traceback (most recent call last):\n  File "train.py", line 3, in 
 def printed(folder: Path, *pieces: tuple[float, bytes]) -> None:
     """A rank that prints each piece after a pause."""
     output = Output()
-    out = output.open("rank0", 0, folder / "rank0.log")
+    out, err = output.open("rank0", 0, folder / "rank0.log")
+    os.close(err)
     for pause, piece in pieces:
         time.sleep(pause)
         os.write(out, piece)

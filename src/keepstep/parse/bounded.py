@@ -36,6 +36,7 @@ _BRACKETS = lazy_pattern(r"\)*\??(?:\(\?P<\w+>|\(\?[aimsux-]*:|\((?!\?))*")
 """Groups that end and begin, between one part of a pattern and the next."""
 _BLANK = {" ", r"\s", r"[ \t]", r"[^\S\n]"}
 _WORDY = {r"\d", r"\w", r"\S"}
+_HOLD_BLANK = {" ", r"\ ", r"\s", r"\W", r"\D", r"\x20"}
 
 
 def narrowed(text: str) -> str:
@@ -110,7 +111,7 @@ def _is_before_gap(pattern: str, place: int) -> bool:
 def _is_gap(token: str, repeat: re.Match[str]) -> bool:
     """Whether it takes many characters, blanks among them."""
     _, most = _limits(repeat)
-    return (most is None or most >= SHORT) and (token == "." or (token[0] == "[" and re.match(token, " ") is not None))
+    return (most is None or most >= SHORT) and (token == "." or (token[0] == "[" and _takes_blank(token)))
 
 
 def _closing(tokens: list[str]) -> dict[int, int]:
@@ -160,4 +161,15 @@ def _limits(repeat: re.Match[str]) -> tuple[int, int | None]:
 
 def _is_word(token: str) -> bool:
     """Whether it takes no blank."""
-    return token in _WORDY or (token[0] == "[" and re.match(token, " ") is None)
+    return token in _WORDY or (token[0] == "[" and not _takes_blank(token))
+
+
+def _takes_blank(token: str) -> bool:
+    """Whether a blank is in this class of characters. (To compile each of hundreds would cost more than to read them.)"""
+    inside = token[1:-1]
+    negated = inside.startswith("^")
+    parts = _TOKEN.findall(inside.removeprefix("^"))
+    held = any(part in _HOLD_BLANK for part in parts)
+    for low, dash, high in zip(parts, parts[1:], parts[2:], strict=False):
+        held = held or (dash == "-" and len(low) == len(high) == 1 and low <= " " <= high)
+    return held is not negated

@@ -61,7 +61,7 @@ SIGNATURES = (
     ),
     signature(r"Function '(?P<what>\w+)' returned nan values in its \d+th output", NonFinite),
     signature(
-        r"(?:Error|Exception|assert\w*)[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w*)[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
+        r"(?:Error|Exception|\bassert\w{0,20})[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w{0,20})[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
         NonFinite,
         what="loss or gradient",
         anchors=tuple(

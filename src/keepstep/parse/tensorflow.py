@@ -361,7 +361,7 @@ SIGNATURES = (
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
     # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
     signature(
-        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,4000}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
+        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
         anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),
