@@ -12,6 +12,7 @@ from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.trails import Mismatch
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.own_exception import left_by_own_exception
 from keepstep.rules.sync._trails import first_mismatch
 
 
@@ -52,8 +53,9 @@ def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
     then all ranks are named.
     """
     told = first_mismatch(seen)
-    if told is None:
-        return
+    left = left_by_own_exception(seen)
+    if told is None or any(rank in left for _, ranks in told[0].values for rank in ranks):
+        return  # a rank that met a collective on its way out has a reason of its own
     found, evidence = told
     yield Found(
         title=_title(found),
