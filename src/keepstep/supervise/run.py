@@ -286,18 +286,25 @@ class Supervisor:
             return Report(verdict=Verdict.UNKNOWN), Progress()
 
     def _save(self, attempt: Attempt, report: Report) -> None:
-        from keepstep.analyze.comeback import numbered, of_all_attempts
+        from keepstep.analyze.comeback import numbered
         from keepstep.core.redact import redacted
         from keepstep.render.json import render_json
 
         assert self.folder is not None
         self._reports[attempt.number] = report
         self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
-        self.folder.write(self.folder.path / "report.json", render_json(redacted(of_all_attempts(self._reports, self.folder.manifest.attempts))))
+        self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
         self.folder.save()
         if self.folder.full:
             self._terminal.say(f"{self.folder.path} cannot be written: the recording is not complete, the run goes on")
             self.folder.full = False
+
+    def _whole(self) -> Report:
+        """The report on all attempts so far, as `keepstep why RUN` will make it."""
+        from keepstep.analyze.comeback import of_all_attempts
+
+        assert self.folder is not None
+        return of_all_attempts(self._reports, self.folder.manifest.attempts)
 
     def _tell(self, outcome: Outcome, report: Report, decision: Decision) -> None:
         from keepstep.core.redact import redacted
@@ -354,7 +361,7 @@ class Supervisor:
             return self._finished("stopped", self._interrupt.status)
         report, _ = self._explain(attempt)
         self._save(attempt, report)
-        self._print(report)
+        self._print(self._whole())
         return self._finished("failed", status)
 
     def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
