@@ -27,6 +27,7 @@ from keepstep.parse.line_count import newlines
 from keepstep.parse.log_lines import clean, find_headings, head, held, sample, stamped
 from keepstep.parse.memory_readings import read_memory
 from keepstep.parse.patience import Patience
+from keepstep.parse.pieces import pieces, with_last
 from keepstep.parse.prefix import NOBODY, Prefixes, Writer, spawned
 from keepstep.parse.signature import Signature
 from keepstep.parse.tf_status import as_raised, under_node
@@ -110,7 +111,7 @@ class LogScan:
         """All sightings, in order. A piece is read together with its neighbours, and only when it holds a hit."""
         before: _Piece | None = None
         here: _Piece | None = None
-        for data, last in _with_last(_pieces(chunks)):
+        for data, last in with_last(pieces(chunks, PIECE)):
             if last:
                 here = self._forget_floods(here, before)
             ahead = self._piece(data, here, last)
@@ -382,29 +383,3 @@ def _near(text: str, place: int) -> str:
     """What stands around a place of a long line, marked where it was cut: no pattern takes that for a line's beginning or end."""
     low, high = max(0, place - NEAR), place + NEAR
     return ("…" if low else "") + text[low:high] + ("…" if high < len(text) else "")
-
-
-def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of one size; chunks of just that size are passed on as they are."""
-    rest = b""
-    for chunk in chunks:
-        if rest:
-            chunk = rest + chunk
-        whole = len(chunk) - len(chunk) % PIECE
-        if whole == len(chunk) == PIECE:
-            yield chunk
-        else:
-            for start in range(0, whole, PIECE):
-                yield chunk[start : start + PIECE]
-        rest = chunk[whole:]
-    if rest:
-        yield rest
-
-
-def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    previous: bytes | None = None
-    for chunk in chunks:
-        if previous is not None:
-            yield previous, False
-        previous = chunk
-    yield previous or b"", True
