@@ -32,11 +32,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return running.results()
 
 
-def noted(running: Ranks) -> set[str]:
-    """The kinds of what was written down; that a process ended with status 0 is told by whoever watches it, soon or not at all."""
-    return {note["fact"] for note in running.notes() if (note["fact"], note["fields"].get("code")) != ("ProcessExited", 0)}
-
-
 def box(running: Ranks, rank: int) -> blackbox.BlackBox:
     (path,) = running.guard.glob(f"rank{rank}-*.box")
     return blackbox.read(path.read_bytes())
@@ -47,7 +42,7 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
         assert running.ended() == [0, 0]
         assert running.results() == plain
         assert "keepstep" not in running.logs()
-        assert noted(running) == HEALTHY
+        assert running.noted() == HEALTHY
         for rank in (0, 1):
             kinds = Counter(Kind(record.kind).name for record in box(running, rank).records)
             assert kinds["STEP"] == 24
@@ -62,7 +57,7 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
     with ranks(tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
         assert running.results() == plain
-        assert noted(running) == HEALTHY
+        assert running.noted() == HEALTHY
         for rank in (0, 1):
             steps = [record for record in box(running, rank).records if record.kind == Kind.STEP]
             assert [step.value for step in steps] == list(range(1, 25))
@@ -109,7 +104,7 @@ def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path: Pat
 def test_a_program_of_rank_0_alone_is_no_contract(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "only_rank_0", "--steps", "12", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
-        assert noted(running) <= HEALTHY
+        assert running.noted() <= HEALTHY
         assert "keepstep" not in running.logs()
 
 

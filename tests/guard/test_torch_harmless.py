@@ -16,7 +16,7 @@ from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
 
-QUIET = {"ContractStated", "WorldFormed", "PlanNamed", "CollectivesIssued"}
+QUIET = {"ContractStated", "WorldFormed", "PlanNamed", "CollectivesIssued", "RankEnded"}
 COMPILED = Path(__file__).with_name("torch_compiled.py")
 
 
@@ -34,7 +34,7 @@ def test_a_healthy_run_is_the_same_to_the_bit_and_silent(tmp_path: Path, weights
         assert run.ended() == [0, 0], run.logs()
         assert run.results() == weights
         assert "keepstep" not in run.logs()
-        assert {note["fact"] for note in run.notes()} <= QUIET
+        assert run.noted() <= QUIET
         stated = {note["fields"]["subject"] for note in run.notes("ContractStated")}
         assert stated == {"versions", "options", "model", "optimizer", "batches", "batch"}
         for note in run.notes():
@@ -47,7 +47,7 @@ def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, w
     with ranks(tmp_path, "--first", "from keepstep.guard import start; start.session().every = 5") as run:
         assert run.ended() == [0, 0], run.logs()
         assert run.results() == weights
-        assert {note["fact"] for note in run.notes()} <= QUIET
+        assert run.noted() <= QUIET
         assert not explain_paths([run.guard]).report.findings
         for path in run.guard.glob("*.box"):
             records = blackbox.read(path.read_bytes()).records

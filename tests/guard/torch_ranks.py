@@ -68,6 +68,10 @@ class Ranks:
                         found.append(note)
         return found
 
+    def noted(self) -> set[str]:
+        """The kinds of what was written down; that a process ended with status 0 is told by whoever watches it, soon or not at all."""
+        return {note["fact"] for note in self.notes() if (note["fact"], note["fields"].get("code")) != ("ProcessExited", 0)}
+
     def results(self) -> list[str]:
         return [line.partition("ended with ")[2] for line in self.logs().splitlines() if "ended with" in line]
 
