@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
 from keepstep.guard.pauses import FRAMEWORKS
+from keepstep.guard.user_line import is_library
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -187,17 +188,13 @@ def _place(error: BaseException) -> tuple[str | None, int | None, str | None, st
     while trace is not None:
         innermost = trace
         file = trace.tb_frame.f_code.co_filename
-        if not _is_library(file):
+        if not is_library(file):
             found = trace
         trace = trace.tb_next
     at = found or innermost
     if at is None or innermost is None:
         return None, None, None, None
     return at.tb_frame.f_code.co_filename, at.tb_lineno, at.tb_frame.f_code.co_name, innermost.tb_frame.f_code.co_filename
-
-
-def _is_library(file: str) -> bool:
-    return file.startswith("<") or any(part in file for part in ("site-packages", "dist-packages", "/lib/python", "keepstep/guard/"))
 
 
 def _text(error: BaseException) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from types import FrameType
 
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-LIBRARIES = tuple(
-    {path + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_paths().get(name))}
-)
+STANDARD = os.path.dirname(os.__file__) + os.sep
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 DEEPEST = 200
+
+
+def is_library(path: str) -> bool:
+    """Whether a file of code is not the user's."""
+    return path.startswith(("<", OWN, STANDARD)) or any(each in path for each in INSTALLED)
 
 
 def user_line(frame: FrameType | None) -> str | None:
@@ -22,7 +24,7 @@ def user_line(frame: FrameType | None) -> str | None:
         if frame is None:
             break
         path = frame.f_code.co_filename
-        if not (path.startswith(("<", OWN)) or path.startswith(LIBRARIES) or any(each in path for each in INSTALLED)):
+        if not is_library(path):
             return f"{os.path.basename(path)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
