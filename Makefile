@@ -63,13 +63,13 @@ lint: setup
 	$(BIN)/lint-imports --no-cache
 
 unit: setup
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 plain: $(PLAIN)/.ready
 	@for name in hyperscan pystack tensorflow torch jax; do \
 	  ! $(PLAIN)/bin/python -c "import $$name" 2>/dev/null || { echo "$(PLAIN) must not have $$name"; exit 1; }; \
 	done
-	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) -m 'not frameworks'
+	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks'
 
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup
