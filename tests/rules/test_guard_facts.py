@@ -172,3 +172,10 @@ def test_what_each_rank_issued_last_names_the_one_that_issued_another_collective
     for mine in (issued(0, *common, alone), issued(0, alone, group="script")):
         found = report(mine, in_ddp, noted("ProcessExited", 0, **EXITED)).findings[0]
         assert (found.rule, found.ranks) == ("SYN206", (0,)) and "at train.py:57" in found.title
+
+
+@pytest.mark.parametrize(("kind", "in_framework", "blamed"), [("IndexError", True, False), ("KeyError", False, False), ("RuntimeError", True, True)])
+def test_a_collective_that_a_rank_meets_on_its_way_out_is_not_blamed(kind: str, in_framework: bool, blamed: bool) -> None:
+    raised = noted("RankRaised", 1, type=kind, message="Target 7 is out of bounds.", file="train.py", line=11, how="leaving", in_framework=in_framework)
+    differ = broken("collective #66", "operation", ("all_reduce", [0]), ("barrier", [1]))
+    assert any(each[0] == "SYN206" for each in told(raised, differ)) is blamed

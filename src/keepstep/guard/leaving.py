@@ -12,6 +12,7 @@ import ast
 import functools
 import linecache
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from types import FrameType
@@ -49,12 +50,17 @@ def is_leaving(frame: FrameType, error: BaseException) -> Leaving:
         return how
     further: FrameType | None = at.f_back
     while further is not None:
-        if not any(name in further.f_code.co_filename for name in PASS_ON):
+        if not any(name in further.f_code.co_filename for name in PASS_ON) and not _is_start_of_child(further):
             tree = _tree(further.f_code.co_filename)
             if tree is None or _may_catch(further, _guarding(tree, further.f_lineno), error):
                 return Leaving.UNKNOWN
         further = further.f_back
     return Leaving.YES
+
+
+def _is_start_of_child(frame: FrameType) -> bool:
+    """Whether it is the line with which multiprocessing begins a child: it has no source, and catches nothing."""
+    return frame.f_code.co_filename == "<string>" and "--multiprocessing-fork" in sys.orig_argv
 
 
 def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> Leaving:
