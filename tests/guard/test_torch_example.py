@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,5 +23,7 @@ def test_the_rank_that_enters_a_barrier_alone_is_named(tmp_path: Path) -> None:
     assert "out of step in collective #" in done.stderr
     at = {words: number for number, line in enumerate(EXAMPLE.read_text().splitlines(), 1) for words in ("the mistake", "loss.backward()") if words in line}
     alone = f"barrier at guard_torch.py:{at['the mistake']} in train on rank 0"
-    others = f"gradients of loss.backward() at guard_torch.py:{at['loss.backward()']} in train on rank 1"
-    assert f"{alone} but {others}" in done.stderr
+    told = next(line for line in done.stderr.splitlines() if "out of step" in line)
+    # what the other is in comes from its stack or, where that was written in time, from torch's own record of all collectives
+    below, line = re.escape("gradients of loss.backward()"), rf"at guard_torch\.py:{at['loss.backward()']} in train"
+    assert re.search(rf"{re.escape(alone)} but ({below} {line}|\w.* {line}, {below}) on rank 1", told)
