@@ -13,9 +13,12 @@ import pytest
 
 from keepstep.core.blackbox import Phase
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Finding, Severity, Standing
+from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
+from keepstep.rules.sync.odd_one_out import jobs
 from keepstep.supervise import hangs, looking
 from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.looking import Looked
@@ -148,3 +151,18 @@ def test_what_is_named_early_is_redacted(tmp_path, monkeypatch):
     scene.at(3.5)
     assert "rank 1 was stuck" in scene.said[-1] and "hunter2" not in "".join(scene.said)
     assert "hunter2" not in (tmp_path / "events.jsonl").read_text()
+
+
+def test_a_rank_on_a_warm_spare_belongs_to_the_same_job_as_one_that_was_started(monkeypatch):
+    started = ProcessSeen(pid=100, command="train.py", still=True, job="127.0.0.1:29500", world=2)
+    spare = ProcessSeen(pid=101, command="train.py", still=True, job="session 77")
+    items = (
+        Evidence(fact=started, origin=Origin(source="pid 100"), rank=Rank(index=0)),
+        Evidence(fact=spare, origin=Origin(source="pid 101")),
+    )
+    monkeypatch.setattr(looking, "look_at_live", lambda pids, **how: EvidenceSet(items=items))
+    monkeypatch.setattr(looking, "urgently", lambda: None)
+    monkeypatch.setattr(looking.time, "sleep", lambda seconds: None)
+    looked = looking.look([Sign(pid=100, rank=0, at=1.0), Sign(pid=101, rank=1, at=1.0)])
+    (job,) = jobs(looked.seen)
+    assert [each.rank for each in job] == [0, 1]

@@ -32,6 +32,7 @@ QUICK_LIMIT_S = 2.0
 AFTERWARDS_S = 1.5
 """A look holds ranks for a while: those that could go on get so long to show it, before a silence that nothing proves is told."""
 URGENT = -10
+_ONE_JOB = "the supervised run"
 WORKS_SHARE = 0.05
 """Of a core: where stacks could not be compared, a rank that uses this much is at work."""
 
@@ -171,9 +172,11 @@ def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]
 
 
 def _with_ranks(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> EvidenceSet:
-    """Processes whose own environment names no rank are who the supervisor knows them to be."""
-    items = []
+    """The processes as the supervisor knows them: one job, each with its rank. A warm spare's own environment names neither."""
+    items: list[Evidence[Fact]] = []
     for each in seen.items:
         rank = ranks.get(getattr(each.fact, "pid", None) or -1)
+        if rank is not None and isinstance(each.fact, ProcessSeen):
+            each = replace(each, fact=replace(each.fact, job=_ONE_JOB))
         items.append(replace(each, rank=Rank(index=rank)) if each.rank is None and rank is not None else each)
     return EvidenceSet(items=tuple(items), coverage=seen.coverage)
