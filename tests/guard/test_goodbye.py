@@ -43,7 +43,16 @@ def test_a_process_that_ends_well_says_so_and_is_healthy(tmp_path: Path, end: st
 
 @pytest.mark.parametrize(
     ("end", "status", "raised"),
-    [("raise ValueError('no')", 1, "ValueError"), ("sys.exit(3)", 3, None), ("sys.exit('no data')", 1, None), ("os._exit(4)", 4, None)],
+    [
+        ("raise ValueError('no')", 1, "ValueError"),
+        ("sys.exit(3)", 3, None),
+        ("sys.exit('no data')", 1, None),
+        ("os._exit(4)", 4, None),
+        # of these Python itself tells nobody
+        ("raise SystemExit(5)", 5, None),
+        ("exit(6)", 6, None),
+        ("import ctypes; ctypes.CDLL(None).exit(7)", 7, None),
+    ],
 )
 def test_a_status_that_is_not_0_is_never_healthy(tmp_path: Path, end: str, status: int, raised: str | None) -> None:
     got, (ended,), report = left(tmp_path, end)
@@ -58,6 +67,13 @@ def test_a_killed_process_says_nothing_and_that_is_told(tmp_path: Path, end: str
     assert not ended.goodbye and ended.status is None
     assert report.root is not None and report.root.title == "rank 0's black box ends at step 5 without a goodbye"
     assert report.root.cause.value == "unknown.not_established"
+
+
+def test_the_status_of_a_forked_child_is_not_taken_for_that_of_the_rank(tmp_path: Path) -> None:
+    """It leaves through the C library too, which has the rank's stream."""
+    child = "if os.fork() == 0:\n    raise SystemExit(9)\nos.wait()"
+    status, (ended,), report = left(tmp_path, child)
+    assert (status, ended.status, report.verdict.value) == (0, 0, "healthy")
 
 
 def test_an_exit_that_the_program_caught_is_no_goodbye(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
+from keepstep.core.blackbox import exit_file
 from keepstep.guard import identity, settling
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Exchange
+from keepstep.guard.exit_status import ExitStatus
 from keepstep.guard.notes import Notes
 from keepstep.guard.peers import Peers
 
@@ -22,6 +24,7 @@ class Moving(Peers):
         self._env = env
         self._link: Path | None = None
         self._notes: Notes | None = None
+        self._exit_status: ExitStatus | None = None
         self._watched: Watched | None = None
         self._meeting: settling.Meeting | None = None
 
@@ -60,6 +63,9 @@ class Moving(Peers):
             return
         settling.move(self._notes.path, notes)
         settling.move(self._link, link)
+        if self._exit_status is not None and self._exit_status.path.exists():
+            settling.move(self._exit_status.path, exit_file(link))
+            self._exit_status.path = exit_file(link)
         self._notes.path, self._link, self.folder = notes, link, folder
         if before != folder:
             if self._watched is not None:

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
+from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record, exit_file
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity, mode, settling
 from keepstep.guard.batches import Batches, Values
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
+from keepstep.guard.exit_status import ExitStatus
 from keepstep.guard.goodbye import Leaving, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
@@ -121,6 +122,8 @@ class Session(InWorld):
             atexit.register(self.close)
             with self.part("goodbye"):
                 self._listener.listen()
+                if self._link is not None:
+                    self._exit_status = ExitStatus(exit_file(self._link))
             self.pulse.every(1.0, "black box", self._tell_anew)
             with self.part("companion"):
                 if self.folder is not None and self._box is not None and self._env.get("KEEPSTEP_COMPANION") != "off":
@@ -212,6 +215,8 @@ class Session(InWorld):
     def _in_child(self) -> None:
         """A forked child (a loader's worker) is not the rank: it must leave the rank's box alone."""
         self.write = boxes.nothing
+        if self._exit_status is not None:
+            self._exit_status.forget()
         self._notes = self._contracts = self._exchange = self._gathering = None
         self._opened = True
         self.folder = None

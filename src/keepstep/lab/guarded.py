@@ -64,6 +64,7 @@ TELLS: dict[str, tuple[str, ...]] = {
     "torch_lock_deadlock": STOPPED,
     "torch_lock_deadlock_torchrun": STOPPED,
     "torch_stopped": STOPPED,
+    "torch_asleep_then_ended": STOPPED,
     "torch_stopped_four": STOPPED,
     "torch_gil_held": STOPPED,
     "jax_stuck_input": (*STOPPED, "slow.input_bound"),

@@ -84,6 +84,7 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
             found, problem = _notes(left, left.path)
             notes += found
             coverage += problem
+    notes = _corrected(notes, newest)
     plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
     items = [e for each in newest for e in (*_doing(each, plans), *_issued(each))] + _late(newest) + _side_by_side(boxes) + notes
     items += _ends(newest, {e.fact.pid for e in notes if isinstance(e.fact, RankEnded)})
@@ -179,6 +180,30 @@ def _rank(read: _Read) -> Rank | None:
     )
 
 
+def _left_with(read: _Read) -> int | None:
+    """The status that the C library saw. The guard's own goodbye takes ``raise SystemExit(3)`` for a success."""
+    if read.left.path is None:
+        return None
+    try:
+        with blackbox.exit_file(read.left.path).open("rb") as stream:
+            data = stream.read(blackbox.EXIT.size + 1)
+    except OSError:
+        return None
+    return blackbox.EXIT.unpack(data)[0] & 0xFF if len(data) == blackbox.EXIT.size else None
+
+
+def _corrected(notes: list[Evidence[Fact]], boxes: list[_Read]) -> list[Evidence[Fact]]:
+    """The goodbyes, with the status that each process really left with."""
+    known = {read.box.who.get("pid"): status for read in boxes if (status := _left_with(read))}
+    items: list[Evidence[Fact]] = []
+    for each in notes:
+        if isinstance(each.fact, RankEnded) and each.fact.status == 0 and (status := known.get(each.fact.pid)):
+            quote = f"ended with status {status} after {count(each.fact.steps, 'step')}"
+            each = replace(each, fact=replace(each.fact, status=status), quote=quote)
+        items.append(each)
+    return items
+
+
 def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
     """How those ended that are gone, by their boxes; ``told``: the processes that wrote it down themselves."""
     found: list[Evidence[Fact]] = []
@@ -187,18 +212,20 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
         if read.alive or read.did is None or who.get("pid") in told:
             continue
         goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
-        left = goodbye is not None or read.did.phase is blackbox.Phase.END
+        status = _left_with(read)
+        left = goodbye is not None or status is not None or read.did.phase is blackbox.Phase.END
         before = next((p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None)
         fact = RankEnded(
             goodbye=left,
             steps=read.did.steps,
-            status=goodbye.value if goodbye is not None else None,
+            status=status if status is not None else goodbye.value if goodbye is not None else None,
             phase=blackbox.phase_of(before.value).name.lower() if before is not None else None,
             pid=who["pid"] if isinstance(who.get("pid"), int) else None,
             killed_as=who["killed_as"] if isinstance(who.get("killed_as"), str) else None,
             world=who["world"] if isinstance(who.get("world"), int) else None,
         )
         quote = f"the black box ends at step {fact.steps} " + ("with" if left else "without") + " a goodbye"
+        quote += f", with status {status}" if status else ""
         origin = Origin(source=read.left.name)
         found.append(Evidence(fact=fact, origin=origin, rank=_rank(read), at=read.ended, quote=quote))
     return found

@@ -56,7 +56,8 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     open_ends += [e for who, e in ends.badly.items() if not raised_by(seen, who)]
     if not open_ends:
         return
-    first = min([*silent, *ends.badly.values()], key=lambda e: e.at or 0.0)
+    # one that had left with status 0, and was ended on its way out, was ended because of another
+    first = min([*silent, *ends.badly.values()], key=lambda e: (e.fact.goodbye and e.fact.status == 0, e.at or 0.0))
     if first not in open_ends or stopped_before(seen, None):
         return
     others = tuple(e for e in (*silent, *ends.badly.values()) if e is not first)

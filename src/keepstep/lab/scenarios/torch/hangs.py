@@ -157,4 +157,13 @@ SCENARIOS = (
         note="Rank 1 sleeps for minutes at step 25 while rank 0 waits; nothing times out.",
         **on_rank_1,
     ),
+    ddp(
+        "torch_asleep_then_ended",
+        cause=HUNG,
+        later="guard",
+        fault="sleep_then_ended",
+        args=("--timeout", "120"),
+        note="Rank 1 sleeps at step 25 while rank 0 waits, until somebody ends both with SIGTERM: the sleep is the cause.",
+        **on_rank_1,
+    ),
 )
