@@ -373,7 +373,7 @@ def _what(now: Attempt, cause: Finding | None) -> str:
     if cause is not None:
         return shorten(cause.title, 160)
     if now.happened is Happened.RAISED:
-        return f"{_who(now)} raised an exception and has not exited"
+        return f"{_who(now)} failed and has not exited"
     if now.happened is not Happened.EXITED:
         return f"{_who(now)} hangs"
     how = f"was ended by {now.signal}" if now.signal else f"ended with status {now.code}"

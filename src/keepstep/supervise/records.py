@@ -80,7 +80,7 @@ class Records:
         """The ranks that are about to be ended, and for whose sake."""
         because = {
             Happened.EXITED: f"rank {outcome.rank} failed",
-            Happened.RAISED: f"rank {outcome.rank} raised an exception",
+            Happened.RAISED: f"rank {outcome.rank} failed, and has not exited",
             Happened.STOPPED: "the run has stopped",
             Happened.SUSPECTED: "the run has stopped",
             Happened.INTERRUPTED: "the user or a scheduler ended the run",
