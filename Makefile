@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-plain
+# Tests of code that has another way to do its work where hyperscan, pystack or a framework is missing.
+NATIVE_TESTS := tests/analyze tests/cli tests/parse tests/sources tests/test_frameworks_blocked.py tests/test_extend.py tests/test_readme.py
 OLD := .venv-old
 GUESTS := .venv-guests
 GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
@@ -20,11 +22,12 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test lint unit plain lab lab-old guests bench docs clean
+.PHONY: help setup demo test test-all lint unit plain lab lab-old guests bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
 	@echo 'make test    lint, types, import contracts, all tests; then once more without native parts and frameworks'
+	@echo 'make test-all also the long tests: near relatives of those that make test runs'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
 	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
@@ -63,13 +66,16 @@ lint: setup
 	$(BIN)/lint-imports --no-cache
 
 unit: setup
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not long' --durations=25
+
+test-all: lint plain setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 plain: $(PLAIN)/.ready
 	@for name in hyperscan pystack tensorflow torch jax; do \
 	  ! $(PLAIN)/bin/python -c "import $$name" 2>/dev/null || { echo "$(PLAIN) must not have $$name"; exit 1; }; \
 	done
-	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks'
+	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks and not long' $(NATIVE_TESTS)
 
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup

@@ -73,7 +73,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("part", BROKEN)
+@pytest.mark.parametrize("part", [part if part == "every look at a program" else pytest.param(part, marks=pytest.mark.long) for part in BROKEN])
 def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(tmp_path: Path, plain: list[str], part: str) -> None:
     with ranks(tmp_path, *FAULT, "--before", BROKEN[part], script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -82,6 +82,7 @@ def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(tmp_path: P
         assert running.notes("GuardPart")
 
 
+@pytest.mark.long
 def test_a_version_of_jax_without_any_of_the_inner_parts_trains_as_before(tmp_path: Path, plain: list[str]) -> None:
     before = (
         "import keepstep.guard.adapters.jax as a\n"
@@ -94,6 +95,7 @@ def test_a_version_of_jax_without_any_of_the_inner_parts_trains_as_before(tmp_pa
         assert running.results() == plain
 
 
+@pytest.mark.long
 def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path: Path, plain: list[str]) -> None:
     (tmp_path / "file").write_text("not a folder")
     with ranks(tmp_path, *FAULT, script=SCRIPT, KEEPSTEP_DIR=str(tmp_path / "file" / "guard")) as running:
@@ -214,6 +216,7 @@ def test_functions_of_jit_are_what_they_were_and_steps_are_told_from_the_rest(tm
     assert "debug_nans still works" in done.stdout
 
 
+@pytest.mark.long
 def test_the_example_runs(tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "KEEPSTEP_DIR": str(tmp_path / "guard")}
     done = subprocess.run([sys.executable, str(EXAMPLE)], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)

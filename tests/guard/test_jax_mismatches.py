@@ -30,8 +30,8 @@ def broken(running: Ranks) -> dict[str, dict[str, tuple[int, ...]]]:
     ("fault", "what", "values"),
     [
         ("ragged", "argument x", ["float32[16,8] split (data) over mesh data=2", "float32[12,8] split (data) over mesh data=2"]),
-        ("dtype", "argument x", ["float32[16,8] split (data) over mesh data=2", "float16[16,8] split (data) over mesh data=2"]),
-        ("width", "state weights['w1']", ["float32[8,16] whole on each of mesh data=2", "float32[8,24] whole on each of mesh data=2"]),
+        pytest.param("dtype", "argument x", ["float32[16,8] split (data) over mesh data=2", "float16[16,8] split (data) over mesh data=2"], marks=pytest.mark.long),
+        pytest.param("width", "state weights['w1']", ["float32[8,16] whole on each of mesh data=2", "float32[8,24] whole on each of mesh data=2"], marks=pytest.mark.long),
         ("other_program", "next program", ["update", "loss_of"]),
     ],
 )
@@ -43,6 +43,7 @@ def test_programs_that_differ_are_refused_before_they_run(tmp_path: Path, fault:
         assert not running.results()
 
 
+@pytest.mark.long
 def test_another_operation_between_the_processes_is_refused(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "operation", script=SCRIPT) as running:
         running.wait_for(lambda: all("OutOfStep" in running.log(rank) for rank in (0, 1)))
@@ -84,6 +85,7 @@ def test_a_rank_that_ends_early_is_named_while_the_others_wait(tmp_path: Path) -
         assert broken(running)["steps taken"]["6"] == (1,)
 
 
+@pytest.mark.long
 def test_programs_that_compute_something_else_are_reported_and_go_on(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "activation", "--steps", "60", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -91,6 +93,7 @@ def test_programs_that_compute_something_else_are_reported_and_go_on(tmp_path: P
         assert not any(note["fields"]["certain"] for note in running.notes("ContractBroken"))
 
 
+@pytest.mark.long
 def test_a_storm_of_compilations_is_told_with_the_argument_that_changes(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "changing", "--steps", "9", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -101,6 +104,7 @@ def test_a_storm_of_compilations_is_told_with_the_argument_that_changes(tmp_path
         assert all(decoded(note) for note in running.notes())
 
 
+@pytest.mark.long
 def test_a_process_that_trains_alone_is_named_at_its_first_step(tmp_path: Path) -> None:
     with ranks(tmp_path, "--alone", "--steps", "3", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -110,6 +114,7 @@ def test_a_process_that_trains_alone_is_named_at_its_first_step(tmp_path: Path) 
         assert all(each["size"] == 1 and each["meant"] == 2 and each["at_step"] for each in worlds)
 
 
+@pytest.mark.long
 def test_values_that_are_not_finite_are_seen_on_the_host(tmp_path: Path) -> None:
     with ranks(tmp_path, "--fault", "nan", "--steps", "60", script=SCRIPT) as running:
         assert running.ended() == [0, 0]
@@ -117,7 +122,7 @@ def test_values_that_are_not_finite_are_seen_on_the_host(tmp_path: Path) -> None
         assert (odd["rank"]["index"], odd["fields"]["kind"], odd["fields"]["part"]) == (1, "not finite", "batch['x']")
 
 
-@pytest.mark.parametrize("mode", ["on", "strict"])
+@pytest.mark.parametrize("mode", ["on", pytest.param("strict", marks=pytest.mark.long)])
 def test_a_single_batch_with_nan_is_told_before_its_step_by_the_rank_that_got_it(tmp_path: Path, mode: str) -> None:
     with ranks(tmp_path, "--fault", "late_nan", "--steps", "100", script=SCRIPT, KEEPSTEP=mode) as running:
         running.wait_for(lambda: "NaN or infinite values" in running.log(1))

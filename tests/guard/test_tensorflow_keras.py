@@ -74,6 +74,7 @@ def test_fit_of_two_workers_states_optimizer_and_programs_and_is_silent(runs: Ca
     assert any("named test_function" in each.get("next", "") for each in stated)
 
 
+@pytest.mark.long
 def test_the_example_stops_both_workers_before_they_hang(tmp_path: Path) -> None:
     env = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     done = subprocess.run(

@@ -47,6 +47,7 @@ def test_a_loss_that_one_rank_makes_nan_is_told_with_that_rank(runs: Callable[[s
     assert told and {fact.began for fact in told} == {(1,)}
 
 
+@pytest.mark.long
 def test_in_strict_the_rank_with_the_nan_refuses_to_go_on(runs: Callable[[str], Ran]) -> None:
     ran = runs("strict")
     assert "OutOfStep: rank 1: a batch holds NaN or infinite values" in ran.outputs[1]
@@ -58,6 +59,7 @@ def test_workers_that_exchange_no_gradient_are_told_within_a_hundred_steps(runs:
     assert len(told) == 2 and all(fact.steps <= 100 and not fact.scoped and fact.world == 2 for fact in told)
 
 
+@pytest.mark.long
 def test_a_model_in_scope_whose_step_goes_without_strategy_run_is_told_too(runs: Callable[[str], Ran]) -> None:
     told = runs("no run").facts("TrainsApart")
     assert len(told) == 2 and all(fact.steps <= 100 and fact.scoped for fact in told)

@@ -16,7 +16,12 @@ SCRIPT = Path(__file__).with_name("torch_exchanges.py")
 
 
 @pytest.mark.parametrize(
-    "way", ["gradients by hand", "weights every 30 steps", "head on a frozen backbone", "accumulated", "sharded", "two models", "pipeline"]
+    "way",
+    [
+        "gradients by hand",
+        "accumulated",
+        *(pytest.param(way, marks=pytest.mark.long) for way in ("weights every 30 steps", "head on a frozen backbone", "sharded", "two models", "pipeline")),
+    ],
 )
 def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: str) -> None:
     with ranks(tmp_path, way, script=SCRIPT) as run:

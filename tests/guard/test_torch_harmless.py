@@ -58,6 +58,7 @@ def test_lean_steps_are_the_same_to_the_bit_counted_and_silent(tmp_path: Path, w
             assert waits == [0, 5, 10, 15, 20, 25, 30], "by the steps that were done before"
 
 
+@pytest.mark.long
 def test_a_run_under_fsdp_is_the_same_to_the_bit(tmp_path: Path) -> None:
     found = []
     for guard in ("off", "on"):
@@ -68,6 +69,7 @@ def test_a_run_under_fsdp_is_the_same_to_the_bit(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.long
 def test_compiled_steps_compile_and_give_equal_results(tmp_path: Path) -> None:
     found = []
     for guard in ("off", "on"):
@@ -108,6 +110,7 @@ def test_parts_that_fail_leave_the_training_as_it_is(tmp_path: Path, weights: li
             assert off >= {"loaders", "optimizer steps", "collectives", "DDP models"}, off
 
 
+@pytest.mark.long
 def test_an_unwritable_folder_leaves_the_training_as_it_is(tmp_path: Path, weights: list[str]) -> None:
     (tmp_path / "file").write_text("")
     with ranks(tmp_path, "--late", KEEPSTEP_DIR=str(tmp_path / "file" / "guard"), KEEPSTEP="strict") as run:
@@ -124,6 +127,7 @@ def test_a_rank_that_is_slow_is_waited_for_and_not_called_out_of_step(tmp_path: 
         assert any(each["late"] == [1] and each["waiting"] == [0] and "torch_training.py" in each["where"] for each in waits), waits
 
 
+@pytest.mark.long
 def test_the_server_of_the_store_leaving_first_is_no_news(tmp_path: Path, weights: list[str]) -> None:
     with ranks(tmp_path, "--fault", "leaves without a word", "--rank", "0") as run:
         assert run.ended() == [0, 0], run.logs()

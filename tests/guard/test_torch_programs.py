@@ -38,7 +38,7 @@ def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tm
     ("bug", "issued", "call"),
     [
         ("all_gather on rank 0", "all_gather float32[6]", "dist.all_gather("),
-        ("objects on rank 0", "all_gather_object", "dist.all_gather_object("),
+        pytest.param("objects on rank 0", "all_gather_object", "dist.all_gather_object(", marks=pytest.mark.long),
     ],
 )
 def test_a_collective_on_one_rank_is_named_with_its_line_while_the_other_is_in_ddps_broadcast(tmp_path: Path, bug: str, issued: str, call: str) -> None:
@@ -73,6 +73,7 @@ def test_a_loss_that_is_nan_is_told_when_it_appears_with_the_rank_where_it_began
     assert (finding.cause.value, finding.ranks, finding.severity.value) == ("numeric.nan_or_divergence", (1,), "fatal")
 
 
+@pytest.mark.long
 def test_strict_mode_stops_the_rank_whose_loss_is_nan(tmp_path: Path) -> None:
     with ranks(tmp_path, "nan", script=SCRIPT, KEEPSTEP="strict") as run:
         assert all(run.ended()), run.logs()

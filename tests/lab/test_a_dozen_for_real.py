@@ -14,8 +14,8 @@ from keepstep.lab.scenarios import SCENARIOS
 from keepstep.lab.score import what_is_missing
 
 QUICK = [scenario for scenario in SCENARIOS.values() if scenario.quick]
-WITH_GUARD = ("tf_width_mismatch", "torch_model_shape", "torch_lock_deadlock", "torch_never_joins", "jax_ragged_batches", "jax_healthy")
-WITH_RUN = ("tf_segfault", "torch_gil_held", "jax_key_error", "torch_healthy_ddp")
+WITH_GUARD = ("tf_width_mismatch", "torch_lock_deadlock", "jax_ragged_batches", "torch_asleep_then_ended")
+WITH_RUN = ("tf_segfault", "torch_gil_held", "jax_key_error")
 
 
 def judged(scenario: Scenario, *more: str) -> dict[str, object]:

@@ -130,6 +130,16 @@ def test_a_run_that_stopped_is_told_by_its_boxes(states: dict[int, tuple[str, in
     assert [(rule, ranks) for rule, _, ranks, _ in found] == [("SYN205", culprits)]
 
 
+@pytest.mark.parametrize(("silent_s", "steps", "rule"), [(18.0, 25, "SYN205"), (2.0, 25, "UNK003"), (18.0, 80, "UNK003")], ids=["still waits", "just ended", "went on"])
+def test_who_was_waited_for_is_the_cause_when_somebody_ended_the_job_at_last(silent_s: float, steps: int, rule: str) -> None:
+    wait = noted("PeersWait", 0, waiting=[0], late=[1], seconds=2.6, where="elsewhere, at train.py:18 in load", phase="compute", steps=25)
+    ends = [noted("RankEnded", rank, goodbye=False, steps=steps, phase="compute", pid=rank + 7, world=2) for rank in range(2)]
+    doing = [noted("RankDoing", rank, phase="compute", steps=steps, silent_s=silent_s, usual_step_s=0.1, pid=rank + 7) for rank in range(2)]
+    found = told(wait, *ends, *doing)
+    assert found[0][0] == rule
+    assert rule != "SYN205" or found[0][2] == (1,)
+
+
 def test_an_uneven_share_explains_the_hang_at_its_end() -> None:
     found = told(
         broken("batches", "in an epoch", ("100", [0]), ("80", [1]), certain=False),

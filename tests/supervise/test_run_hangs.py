@@ -98,6 +98,7 @@ train(30)
     assert len(run.manifest["attempts"]) == 1
 
 
+@pytest.mark.long
 def test_a_hang_without_a_guard_is_reported(tmp_path: Path) -> None:
     script = HEAD + "train(4000, at=30, what=lambda: time.sleep(600))"
     run = Running(tmp_path, "-n", "2", "--no-spares", script=script, env={"KEEPSTEP": "off"})
@@ -109,6 +110,7 @@ def test_a_hang_without_a_guard_is_reported(tmp_path: Path) -> None:
     assert "decision: wait" in run.err
 
 
+@pytest.mark.long
 def test_a_crash_takes_the_stacks_of_the_others_along(tmp_path: Path) -> None:
     script = HEAD + "train(4000, at=30, what=lambda: os._exit(3))"
     run = Running(tmp_path, "-n", "3", "--no-spares", "--max-attempts", "1", script=script)

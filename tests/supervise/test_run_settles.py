@@ -171,6 +171,7 @@ def test_a_sleeping_rank_of_tensorflow_comes_back_too(tmp_path: Path) -> None:
     assert "came back 1 time" in run.err
 
 
+@pytest.mark.long
 def test_a_rank_that_works_alone_is_not_restarted(tmp_path: Path) -> None:
     """An evaluation and a save by rank 0 alone, by no name that tells it, in a run whose restart costs little."""
     pytest.importorskip("torch")

@@ -6,12 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.guard import RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
 
 SUPERVISOR = "keepstep run"
 INTERRUPTED = "KeyboardInterrupt"
 _STEPPING = ("input", "compute")
+STOOD_STILL_S, STOOD_STILL_STEPS = 8.0, 20
+"""Ranks that moved no more for so long, and so many usual steps, before the job was ended: it had stopped."""
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
 _LEFT_BY_DESIGN = {"Ray worker": 1}
 """The status with which a process leaves when it is told to."""
@@ -86,9 +88,24 @@ def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
 
     Who stops in a step, or provably, has stopped; saving and evaluating take their time.
     """
-    return any(
+    return waited_to_the_end(seen) is not None or any(
         (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at) for e in seen.all(RankStopped)
     )
+
+
+def waited_to_the_end(seen: EvidenceSet) -> Evidence[PeersWait] | None:
+    """Ranks that waited for another when the job was ended, and none of them had moved since, for many times a usual step."""
+    doing = {e.who: e.fact for e in seen.all(RankDoing)}
+    if len(doing) < 2 or any(fact.alive or not _stood_still(fact) for fact in doing.values()):
+        return None
+    last = max((e for e in seen.all(PeersWait)), key=lambda e: e.at or 0.0, default=None)
+    if last is None or any(doing[rank].steps > (last.fact.steps or 0) + 1 for rank in last.fact.late if rank in doing):
+        return None  # they went on after that
+    return last
+
+
+def _stood_still(fact: RankDoing) -> bool:
+    return fact.phase in _STEPPING and fact.steps > 0 and (fact.silent_s or 0.0) > max(STOOD_STILL_S, STOOD_STILL_STEPS * (fact.usual_step_s or 0.0))
 
 
 def is_supervised(seen: EvidenceSet) -> bool:

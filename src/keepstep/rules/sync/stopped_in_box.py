@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
+from keepstep.core.ends import waited_to_the_end
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankDoing, RankStopped
+from keepstep.core.facts.guard import PeersWait, RankDoing, RankStopped
 from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
@@ -50,6 +51,10 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     ranks = {e.who: e for e in seen.all(RankDoing) if e.who is not None}
     stopped = [e for e in ranks.values() if _stopped(e.fact)]
     told = tuple(e for e in seen.all(RankStopped) if e.fact.proven)
+    waited = waited_to_the_end(seen)
+    if waited is not None and not told and not seen.all(StackDump) and not seen.broken:
+        yield _ended_while_waiting(waited, ranks)
+        return
     if not stopped and not told:
         return
     if not told and seen.all(StackDump):
@@ -71,6 +76,19 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
         ranks=culprits,
         confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
         fixes=(Fix(do="see the line that each rank is in while it hangs", command="keepstep why --live"),),
+    )
+
+
+def _ended_while_waiting(waited: Evidence[PeersWait], ranks: dict[int, Evidence[RankDoing]]) -> Found:
+    late, others = waited.fact.late, waited.fact.waiting
+    silent = min(e.fact.silent_s or 0.0 for e in ranks.values())
+    place = f" was {waited.fact.where}" if waited.fact.where else " was elsewhere"
+    return Found(
+        title=f"{say_ranks(late)}{place}, while {say_ranks(others)} waited for it, until the job was ended",
+        because=f"no rank had moved for {silent:.0f} s when they ended, by their black boxes",
+        evidence=(waited, *(ranks[each] for each in sorted(ranks)[:8])),
+        ranks=late,
+        fixes=(Fix(do="look at the line that is named; while it hangs, see where every rank is", command="keepstep why --live"),),
     )
 
 

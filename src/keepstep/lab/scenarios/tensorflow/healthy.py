@@ -20,7 +20,6 @@ SCENARIOS = (
     ),
     mirrored(
         "tf_healthy_mirrored",
-        quick=True,
         note="Keras 3 fit under MirroredStrategy on four virtual devices.",
     ),
     ps(

@@ -71,6 +71,7 @@ SCENARIOS = (
         cause="config.missing_rank_env",
         also_accept=("config.cluster_spec",),
         fault="no_master_addr",
+        quick=True,
         note="MASTER_ADDR is not set: torch's own words for it.",
     ),
     ddp(
