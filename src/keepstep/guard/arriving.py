@@ -199,7 +199,7 @@ def _starting(mine: Arrival) -> list[int]:
     known = {each.pid for each in _living()}
     found = []
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) in known:
+        if not name.isdecimal() or int(name) in known:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -254,7 +254,7 @@ def _same_name(at: str) -> str:
 def _answers(at: str) -> bool | None:
     """Whether somebody listens there; None where it is no address."""
     host, _, port = at.rpartition(":")
-    if not port.isdigit() or "/" in host:
+    if not port.isdecimal() or "/" in host:
         return None
     if host in LOOPBACK:
         return _listens(int(port))

@@ -13,6 +13,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import MemoryLow, MemoryRose
 from keepstep.core.growth import Reading, rises
 from keepstep.core.identity import Rank
+from keepstep.core.numbers import whole
 from keepstep.core.wording import count, size
 from keepstep.sources.files import Left
 
@@ -62,7 +63,7 @@ def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
     return {
         int(name): Reading(at, each["steps"], each["own"], each.get("epoch"))
         for name, each in measured["ranks"].items()
-        if name.isdigit() and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
+        if whole(name) is not None and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
     }
 
 

@@ -80,7 +80,7 @@ class Metrics:
                 found[str(sign.rank)] = _of_tree(sign.pid, listed)
                 if sign.phase is not None:
                     found[str(sign.rank)] |= {"steps": sign.steps, "epoch": self._epoch(sign.pid)}
-        others = {name: pid for name, pid in roots.items() if name not in found and (name.isdigit() or not found)}
+        others = {name: pid for name, pid in roots.items() if name not in found and (name.isdecimal() or not found)}
         return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
 
     def _epoch(self, pid: int) -> int | None:

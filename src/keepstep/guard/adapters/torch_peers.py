@@ -25,7 +25,7 @@ def in_boxes(session: Session, sequence: int, packed: int) -> Mismatch | None:
     newest: dict[int, tuple[float, int]] = {}
     for path in sorted(session.folder.glob(f"rank*-{session.who.attempt}.box"))[:MOST_BOXES]:
         name = path.name.split("-")[0].removeprefix("rank")
-        if not name.isdigit() or int(name) == session.who.rank:
+        if not name.isdecimal() or int(name) == session.who.rank:
             continue
         try:
             with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
