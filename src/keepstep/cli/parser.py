@@ -124,6 +124,7 @@ def build() -> argparse.ArgumentParser:
     why.add_argument("--bundle", metavar="FILE", help="also write one archive (.tar.gz) with the report and all evidence, redacted")
     why.add_argument("--force", action="store_true", help="overwrite FILE of --html and --bundle")
     why.add_argument("--config", metavar="FILE", help="keepstep.toml to use (default: the nearest one upwards)")
+    why.add_argument("--follow", action="store_true", help="also read what links inside of PATH lead to outside of it")
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
     why.add_argument("--seconds-per-file", type=float, default=20.0, metavar="S", help="a log that takes longer than S seconds of processor time, and one more for each megabyte of it, is left there; the report says so (default: 20)")
     why.set_defaults(run="why")

@@ -28,10 +28,8 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
     found: list[Evidence[Fact]] = []
     coverage: list[Coverage] = []
     for left in files:
-        if left.path is None:
-            continue
         try:
-            with left.path.open("rb") as stream:
+            with left.open() as stream:
                 lines = stream.read(MOST_BYTES).decode(errors="replace").split("\n")
         except OSError as error:
             coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read"))
