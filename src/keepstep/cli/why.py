@@ -69,7 +69,7 @@ def _ids_in_use() -> Iterator[str]:
 
 
 def _explain(asked: argparse.Namespace) -> Explained:
-    own = load_extensions(Path(asked.config) if asked.config else None, taken=_ids_in_use())
+    own = load_extensions(Path(asked.config) if asked.config else None, folders=[Path(each) for each in asked.rules], taken=_ids_in_use())
     if asked.live:
         return explain_live(asked.pid or None, rules=own.rules)
     paths: list[Path] = []
