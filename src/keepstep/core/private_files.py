@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -44,6 +43,7 @@ def open_private(path: Path | str, flags: int) -> int:
     """Open one of our own files, made for this user only if it is not there. A link, pipe or device in its place is refused."""
     handle = os.open(path, flags | os.O_CREAT | _CLOEXEC | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0), 0o600)
     if stat.S_ISREG(os.fstat(handle).st_mode):
+        os.set_blocking(handle, True)
         return handle
     os.close(handle)
     raise OSError(errno.EINVAL, NOT_REGULAR)
@@ -61,7 +61,7 @@ def append(path: Path | str, data: bytes) -> None:
 def write_whole(path: Path | str, data: bytes) -> None:
     """Write one of our own files, whole or not at all, readable by this user only."""
     folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{secrets.token_hex(4)}")
+    fresh = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(open_private(fresh, os.O_WRONLY | os.O_EXCL), "wb") as stream:
             stream.write(data)
@@ -70,6 +70,17 @@ def write_whole(path: Path | str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(fresh)
         raise
+
+
+def private_folder(path: Path) -> None:
+    """Have this folder, for this user alone. ``PermissionError`` where another one was quicker: its name may be known to all."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    info = path.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+    if info.st_mode & 0o077:
+        path.chmod(0o700)
 
 
 def stranger(info: os.stat_result) -> str | None:

@@ -101,9 +101,10 @@ class RunFolder:
     def attempt(self, number: int) -> Path:
         """The folder of an attempt, made."""
         folder = self.path / f"attempt-{number}"
-        for path in (folder / "guard", self.exchange(number)):
+        meeting = self.exchange(number)
+        for path in (folder, folder / "guard", meeting.parent, meeting):
             with self.writing():
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.mkdir(exist_ok=True, mode=0o700)
         return folder
 
     def exchange(self, number: int) -> Path:

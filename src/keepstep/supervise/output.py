@@ -24,6 +24,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keepstep.core.private_files import open_private, write_whole
 from keepstep.sources.arrivals import NAME, SCHEMA
 
 PIPE_BYTES = 1 << 20
@@ -126,7 +127,7 @@ class Output:
             os.set_blocking(end, False)
         file, began = None, 0
         with contextlib.suppress(OSError):
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = open_private(path, os.O_RDWR)
             began = os.lseek(file, 0, os.SEEK_END)
         pipes = (Pipe(ends[0], False), Pipe(ends[1], True))
         stream = Stream(name, rank, path, pipes, file, began, splices=hasattr(os, "splice"))
@@ -174,7 +175,7 @@ class Output:
             here = [stream for stream in self.streams if stream.path.parent == folder and stream.marks]
             logs = {each.path.name: {"whole": each.marks[0][1] == each.first_mark, "marks": list(each.marks)} for each in here}
             with contextlib.suppress(OSError):
-                (folder / NAME).write_text(json.dumps({"schema": SCHEMA, "logs": logs}))
+                write_whole(folder / NAME, json.dumps({"schema": SCHEMA, "logs": logs}).encode())
 
     def _run(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keepstep.core import private_files
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart, RankLate
@@ -109,8 +110,9 @@ class Records:
 
     def event(self, what: str, **more: object) -> None:
         """What the supervisor itself did or saw, for whoever wonders later; no evidence of anything."""
-        with contextlib.suppress(OSError), (self.folder / "events.jsonl").open("a") as stream:
-            stream.write(json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more}) + "\n")
+        line = json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more})
+        with contextlib.suppress(OSError):
+            private_files.append(self.folder / "events.jsonl", f"{line}\n".encode())
 
     def forget_stop(self) -> None:
         """It went on after all: what was written would mislead."""
