@@ -50,10 +50,15 @@ def open_private(path: Path | str, flags: int) -> int:
 
 
 def append(path: Path | str, data: bytes) -> None:
-    """Add to one of our own files in one go: processes that append at once do not mix."""
+    """Add to one of our own files in one go: processes that append at once do not mix. On a full disk all of it or nothing."""
     handle = open_private(path, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(handle, data)
+        done = os.write(handle, data)
+        if done < len(data):
+            end = os.lseek(handle, 0, os.SEEK_CUR)
+            if end == os.fstat(handle).st_size:
+                os.ftruncate(handle, end - done)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(handle)
 
@@ -70,6 +75,22 @@ def write_whole(path: Path | str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(fresh)
         raise
+
+
+def overwrite(path: Path | str, data: bytes) -> None:
+    """Write one of our own files in its place, for a disk that has no room for a second one. Where this fails, the old content stays."""
+    with open_regular(path, follow=False) as stream:
+        before = stream.read()
+    handle = open_private(path, os.O_WRONLY)
+    try:
+        if os.pwrite(handle, data, 0) == len(data):
+            os.ftruncate(handle, len(data))
+            return
+        os.pwrite(handle, before, 0)
+        os.ftruncate(handle, len(before))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(handle)
 
 
 def private_folder(path: Path) -> None:

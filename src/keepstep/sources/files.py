@@ -19,6 +19,8 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.private_files import open_regular
 from keepstep.parse.flight_recorder import looks_like_dump
 
+GAPS = "recording-has-gaps"
+"""A file of this name is in the folder of an attempt whose disk was full."""
 CHUNK = 256 << 10
 SNIFF = 64 << 10
 ZSTD_PIECE = 8192
@@ -73,6 +75,8 @@ def kind_of(path: Path, head: bytes) -> Kind | None:
     if _ARRIVED.match(head):
         return Kind.ARRIVALS
     if _OF_RUN_FOLDER.match(head):
+        return None
+    if not head and path.suffix == ".jsonl":
         return None
     if _compression(head) or not head:
         return Kind.LOG

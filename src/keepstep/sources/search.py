@@ -18,7 +18,7 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.private_files import open_regular
 from keepstep.core.wording import count
 from keepstep.sources import inside
-from keepstep.sources.files import SNIFF, Kind, Left, kind_of
+from keepstep.sources.files import GAPS, SNIFF, Kind, Left, kind_of
 
 MOST_FILES = 20_000
 MOST_NAMED = 5
@@ -147,6 +147,9 @@ class _Search:
                 self.walk(root, path)
         elif path.name.startswith("."):
             return
+        elif path.name == GAPS:
+            why = "the disk was full; some of what the ranks printed and keepstep noted is missing"
+            self._found.coverage.append(Coverage(what="a part of the recording", state=CoverageState.PARTLY, why=why))
         elif stat.S_ISREG(info.st_mode):
             self._add(path, name, asked=False)
         else:

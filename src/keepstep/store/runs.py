@@ -33,8 +33,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from keepstep.core.private_files import open_regular, write_whole
+from keepstep.core.private_files import open_regular, overwrite, write_whole
 from keepstep.core.redact import redact
+from keepstep.store.reserve import Reserve
 
 SCHEMA = "keepstep.run/1"
 MANIFEST = "manifest.json"
@@ -96,7 +97,8 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self.full = False
-        """A write failed: recording has stopped."""
+        """A write failed: the recording has gaps."""
+        self.reserve = Reserve(path)
 
     def attempt(self, number: int) -> Path:
         """The folder of an attempt, made."""
@@ -112,13 +114,19 @@ class RunFolder:
         return self.path / "exchange" / f"attempt-{number}"
 
     def save(self) -> bool:
-        """Write the manifest, whole or not at all."""
-        return self.write(self.path / MANIFEST, json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n")
+        """Write the manifest, whole or not at all; where there is no room left at all, into the room that it has."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n"
+        if self.write(self.path / MANIFEST, text):
+            return True
+        with contextlib.suppress(OSError):
+            overwrite(self.path / MANIFEST, text.encode("utf-8", "replace"))
+            return True
+        return False
 
     def write(self, path: Path, text: str) -> bool:
         """Write a file, whole or not at all."""
         with self.writing():
-            write_whole(path, text.encode("utf-8", "replace"))
+            self.reserve.used_for(lambda: write_whole(path, text.encode("utf-8", "replace")))
             return True
         return False
 
