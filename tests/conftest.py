@@ -32,9 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def outside_of_the_users_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What keepstep keeps between starts is not kept in the folder of whoever runs the tests."""
+    """What keepstep keeps between starts is not kept in the folders of whoever runs the tests, nor are their settings read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
 
 

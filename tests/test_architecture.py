@@ -82,3 +82,11 @@ def test_importing_a_module_with_future_annotations_keeps_python_310_working(pat
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     if any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AnnAssign) for node in tree.body):
         assert "__future__" in set(imports_of(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_text_passes_for_a_number_that_int_refuses(path: Path) -> None:
+    """`"²".isdigit()` is true, and `int("²")` raises. Bytes are ASCII only, and have no `isdecimal`."""
+    text = path.read_text()
+    doubtful = [line for line in text.splitlines() if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line]
+    assert not doubtful or "int(" not in text, "use keepstep.core.numbers.whole, or isdecimal"

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m keepstep``."""
+"""``python -m keepstep``. Python looks for modules in the current folder first then, which may be a stranger's: not here."""
+
+import contextlib
+import os
+import sys
+
+with contextlib.suppress(OSError):  # the current folder may be gone
+    if sys.path[:1] == [os.getcwd()] and not sys.flags.isolated:
+        del sys.path[0]
 
 from keepstep.cli import main
 

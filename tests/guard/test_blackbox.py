@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from keepstep.core import blackbox
 from keepstep.core.blackbox import HEADER_SIZE, RECORD, Kind, Phase
-from keepstep.guard.box import Box, keep
+from keepstep.guard.box import Box, in_memory, keep
 
 
 @pytest.mark.parametrize("written", [0, 1, 2, 7, 99, 100, 101, 150, 200, 201, 1234])
@@ -110,8 +110,10 @@ def test_a_full_disk_is_told_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / "a.box").exists()
 
 
-def test_a_copy_takes_the_place_of_the_link(tmp_path: Path) -> None:
-    memory, link = tmp_path / "memory.box", tmp_path / "rank0.box"
+def test_a_copy_takes_the_place_of_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keepstep.guard.box.MEMORY", tmp_path)
+    memory, link = in_memory("memory.box"), tmp_path / "rank0.box"
+    assert memory is not None
     Box(memory, {"rank": 0}).write(Kind.STEP, 1)
     link.symlink_to(memory)
     keep(link)

@@ -19,7 +19,7 @@ from keepstep.parse.knowledge import build
 from keepstep.parse.logscan import NEAR, LogScan
 from keepstep.parse.patience import PER_LINE_S, Patience
 from keepstep.parse.signature import signature
-from keepstep.sources.files import find_files
+from keepstep.sources.search import find_files
 
 KNOWLEDGE = build([signature(r"taken: port (?P<port>\d+)$", PortTaken), signature(r"^busy port (?P<port>\d+)", PortTaken)], ())
 

@@ -17,7 +17,8 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.report import Report
 from keepstep.errors import UserError
 from keepstep.render.bundle import WHOLE, write_bundle
-from keepstep.sources.files import Kind, Left, find_files
+from keepstep.sources.files import Kind, Left
+from keepstep.sources.search import find_files
 
 SECRETS = ["hunter2x", "ghp_Zq7Rk2Xw9Tn4Vb8Lm3Pc6Yd1Hs5Gf0Ja", "MIIEowIBAAKCAQEA"]
 

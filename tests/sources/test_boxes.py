@@ -13,7 +13,7 @@ from keepstep.core.facts.guard import RankDoing, RankLate
 from keepstep.guard import identity
 from keepstep.guard.box import Box
 from keepstep.sources.boxes import read_own
-from keepstep.sources.files import find_files
+from keepstep.sources.search import find_files
 
 
 def box(

@@ -10,7 +10,8 @@ import pytest
 import zstandard
 
 from keepstep.core.evidence import CoverageState
-from keepstep.sources.files import Chunks, Kind, Left, find_files
+from keepstep.sources.files import Chunks, Kind, Left
+from keepstep.sources.search import find_files
 
 TEXT = b"".join(b"line %d\n" % n for n in range(200_000))
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 from pathlib import Path
 
 from keepstep.store import runs
@@ -98,6 +98,6 @@ def test_old_and_large_runs_are_pruned_but_not_the_newest_nor_running_ones(tmp_p
 
 def test_a_disk_that_is_full_is_told_and_never_raises(tmp_path: Path) -> None:
     folder = runs.create(tmp_path, ["x"], name=None, ranks=1, version="1")
-    os.rmdir(folder.path)
+    shutil.rmtree(folder.path)
     assert not folder.save()
     assert folder.full

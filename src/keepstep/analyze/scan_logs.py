@@ -176,7 +176,7 @@ def _split(index: int, left: Left, patience_s: float) -> list[_Part]:
     cuts = [0]
     part = max(PART, left.size // _cores() + 1)
     try:
-        with left.path.open("rb") as stream:
+        with left.open() as stream:
             if stream.read(4)[:2] in (b"\x1f\x8b", b"\x28\xb5", b"BZ", b"\xfd7"):
                 return whole
             for place in range(part, left.size - part // 2, part):

@@ -27,8 +27,9 @@ from keepstep.parse.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
-from keepstep.sources.files import Found, Kind, Left, find_files
+from keepstep.sources.files import Kind, Left
 from keepstep.sources.memory_series import read_metrics
+from keepstep.sources.search import Found, find_files
 
 Progress = Callable[[int, int], None]
 """Called with bytes read and bytes in all."""
@@ -60,13 +61,15 @@ def explain_paths(
     kernel_log: bool = False,
     progress: Progress = lambda done, total: None,
     patience_s: float = PER_FILE_S,
+    follow: bool = False,
 ) -> Explained:
     """Read everything under the paths (and ``more`` that was read already) and diagnose it.
 
     ``rules`` are asked besides the built-in ones. ``kernel_log``: also this host's, for the minutes in question.
     ``patience_s``: how long one log may take, and a second more for each megabyte of it.
+    ``follow``: also where links lead out of the paths.
     """
-    found = find_files(list(paths))
+    found = find_files(list(paths), follow=follow)
     files = [*more, *found.files]
     if found.missing and not files:
         raise UserError(
@@ -148,11 +151,11 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
         if left.kind is Kind.CORE:
             from keepstep.sources.cores import read_core
 
-            found, looked = read_core(left.path, left.name, rank)
+            found, looked = read_core(left.path, left.name, rank, same=left.same)
         else:
             from keepstep.sources.dumps import read_flight_recorder
 
-            found, looked = read_flight_recorder(left.path, left.name, rank)
+            found, looked = read_flight_recorder(left.path, left.name, rank, same=left.same)
         gathered.evidence += found
         gathered.coverage += looked
 

@@ -93,7 +93,7 @@ def _seen(cluster: Cluster, place: Place) -> ClusterSeen:
         hosts=cluster.hosts if addressed else (),
         own_host=own.host if own and addressed else None,
         own_port=own.port if own else None,
-        local_size=int(local) if local.isdigit() and len(local) < 7 else None,
+        local_size=int(local) if local.isdecimal() and len(local) < 7 else None,
     )
 
 

@@ -64,7 +64,7 @@ def _device_faults(place: Place) -> Looked:
 
 def _ranks_here(place: Place) -> int:
     local = place.env.get("LOCAL_WORLD_SIZE", "")
-    if local.isdigit() and 0 < len(local) < 7:
+    if local.isdecimal() and 0 < len(local) < 7:
         return int(local)
     own = place.cluster.own if place.cluster else None
     if place.cluster is None or own is None or own.host is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from keepstep.core.numbers import whole
+
 COUNTED = {
     "SLURM_STEP_NUM_TASKS": "srun",
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -24,6 +26,6 @@ def started_by(env: Mapping[str, str]) -> str | None:
     """The launcher, or None where this process may be the only one."""
     for name, launcher in COUNTED.items():
         count = env.get(name, "")
-        if count.isdigit() and int(count) > 1:
+        if (whole(count) or 0) > 1:
             return launcher
     return next((launcher for name, launcher in NAMED.items() if env.get(name)), None)

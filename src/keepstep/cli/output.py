@@ -26,7 +26,7 @@ def print_report(report: Report, *, as_json: bool) -> None:
 
 def refuse_to_overwrite(target: str | None, force: bool) -> None:
     """Say so before the work, not after it."""
-    if target and Path(target).exists() and not force:
+    if target and os.path.lexists(target) and not force:
         raise UserError(f"{target} exists and is not overwritten", hint="give another name, or --force")
     if target and not Path(target).absolute().parent.is_dir():
         raise UserError(f"the folder of {target} is not there")

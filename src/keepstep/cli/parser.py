@@ -76,6 +76,13 @@ first rank that failed (128+N for a signal), and 0 only when all ended well.
 Ctrl-C ends the ranks (SIGTERM, a time of grace, SIGKILL); again: at once.
 """
 
+_TRUST = """\
+A keepstep.toml that keepstep finds on its way up may be anybody's. Its TOML signatures are
+used; Python in its folder runs only after you have said so here. Read the files first.
+The decision is for this folder and for the files as they are now: when one changes, you are
+asked again. It is kept in ~/.config/keepstep/trusted.json.
+"""
+
 _LAB = """\
 Start a real distributed training of TensorFlow, PyTorch or JAX on this machine,
 break it in a named way, prove that it broke, and see what keepstep says of it.
@@ -123,7 +130,9 @@ def build() -> argparse.ArgumentParser:
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
     why.add_argument("--bundle", metavar="FILE", help="also write one archive (.tar.gz) with the report and all evidence, redacted")
     why.add_argument("--force", action="store_true", help="overwrite FILE of --html and --bundle")
-    why.add_argument("--config", metavar="FILE", help="keepstep.toml to use (default: the nearest one upwards)")
+    why.add_argument("--config", metavar="FILE", help="keepstep.toml to use, Python rules included (default: the nearest one upwards, for its TOML signatures)")
+    why.add_argument("--rules", action="append", default=[], metavar="FOLDER", help="use your own rules in FOLDER, Python included (repeatable)")
+    why.add_argument("--follow", action="store_true", help="also read what links inside of PATH lead to outside of it")
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
     why.add_argument("--seconds-per-file", type=float, default=20.0, metavar="S", help="a log that takes longer than S seconds of processor time, and one more for each megabyte of it, is left there; the report says so (default: 20)")
     why.set_defaults(run="why")
@@ -133,14 +142,20 @@ def build() -> argparse.ArgumentParser:
     rules = verbs.add_parser("rules", help="the knowledge, readable", description="List, search and show the rules.")
     rules.add_argument("--json", action="store_true", help="as JSON")
     rules.add_argument("--config", metavar="FILE", help="keepstep.toml with your own rules")
+    rules.add_argument("--rules", action="append", default=[], metavar="FOLDER", help="a folder of your own rules (repeatable)")
     rules.set_defaults(run="rules", ask="list", words=[])
-    asks = rules.add_subparsers(dest="ask_given", metavar="list | search WORDS | show ID")
+    asks = rules.add_subparsers(dest="ask_given", metavar="list | search WORDS | show ID | trust FOLDER")
     for name, about in (("list", "all rules"), ("search", "rules that speak of these words"), ("show", "all that a rule knows")):
         ask = asks.add_parser(name, help=about)
         ask.set_defaults(ask=name)
         ask.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
         if name != "list":
             ask.add_argument("words", nargs="+", metavar="WORD" if name == "search" else "ID")
+    trust = asks.add_parser("trust", help="let the Python rules of a folder run, as they are now", description=_TRUST, formatter_class=argparse.RawDescriptionHelpFormatter)
+    trust.set_defaults(ask="trust")
+    trust.add_argument("words", nargs="*", metavar="FOLDER")
+    trust.add_argument("--list", action="store_true", help="show the folders that you trust")
+    trust.add_argument("--forget", action="store_true", help="no longer trust FOLDER")
     _add_lab(verbs)
     return parser
 

@@ -26,7 +26,11 @@ WIDTH = 80
 
 def rules(asked: argparse.Namespace) -> int:
     """Do what was asked; returns the exit status."""
-    known = all_rules(Path(asked.config) if asked.config else None)
+    if asked.ask == "trust":
+        from keepstep.cli.trust import trust_verb
+
+        return trust_verb(asked)
+    known = all_rules(Path(asked.config) if asked.config else None, [Path(each) for each in asked.rules])
     if asked.ask == "search":
         return search_rules(known, asked.words, as_json=asked.json)
     if asked.ask == "show":
@@ -34,10 +38,10 @@ def rules(asked: argparse.Namespace) -> int:
     return list_rules(known, as_json=asked.json)
 
 
-def all_rules(config: Path | None = None) -> tuple[Rule, ...]:
+def all_rules(config: Path | None = None, folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
     """The rules that come with keepstep, then the user's own; what is wrong with those is told on stderr."""
     builtin = rules_in(keepstep.rules)
-    own = load_extensions(config, taken=(rule.id for rule in builtin))
+    own = load_extensions(config, folders=folders, taken=(rule.id for rule in builtin))
     for problem in own.coverage:
         print(f"keepstep: {problem.what}: {problem.why}", file=sys.stderr)
     return (*builtin, *own.rules)

@@ -69,7 +69,7 @@ def _ids_in_use() -> Iterator[str]:
 
 
 def _explain(asked: argparse.Namespace) -> Explained:
-    own = load_extensions(Path(asked.config) if asked.config else None, taken=_ids_in_use())
+    own = load_extensions(Path(asked.config) if asked.config else None, folders=[Path(each) for each in asked.rules], taken=_ids_in_use())
     if asked.live:
         return explain_live(asked.pid or None, rules=own.rules)
     paths: list[Path] = []
@@ -105,6 +105,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
             kernel_log=not asked.no_kernel_log,
             progress=progress,
             patience_s=asked.seconds_per_file,
+            follow=asked.follow,
         )
     return replace(explained, report=earlier(explained.report)) if earlier is not None else explained
 
@@ -130,7 +131,7 @@ def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] |
     from keepstep.analyze.comeback import of_all_attempts
 
     last = max(folders)
-    reports = {number: explain_paths([folder]).report for number, folder in folders.items() if number != last}
+    reports = {number: explain_paths([folder], follow=asked.follow).report for number, folder in folders.items() if number != last}
     attempts = [each for each in manifest.attempts if each.number <= last]
     return lambda report: of_all_attempts({**reports, last: report}, attempts)
 

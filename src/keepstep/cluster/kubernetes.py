@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.said import Said, Variables
+from keepstep.core.numbers import whole
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def own_pod(env: Mapping[str, str]) -> Pod | None:
     name = env.get("POD_NAME") or env.get("HOSTNAME") or ""
     numbered = re.fullmatch(r"([\w.-]{1,240}?)-(\d{1,6})(?:-[a-z0-9]{5})?", name)
     index = env.get("JOB_COMPLETION_INDEX", "")
-    if index.isdigit() and len(index) < 7:
+    if whole(index) is not None and len(index) < 7:
         group = numbered[1] if numbered and int(numbered[2]) == int(index) else name
         return Pod(group, int(index))
     return Pod(numbered[1], int(numbered[2])) if numbered else None

@@ -17,6 +17,7 @@ from typing import Any
 from keepstep.cluster.address import DEFAULT_PORT, joined, read_address
 from keepstep.cluster.model import Cluster, Task
 from keepstep.core.facts.cluster import Fault, VariableFaulty
+from keepstep.core.numbers import whole
 
 NAME = "TF_CONFIG"
 LARGEST = 4_000_000
@@ -165,7 +166,7 @@ def _listed(addresses: Any) -> list[str] | None:
         return [part.strip() for part in addresses.split(",") if part.strip()]
     if isinstance(addresses, dict):
         pairs = [(str(index), text) for index, text in addresses.items()]
-        if all(index.isdigit() and isinstance(text, str) for index, text in pairs):
+        if all(whole(index) is not None and isinstance(text, str) for index, text in pairs):
             return [text for _, text in sorted(pairs, key=lambda pair: int(pair[0]))]
         return None
     if isinstance(addresses, list) and addresses and all(isinstance(text, str) for text in addresses):

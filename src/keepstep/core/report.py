@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from keepstep.core.evidence import Coverage
+from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.finding import Finding, Role
 
 SCHEMA = "keepstep.report/1"
@@ -47,6 +47,11 @@ class Report:
     @property
     def fallout(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings[1:] if f.role in (Role.CASCADE, Role.TEARDOWN))
+
+    @property
+    def is_partial(self) -> bool:
+        """Nothing wrong was seen, and not all could be looked at: that is neither healthy nor nothing."""
+        return self.verdict is Verdict.UNKNOWN and any(each.state is CoverageState.CHECKED for each in self.coverage)
 
     @property
     def exit_status(self) -> int:

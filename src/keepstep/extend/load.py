@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load what the user added. Python is run only from the folder that was named or from installed packages."""
+"""Load what the user added. Python is run only from installed packages and from folders that the user named or trusts."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.machinery import PathFinder
@@ -16,13 +16,23 @@ from typing import Any
 
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.rule import Rule, rules_in
-from keepstep.core.wording import shorten
+from keepstep.core.wording import count, shorten
 from keepstep.errors import UserError
+from keepstep.extend.config import (
+    CONFIG,
+    USERS,
+    Unusable,
+    found_upwards,
+    named_by_file,
+    named_by_stranger,
+    named_by_user,
+    read_toml,
+    user_folder,
+)
 from keepstep.parse.block import Block
 from keepstep.parse.signature import Signature
 
 GROUP = "keepstep.rules"
-CONFIG = "keepstep.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,7 @@ class _Gathered:
     signatures: list[Signature] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
+    folders: set[Path] = field(default_factory=set)
 
     @cached_property
     def taken(self) -> set[str]:
@@ -76,17 +87,28 @@ class _Gathered:
 
 
 def load_extensions(
-    config: Path | None = None, *, start: Path | None = None, taken: Iterable[str] = (), installed: bool = True
+    config: Path | None = None,
+    *,
+    folders: Sequence[Path] = (),
+    start: Path | None = None,
+    taken: Iterable[str] = (),
+    installed: bool = True,
 ) -> Extensions:
-    """All that the user adds. ``taken``: rule ids in use. Raises ``UserError`` for a wrong ``keepstep.toml``."""
+    """All that the user adds. ``config`` and ``folders`` are what the user named, ``taken`` the rule ids in use.
+
+    Raises ``UserError`` for what was named and cannot be used.
+    """
     gathered = _Gathered(taken)
     if installed:
         _load_installed(gathered)
-    found = config or find_config(start or Path.cwd())
-    if found is not None:
-        folder = read_config(found)
-        if folder is not None:
-            _load_folder(folder, found, gathered, named=config is not None)
+    for folder in (*_named(folders), *_of_user(gathered)):
+        _load_folder(folder, gathered, named=True)
+    if config is not None:
+        folder_named = named_by_file(config)
+        if folder_named is not None:
+            _load_folder(folder_named, gathered, named=True)
+    else:
+        _load_found(start or Path.cwd(), gathered)
     return Extensions(
         rules=tuple(gathered.rules),
         signatures=tuple(gathered.signatures),
@@ -95,100 +117,98 @@ def load_extensions(
     )
 
 
-def find_config(start: Path) -> Path | None:
-    """The nearest ``keepstep.toml`` from a folder upwards."""
-    for folder in (start, *start.parents):
-        path = folder / CONFIG
-        if path.is_file():
-            return path
-    return None
+def _named(folders: Sequence[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"no folder of rules: {folder}")
+        yield folder.resolve()
 
 
-def read_config(path: Path) -> Path | None:
-    """The folder of rules that a ``keepstep.toml`` names, if any."""
+def _of_user(gathered: _Gathered) -> list[Path]:
+    """Folders that the user's own settings name."""
     try:
-        settings = _read_toml(path)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from error
-    rules = settings.get("rules", {})
-    if not isinstance(rules, dict) or not isinstance(rules.get("folder", ""), str):
-        raise UserError(f"{path}: [rules] folder has to be a path", hint='[rules]\n        folder = "keepstep-rules"')
-    if not rules.get("folder"):
-        return None
-    folder = (path.parent / Path(rules["folder"]).expanduser()).resolve()
-    if not folder.is_dir():
-        raise UserError(f"{path}: [rules] folder is no folder: {folder}", hint="make it, or take the line out")
-    return folder
+        return named_by_user()
+    except Unusable as wrong:
+        gathered.complain(f"{user_folder()}/{USERS}", str(wrong))
+        return []
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(path.read_text("utf-8"))
-
-
-def _load_folder(folder: Path, config: Path, gathered: _Gathered, *, named: bool) -> None:
-    if not named:
-        stranger = next((path for path in (config, folder) if not _is_own(path)), None)
-        if stranger is not None:
-            why = f"{stranger} belongs to, or can be changed by, another user; name it with --config to trust it"
-            gathered.complain(str(folder), why)
-            return
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "_")) or path.suffix not in (".py", ".toml") or path.name == CONFIG:
+def _load_found(start: Path, gathered: _Gathered) -> None:
+    """The nearest ``keepstep.toml`` that can be used: nobody named it, so no Python runs because of it."""
+    for path in found_upwards(start):
+        try:
+            folder = named_by_stranger(path)
+        except Unusable as wrong:
+            gathered.complain(str(path), f"skipped: {wrong}")
             continue
-        if not path.resolve().is_relative_to(folder):
-            gathered.complain(str(path), "it is a link out of the folder")
-        elif path.suffix == ".py":
-            module = _run(path, gathered)
-            if module is not None:
-                gathered.add_module(module, str(path))
-        else:
-            _add_signatures(path, gathered)
+        if folder is not None:
+            _load_folder(folder, gathered, named=False)
+        return
 
 
-def _is_own(path: Path) -> bool:
-    info = path.stat()
-    return info.st_uid in (os.getuid(), 0) and not info.st_mode & 0o002
-
-
-def _run(path: Path, gathered: _Gathered) -> ModuleType | None:
-    name = f"keepstep_own_rules_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        gathered.complain(str(path), "it cannot be loaded")
-        return None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look up their own module
+def _load_folder(folder: Path, gathered: _Gathered, *, named: bool) -> None:
+    if folder in gathered.folders:
+        return
+    gathered.folders.add(folder)
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        gathered.complain(f"{path}{_line_of(error, path)}", f"{type(error).__name__}: {error}")
-        return None
-    return module
+        paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".py", ".toml")]
+        paths = [path for path in paths if not path.name.startswith((".", "_")) and path.name != CONFIG]
+    except OSError as error:
+        gathered.complain(str(folder), error.strerror or "it cannot be read")
+        return
+    if any(path.suffix == ".py" for path in paths):
+        _add_python(folder, [path for path in paths if path.suffix == ".py"], gathered, named=named)
+    for path in paths:
+        if path.suffix == ".toml":
+            _add_signatures(folder, path, gathered, named=named)
 
 
-def _line_of(error: BaseException, path: Path) -> str:
-    if isinstance(error, SyntaxError) and error.lineno:
-        return f":{error.lineno}"
-    import traceback
+def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, named: bool) -> None:
+    from keepstep.extend import python_rules, trust
 
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f":{lines[-1]}" if lines else ""
+    try:
+        files = trust.python_files(folder)
+    except (OSError, trust.TooMuch) as error:
+        gathered.complain(str(folder), getattr(error, "strerror", None) or str(error))
+        return
+    why_not = None if named else trust.why_not(folder, files)
+    if why_not is not None:
+        how = f"read {_them(paths)}, then allow it with `keepstep rules trust {shlex.quote(str(folder))}`"
+        what = f"{count(len(paths), 'Python file')} in {folder}"
+        gathered.coverage.append(Coverage(what=what, state=CoverageState.NOT_CHECKED, why=f"not run, for {why_not}; {how}"))
+        return
+    for path in paths:
+        data = files.get(path.name)
+        if data is None:
+            gathered.complain(str(path), "it is a link out of the folder" if _leads_out(folder, path) else "it is a link")
+            continue
+        try:
+            gathered.add_module(python_rules.run(path, data), str(path))
+        except python_rules.Failed as failed:
+            gathered.complain(f"{path}{failed.where}", str(failed))
 
 
-def _add_signatures(path: Path, gathered: _Gathered) -> None:
+def _them(paths: Sequence[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else "them"
+
+
+def _leads_out(folder: Path, path: Path) -> bool:
+    return not path.resolve().is_relative_to(folder)
+
+
+def _add_signatures(folder: Path, path: Path, gathered: _Gathered, *, named: bool) -> None:
     from keepstep.extend.toml_signatures import OwnSignature, read_signatures
 
+    if _leads_out(folder, path):
+        gathered.complain(str(path), "it is a link out of the folder")
+        return
     try:
-        document = _read_toml(path)
-    except (OSError, ValueError) as error:
-        gathered.complain(str(path), f"not valid TOML: {error}")
+        document = read_toml(path, own=not named)
+    except OSError as error:
+        gathered.complain(str(path), error.strerror or "it cannot be read")
+        return
+    except Unusable as wrong:
+        gathered.complain(str(path), str(wrong))
         return
     for read in read_signatures(document, gathered.taken):
         if isinstance(read, OwnSignature):

@@ -25,6 +25,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import SignatureMatched
 from keepstep.core.finding import Fix, Found, Safety, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.core.rule import Rule
 from keepstep.parse.signature import Signature, signature
 
@@ -89,7 +90,7 @@ def _signature(entry: dict[str, Any]) -> Signature:
     def make(match: re.Match[str]) -> SignatureMatched:
         groups = tuple((key, value[:LONGEST_GROUP]) for key, value in match.groupdict().items() if value is not None)
         rank = match.groupdict().get("rank")
-        return SignatureMatched(name=name, groups=groups, rank=int(rank) if rank and rank.isdecimal() else None)
+        return SignatureMatched(name=name, groups=groups, rank=whole(rank))
 
     try:
         return signature(entry["pattern"], make, anchors=entry.get("anchors", ()))

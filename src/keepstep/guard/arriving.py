@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.arrivals import Arrival, Meeting, meeting
+from keepstep.core.private_files import open_regular, private_folder, write_whole
 from keepstep.guard import identity
 
 if TYPE_CHECKING:
@@ -162,19 +162,13 @@ def _folder() -> Path:
     """Of this user on this host, in memory where there is such a place; nobody else may write to it."""
     base = Path("/dev/shm")
     folder = (base if os.access(base, os.W_OK) else Path(tempfile.gettempdir())) / f"keepstep-arriving-{os.getuid()}"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not ours")
+    private_folder(folder)
     return folder
 
 
 def _announce(mine: Arrival) -> None:
     path = _folder() / f"{mine.pid}-{identity.started()}.json"
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(asdict(mine)))
-    os.replace(fresh, path)
+    write_whole(path, json.dumps(asdict(mine)).encode())
 
 
 def _withdraw() -> None:
@@ -190,7 +184,7 @@ def _living() -> Iterator[Arrival]:
             if identity.started(int(pid)) != int(started):
                 path.unlink(missing_ok=True)
                 continue
-            with path.open() as stream:
+            with open_regular(path, follow=False) as stream:
                 yield Arrival(**json.loads(stream.read(MOST_BYTES)))
 
 
@@ -199,7 +193,7 @@ def _starting(mine: Arrival) -> list[int]:
     known = {each.pid for each in _living()}
     found = []
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) in known:
+        if not name.isdecimal() or int(name) in known:
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):
             words = Path(f"/proc/{name}/cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -254,7 +248,7 @@ def _same_name(at: str) -> str:
 def _answers(at: str) -> bool | None:
     """Whether somebody listens there; None where it is no address."""
     host, _, port = at.rpartition(":")
-    if not port.isdigit() or "/" in host:
+    if not port.isdecimal() or "/" in host:
         return None
     if host in LOOPBACK:
         return _listens(int(port))

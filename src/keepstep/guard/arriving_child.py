@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from keepstep.core.arrivals import Arrival
+from keepstep.core.private_files import append
 from keepstep.guard.arriving import Waiting
 
 
@@ -25,8 +26,7 @@ def main(arrival: str, notes: str) -> None:
             return
         line: dict[str, Any] = {"fact": "RanksArriving", "fields": fields, "origin": {"source": os.path.basename(notes)}, "at": time.time()}
         line |= {"rank": {"index": mine.index}} if mine.index is not None else {}
-        with open(notes, "a") as stream:
-            stream.write(json.dumps({**line, "quote": words[:1000]}) + "\n")
+        append(notes, f"{json.dumps({**line, 'quote': words[:1000]})}\n".encode())
 
     waiting = Waiting(mine, say, note)
     while os.getppid() == mine.pid:

@@ -8,28 +8,32 @@ leads to it. Whoever is left (the guard itself at its end, the companion, the su
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import itertools
 import json
 import mmap
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from keepstep.core.blackbox import (
     CAPACITY,
     HEAD,
     HEADER_SIZE,
     MAGIC,
+    MOST_BYTES,
     RECORD,
     SLOT_HEAD,
     SLOT_SIZE,
     SLOTS,
     Record,
+    is_box,
     newest_first,
 )
+from keepstep.core.private_files import open_regular, private_folder, write_whole
 
 MEMORY = Path("/dev/shm")
 KEPT_DEAD_S = 24 * 3600
@@ -100,12 +104,9 @@ def _writer(memory: mmap.mmap, capacity: int) -> Write:
 
 def in_memory(name: str) -> Path | None:
     """A path for a new box in this host's memory, in a folder that only this user can enter."""
-    folder = MEMORY / f"keepstep-{os.getuid()}"
+    folder = _own_memory()
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        info = folder.lstat()
-        if folder.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o022:
-            return None
+        private_folder(folder)
     except OSError:
         return None
     _remove_old(folder)
@@ -116,16 +117,44 @@ def keep(link: Path) -> None:
     """Put a copy of the box in the place of the link that leads to it, and free the memory. Nothing happens twice."""
     if not link.is_symlink():
         return
-    box = Path(os.readlink(link))
-    fresh = link.with_name(f".{link.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
-        try:
-            shutil.copyfile(box, fresh)
-            os.replace(fresh, link)
-        except OSError:
-            fresh.unlink(missing_ok=True)
-            raise
-        box.unlink(missing_ok=True)
+        box = Path(os.readlink(link))
+        with open_box(link) as stream:
+            info = os.fstat(stream.fileno())
+            write_whole(link, stream.read(MOST_BYTES))
+        _free(box, info)
+
+
+def open_box(path: Path) -> BinaryIO:
+    """A box, or what a link leads to if that is a box, of this user or of whoever owns its folder. Raises ``OSError``."""
+    stream = open_regular(path)
+    try:
+        if os.fstat(stream.fileno()).st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if not is_box(stream.peek(len(MAGIC)) if isinstance(stream, io.BufferedReader) else b""):
+            raise OSError(errno.EINVAL, "no black box")
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _free(box: Path, kept: os.stat_result) -> None:
+    """Remove a box from our own part of the memory. What a link leads to anywhere else is not touched."""
+    folder = _own_memory()
+    if box.parent != folder:
+        return
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        there = os.stat(box.name, dir_fd=place, follow_symlinks=False)
+        if os.fstat(place).st_uid == os.geteuid() and (there.st_dev, there.st_ino) == (kept.st_dev, kept.st_ino):
+            os.unlink(box.name, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def _own_memory() -> Path:
+    return MEMORY / f"keepstep-{os.geteuid()}"
 
 
 def _remove_old(folder: Path) -> None:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from keepstep.core.numbers import whole
 from keepstep.guard.leave import let_look, needs_leave
 
 STARTS_S = 30.0
@@ -33,7 +34,7 @@ class Watched:
         self._started = False
         self._let: int | None = None
         supervisor = env.get("KEEPSTEP_SUPERVISOR", "")
-        self._supervisor = int(supervisor) if supervisor.isdigit() else None
+        self._supervisor = whole(supervisor)
         self._needs_leave = needs_leave()
 
     def moved(self, folder: Path) -> None:

@@ -8,9 +8,10 @@ No call waits: what is not there yet is None, and the caller asks again.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Protocol
+
+from keepstep.core.private_files import write_whole
 
 LONGEST = 256 << 10
 
@@ -32,15 +33,13 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def put(self, key: str, value: str) -> None:
         path = self._path / key.replace("/", "+")
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_text(value)
-        os.replace(fresh, path)
+        write_whole(path, value.encode(errors="surrogateescape"))
 
     def get(self, key: str) -> str | None:
-        with contextlib.suppress(FileNotFoundError), (self._path / key.replace("/", "+")).open() as stream:
+        with contextlib.suppress(FileNotFoundError), (self._path / key.replace("/", "+")).open(encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read(LONGEST)
         return None

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keepstep.core.private_files import append
 from keepstep.guard.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ class Gathering:
                 self._next[rank] = number + 1
                 lines.append(text + "\n")
         if lines:
-            with (folder / f"others-{os.getpid()}.notes.jsonl").open("a") as stream:
-                stream.write("".join(lines))
+            append(folder / f"others-{os.getpid()}.notes.jsonl", "".join(lines).encode(errors="replace"))
 
     def _key(self, rank: int, number: int) -> str:
         return f"{self._prefix}/notes/r{rank}/{number}"

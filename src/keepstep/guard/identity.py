@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.numbers import whole
+
 MOST_FILES, LONGEST_NAME = 12, 60
 """Of the script's files: the names must fit into the black box beside the rest."""
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch/_inductor/compile_worker", "torch._inductor.compile_worker")
@@ -127,4 +129,4 @@ def is_child_of_training(argv: list[str] | None = None) -> bool:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.strip().isdigit() else None
+    return whole(text.strip()) if text else None

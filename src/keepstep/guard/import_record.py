@@ -246,7 +246,7 @@ def begin() -> Callable[[ModuleType], None] | None:
     """Record from now on, if the supervisor asked for it; what comes back is called after each framework's import."""
     folder = os.environ.get(VARIABLE)
     rank = os.environ.get("KEEPSTEP_RANK", "")
-    if not folder or not rank.isdigit() or not os.path.isdir(folder) or "keepstep.guard.spare" in sys.modules:
+    if not folder or not rank.isdecimal() or not os.path.isdir(folder) or "keepstep.guard.spare" in sys.modules:
         return None
     record = ImportRecord(Path(folder) / f"rank{rank}-{os.getpid()}.json")
     sys.meta_path.insert(0, record)

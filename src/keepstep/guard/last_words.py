@@ -23,6 +23,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from keepstep.core.private_files import append
 from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
 from keepstep.guard.pauses import FRAMEWORKS
@@ -145,8 +146,8 @@ class LastWords:
             from keepstep.core.redact import redact
 
             path = notes.with_name(notes.name.removesuffix(".notes.jsonl") + SUFFIX)
-            with contextlib.suppress(OSError), path.open("a") as stream:
-                stream.write(redact(text))
+            with contextlib.suppress(OSError):
+                append(path, redact(text).encode(errors="replace"))
 
     @staticmethod
     def _is_interactive() -> bool:

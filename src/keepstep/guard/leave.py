@@ -19,7 +19,7 @@ YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 def let_supervisor_look(env: Mapping[str, str] = os.environ) -> None:
     """From now on, and in every child that is forked. Nothing happens where nobody needs to be let."""
     supervisor = env.get("KEEPSTEP_SUPERVISOR", "")
-    if supervisor.isdigit() and let_look(int(supervisor)):
+    if supervisor.isdecimal() and let_look(int(supervisor)):
         os.register_at_fork(after_in_child=lambda: let_look(int(supervisor)))
 
 

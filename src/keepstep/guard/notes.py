@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from keepstep.core.private_files import append
 
 MOST_BYTES = 16 << 20
 LONGEST_LINE = 64 << 10
@@ -49,8 +50,5 @@ class Notes:
         data = "".join(lines).encode(errors="replace")
         if not data or self._written + len(data) > MOST_BYTES:
             return
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            self._written += os.write(handle, data)
-        finally:
-            os.close(handle)
+        append(self.path, data)
+        self._written += len(data)

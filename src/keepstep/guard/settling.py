@@ -15,7 +15,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import socket
 import sys
 import threading
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.private_files import open_private, open_regular, write_whole
 from keepstep.guard.exchange import Exchange
 from keepstep.guard.identity import Identity, started
 
@@ -50,7 +50,7 @@ def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
     given = env.get("KEEPSTEP_DIR")
     if given:
         folder = Path(given).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
     root = Path.cwd() / ".keepstep" / "guard"
     root.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
         if not (folder / CARD).exists():
             _write(folder / CARD, {"host": _host(), "job": who.job, "launch": _launch()})
         # the next one must see that we are in it before our box is there
-        (folder / f".{file_name(who)}.box").touch()
+        os.close(open_private(folder / f".{file_name(who)}.box", os.O_WRONLY))
     return folder
 
 
@@ -72,7 +72,7 @@ def file_name(who: Identity) -> str:
 def _of_own_job(root: Path, who: Identity) -> Path | None:
     """The newest folder of this host with our launcher's other children, our parent, or a living process of our cluster."""
     ours = _launch()
-    newest = sorted((path for path in root.iterdir() if path.is_dir()), key=_made, reverse=True)
+    newest = sorted((path for path in root.iterdir() if path.is_dir() and not path.is_symlink()), key=_made, reverse=True)
     for folder in newest[:MOST_FOLDERS]:
         card = read_card(folder)
         if card is None or card.get("host") != _host():
@@ -97,7 +97,7 @@ def _fresh(root: Path) -> Path:
     name = f"{label}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}"
     for more in ("", *(f"-{number}" for number in range(2, 100))):
         with contextlib.suppress(FileExistsError):
-            (root / f"{name}{more}").mkdir()
+            (root / f"{name}{more}").mkdir(mode=0o700)
             break
     return root / f"{name}{more}"
 
@@ -149,21 +149,20 @@ def _made(folder: Path) -> float:
 def read_card(folder: Path) -> dict[str, Any] | None:
     """What a folder says of its job."""
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((folder / CARD).read_text()[:4096])
+        with open_regular(folder / CARD) as stream:
+            found = json.loads(stream.read(4096))
         return found if isinstance(found, dict) else None
     return None
 
 
 def _write(path: Path, card: Mapping[str, Any]) -> None:
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(card))
-    os.replace(fresh, path)
+    write_whole(path, json.dumps(card).encode())
 
 
 @contextlib.contextmanager
 def _turn(root: Path) -> Iterator[None]:
     """One process at a time looks for its folder; where locks do not work, all at once."""
-    handle = os.open(root / ".turn", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    handle = open_private(root / ".turn", os.O_RDWR)
     try:
         until, pause = time.monotonic() + TURN_S, threading.Event()
         while time.monotonic() < until:
@@ -206,7 +205,7 @@ class Meeting:
         if (read_card(told) or {}).get("run") == self.run and os.access(told, os.W_OK):
             return told
         own = self._folder.parent / told.name
-        own.mkdir(exist_ok=True)
+        own.mkdir(mode=0o700, exist_ok=True)
         if not (own / CARD).exists():
             _write(own / CARD, {**(read_card(self._folder) or {}), "run": self.run})
         return own
@@ -227,7 +226,8 @@ def move(old: Path, new: Path) -> None:
         elif old.suffix == ".box":
             new.symlink_to(old)  # its process writes to it
         else:
-            shutil.copyfile(old, new)
+            with open_regular(old, follow=False) as stream:
+                write_whole(new, stream.read())
             old.unlink()
 
 

@@ -45,7 +45,7 @@ def carriers(token: str) -> list[int]:
     mark = f"{VARIABLE}={token}".encode()
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))

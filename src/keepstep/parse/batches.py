@@ -8,6 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, EmptyBatch, ShapeMismatch
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.parse.signature import signature
 
 _KINDS = lazy_pattern(r"(?i)\b(Half|BFloat16|Float|Double|Long|Int|Byte|Bool|ComplexFloat)(?:Tensor)?\b")
@@ -24,7 +25,7 @@ def _tensor_types(match: re.Match[str]) -> Fact | None:
 def _ensured_shape(match: re.Match[str]) -> Fact:
     """TensorFlow's EnsureShape; a batch that only has too few rows is the last one of the data."""
     got, wanted = (match[name].split(",") for name in ("left", "right"))
-    if len(got) == len(wanted) > 0 and got[1:] == wanted[1:] and got[0].isdigit() and wanted[0].isdigit() and int(got[0]) < int(wanted[0]):
+    if len(got) == len(wanted) > 0 and got[1:] == wanted[1:] and (rows := whole(got[0])) is not None and rows < (whole(wanted[0]) or 0):
         return EmptyBatch(what="a tensor of a fixed shape")
     return ShapeMismatch(left=f"[{match['left']}]", right=f"[{match['right']}]", op="ensure_shape")
 

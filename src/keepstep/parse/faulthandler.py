@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, StackDump
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.core.stacks import Whose, whose
 from keepstep.parse.block import block
 
@@ -106,8 +107,7 @@ def _python_frame(line: str) -> Frame | None:
     match = _FRAME.match(line[:2000])
     if match is None:
         return None
-    number = int(match["line"]) if match["line"].isdigit() else None
-    return Frame(function=match["function"], file=match["file"], line=number)
+    return Frame(function=match["function"], file=match["file"], line=whole(match["line"]))
 
 
 def _native_frame(line: str) -> Frame | None:

@@ -19,6 +19,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
 from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.core.stacks import innermost_user
 
 MOST_BYTES = 256 << 20
@@ -179,8 +180,8 @@ def _progress(status: Any) -> Iterator[Fact]:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return int(value)
+    if isinstance(value, str):
+        return whole(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
 
 

@@ -27,6 +27,7 @@ from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.parse.block import block
 from keepstep.parse.signature import Signature, signature
 from keepstep.parse.sockets import why
@@ -59,7 +60,7 @@ def _interfaces(match: re.Match[str]) -> Fact | None:
 
 def _version(code: str) -> str:
     """22003 -> 2.20.3, 2708 -> 2.7.8."""
-    if not code.isdigit():
+    if whole(code) is None:
         return code
     number = int(code)
     return (

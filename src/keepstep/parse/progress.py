@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.parse.digits import ones
 from keepstep.parse.signature import Make, Signature
 
@@ -58,7 +59,7 @@ def _seen(match: re.Match[str], layout: _Layout) -> StepSeen:
         loss = match.string[slice(*layout.loss)]
     return StepSeen(
         step=int(step.replace(",", "")) if step else None,
-        of=int(of.replace(",", "")) if of and of.replace(",", "").isdigit() else None,
+        of=whole(of.replace(",", "")) if of else None,
         loss=_float(loss),
         **_timing(match.string, layout),
         rank=int(groups["rank"]) if groups.get("rank") else None,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,4 @@ def _by_arguments(arguments: Sequence[str]) -> Member | None:
 
 
 def _number(text: str | None) -> int | None:
-    if text is None or not text.isascii() or not text.isdigit() or len(text) > 8:
-        return None
-    return int(text)
+    return whole(text) if text is not None and len(text) <= 8 else None

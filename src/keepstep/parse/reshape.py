@@ -16,6 +16,7 @@ from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 from keepstep.parse.block import block
 from keepstep.parse.signature import signature
 
@@ -36,7 +37,7 @@ def _refusal(match: re.Match[str]) -> Fact | None:
         return None
     size = int(refused["size"] or refused["size2"])
     shape = [part.strip() for part in refused["shape"].split(",") if part.strip()]
-    if len(shape) >= 2 and shape[1] in ("newaxis", "-1") and all(n.isdigit() for n in (shape[0], *shape[2:])):
+    if len(shape) >= 2 and shape[1] in ("newaxis", "-1") and all(whole(n) is not None for n in (shape[0], *shape[2:])):
         parts, rest = int(shape[0]), math.prod(int(n) for n in shape[2:])
         if parts > 1 and rest and size % rest == 0 and (size // rest) % parts:
             return BatchNotDivisible(batch=str(size // rest), parts=str(parts))

@@ -71,7 +71,7 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
     root = report.root
     return _page(
         report,
-        headline=_headline(report, _HEADLINES[report.verdict], "why"),
+        headline=_headline(report, IN_A_PART if report.is_partial else _HEADLINES[report.verdict], "why"),
         fixes=_fixes(root) if root else Markup(),
         timeline=_timeline(report),
         links=Markup(),
@@ -114,6 +114,9 @@ def _page(report: Report, **parts: Markup) -> str:
 def _hash(script: str) -> str:
     """What the page's content policy lets run: this script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+IN_A_PART = "Nothing wrong was found, but not all could be looked at"
 
 
 def _headline(report: Report, said: str, verb: str) -> Markup:

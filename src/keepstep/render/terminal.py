@@ -14,6 +14,7 @@ from keepstep.core.wording import count, listing, ranks, shorten
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
+NOTHING_WRONG_IN_A_PART = "nothing wrong was found, but not all could be looked at"
 
 _CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
 _VERDICTS = {
@@ -45,6 +46,7 @@ class _Page:
         if report.story:
             yield ""
         if root is None:
+            words = NOTHING_WRONG_IN_A_PART if report.is_partial else words
             yield f"{self._paint(word, tint, 'bold')}  {words}"
         else:
             if report.verdict is Verdict.HEALTHY:

@@ -49,7 +49,7 @@ def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
     if left.path is None:
         return found
     try:
-        with left.path.open("rb") as stream:
+        with left.open() as stream:
             said = json.loads(stream.read(MOST_BYTES))["logs"]
         for log in logs:
             if log.path is not None and log.path.parent == left.path.parent and log.path.name in said:
@@ -64,9 +64,8 @@ def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
 
 def _lines_before(log: Left, offsets: list[int]) -> tuple[int, ...]:
     """How many lines are complete before each of the rising offsets."""
-    assert log.path is not None
     counts, lines, place = [], 0, 0
-    with log.path.open("rb") as stream:
+    with log.open() as stream:
         for offset in offsets:
             while place < offset and (piece := stream.read(min(CHUNK, offset - place))):
                 lines, place = lines + piece.count(b"\n"), place + len(piece)

@@ -70,9 +70,9 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
     files = list(files)
     boxes, coverage = [], []
     for left in files:
-        if left.kind is FileKind.BLACK_BOX and left.path is not None:
+        if left.kind is FileKind.BLACK_BOX:
             try:
-                boxes.append(_open(left, left.path))
+                boxes.append(_open(left))
             except (OSError, blackbox.NotABox) as error:
                 why = str(getattr(error, "strerror", None) or error)
                 coverage.append(Coverage(what=f"black box {left.name}", state=CoverageState.UNAVAILABLE, why=why))
@@ -80,8 +80,8 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
     stale = {_stem(each.left.name) for each in boxes} - {_stem(each.left.name) for each in newest}
     notes: list[Evidence[Fact]] = []
     for left in files:
-        if left.kind is FileKind.NOTES and left.path is not None and _stem(left.name) not in stale:
-            found, problem = _notes(left, left.path)
+        if left.kind is FileKind.NOTES and _stem(left.name) not in stale:
+            found, problem = _notes(left)
             notes += found
             coverage += problem
     notes = _corrected(notes, newest)
@@ -96,8 +96,8 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
     return items, coverage
 
 
-def _open(left: Left, path: Path) -> _Read:
-    with path.open("rb") as stream:
+def _open(left: Left) -> _Read:
+    with left.open() as stream:
         box = blackbox.read(stream.read(blackbox.MOST_BYTES))
     return _Read(left, box, blackbox.doing(tuple(reversed(box.records))), _alive(box.who))
 
@@ -298,10 +298,10 @@ def _lateness(read: _Read, late: Late) -> Evidence[Fact]:
     return Evidence(fact=fact, origin=origin, rank=Rank(index=late.rank), at=read.ended, quote=late.words)
 
 
-def _notes(left: Left, path: Path) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The lines that can be read; one that was being written when its process died is passed over."""
     try:
-        with path.open("rb") as stream:
+        with left.open() as stream:
             text = stream.read(MOST_NOTES).decode(errors="replace")
     except OSError as error:
         why = error.strerror or "it cannot be read"

@@ -151,7 +151,7 @@ def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
     may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = env.get("OMP_NUM_THREADS", "").partition(",")[0]
     return CoresSeen(
-        cores=may_use, ranks_here=ranks_here, threads_each=int(threads) if threads.isdigit() and len(threads) < 6 else None
+        cores=may_use, ranks_here=ranks_here, threads_each=int(threads) if threads.isdecimal() and len(threads) < 6 else None
     )
 
 
@@ -180,7 +180,7 @@ def gpus() -> tuple[list[GpuSeen], str | None]:
                     total=int(row[3]) << 20,
                     used=int(row[4]) << 20,
                     others=tuple(held.get(row[1], ())),
-                    uncorrected_errors=int(row[5]) if row[5].isdigit() else 0,
+                    uncorrected_errors=int(row[5]) if row[5].isdecimal() else 0,
                     throttled="a hardware slowdown (power or heat)" if row[6].strip() == "Active" else None,
                 )
             )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import platform
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import CoreDump, FatalSignal, Frame
 from keepstep.core.identity import Rank
+from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import Whose, base_name, is_handler, whose
 from keepstep.parse import elf_core, prefix
 from keepstep.parse.elf_core import Core, NotACore
@@ -26,7 +28,7 @@ CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRA
 def is_core(path: Path) -> bool:
     """Whether a file is an ELF core, by its header."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return elf_core.looks_like_core(file.read(20))
     except OSError:
         return False
@@ -40,12 +42,14 @@ def pid_of_core(path: Path) -> int | None:
         return None
 
 
-def read_core(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def read_core(
+    path: Path, name: str, rank: Rank | None, *, same: tuple[int, int] | None = None
+) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """What a core tells. Notes are always read; stacks where the program and a reader of them are here."""
     what = f"core {name}"
     try:
         at = path.stat().st_mtime
-        core = _notes(path)
+        core = _notes(path, same)
     except OSError as error:
         return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")]
     except NotACore as error:
@@ -73,9 +77,9 @@ def read_core(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[F
     return items, coverage
 
 
-def _notes(path: Path) -> Core:
-    with path.open("rb") as file:
-        if not path.stat().st_size:
+def _notes(path: Path, same: tuple[int, int] | None = None) -> Core:
+    with open_regular(path, same=same) as file:
+        if not os.fstat(file.fileno()).st_size:
             raise NotACore("it is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return elf_core.read(data)

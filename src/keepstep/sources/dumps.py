@@ -9,6 +9,7 @@ from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.identity import Rank
+from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
 from keepstep.parse import flight_recorder
 
@@ -24,11 +25,13 @@ def is_flight_recorder(path: Path) -> bool:
         return False
 
 
-def read_flight_recorder(path: Path, name: str, rank: Rank | None) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def read_flight_recorder(
+    path: Path, name: str, rank: Rank | None, *, same: tuple[int, int] | None = None
+) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """The last collectives of one rank. The rank is the given one, else the one of the file's name."""
     what = f"flight recorder {name}"
     try:
-        with path.open("rb") as file:
+        with open_regular(path, same=same) as file:
             data = file.read(flight_recorder.MOST_BYTES + 1)
         facts = flight_recorder.read(data)
     except OSError as error:

@@ -1,39 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run left on disk: find the files worth reading, and read them in bounded chunks.
-
-A folder is walked without following link loops; what is not read is said.
-"""
+"""The files that a run left: of what kind one is, and its bytes in bounded chunks. ``search.py`` finds them."""
 
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
-import os
-import re
-import stat
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
 from keepstep.core.blackbox import is_box
-from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.private_files import open_regular
 from keepstep.parse.flight_recorder import looks_like_dump
 
+GAPS = "recording-has-gaps"
+"""A file of this name is in the folder of an attempt whose disk was full."""
 CHUNK = 256 << 10
 SNIFF = 64 << 10
 ZSTD_PIECE = 8192
-MOST_FILES = 20_000
-
-_NOT_LOGS = frozenset(
-    [".py", ".pyc", ".pyi", ".so", ".a", ".o", ".c", ".cc", ".cpp", ".h", ".cu", ".js", ".css", ".html", ".md", ".rst", ".ipynb", ".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".npy", ".npz", ".npz", ".h5", ".hdf5", ".keras", ".pb", ".tflite", ".onnx", ".parquet", ".arrow", ".feather", ".tfrecord", ".tfrecords", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".mp4", ".wav", ".whl", ".tar", ".zip", ".jar", ".sqlite", ".db", ".lock", ".toml", ".cfg", ".ini"]
-)
-_NOT_FOLDERS = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"})
 
 
 class Kind(Enum):
@@ -60,98 +50,18 @@ class Left:
     modified: float | None = None
     data: bytes | None = None
     """For what was read already: standard input, a client's answer."""
+    same: tuple[int, int] | None = None
+    """Device and inode: what has taken its place since it was found is not read."""
+
+    def open(self) -> BinaryIO:
+        """Its bytes as they are on disk. Raises ``OSError``."""
+        if self.path is None:
+            return io.BytesIO(self.data or b"")
+        return open_regular(self.path, same=self.same)
 
 
-@dataclass(slots=True)
-class Found:
-    """The outcome of a search."""
-
-    files: list[Left] = field(default_factory=list)
-    coverage: list[Coverage] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-
-def find_files(paths: list[Path]) -> Found:
-    """Every file worth reading under the given paths, in a stable order."""
-    found = Found()
-    seen: set[tuple[int, int]] = set()
-    for path in paths:
-        try:
-            info = path.stat()
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) or not os.path.lexists(path):
-                found.missing.append(str(path))
-            else:
-                found.coverage.append(_unavailable(str(path), error))
-            continue
-        if stat.S_ISDIR(info.st_mode):
-            _walk(path, path, found, seen)
-        else:
-            _add(path, path.name, found, seen, asked=True)
-    _unique_names(found)
-    return found
-
-
-def _walk(root: Path, folder: Path, found: Found, seen: set[tuple[int, int]]) -> None:
-    try:
-        info = folder.stat()
-        entries = sorted(os.scandir(folder), key=lambda entry: _natural(entry.name))
-    except OSError as error:
-        found.coverage.append(_unavailable(str(folder), error))
-        return
-    key = (info.st_dev, info.st_ino)
-    if key in seen:
-        return
-    seen.add(key)
-    for entry in entries:
-        if len(found.files) >= MOST_FILES:
-            found.coverage.append(
-                Coverage(what=str(folder), state=CoverageState.NOT_CHECKED, why=f"more than {MOST_FILES:,} files")
-            )
-            return
-        path = Path(entry.path)
-        try:
-            is_folder = entry.is_dir()
-        except OSError as error:
-            found.coverage.append(_unavailable(str(path), error))
-            continue
-        if is_folder:
-            if entry.name not in _NOT_FOLDERS:
-                _walk(root, path, found, seen)
-        elif not entry.name.startswith("."):
-            _add(path, str(path.relative_to(root)), found, seen, asked=False)
-
-
-def _add(path: Path, name: str, found: Found, seen: set[tuple[int, int]], *, asked: bool) -> None:
-    try:
-        info = path.stat()
-        key = (info.st_dev, info.st_ino)
-        if key in seen:
-            return
-        seen.add(key)
-        if stat.S_ISFIFO(info.st_mode) and asked:  # a shell's <(...)
-            with path.open("rb") as stream:
-                data = stream.read(256 << 20)
-            found.files.append(Left(None, name, Kind.LOG, len(data), None, data))
-            return
-        if not stat.S_ISREG(info.st_mode):
-            return
-        with path.open("rb") as stream:
-            head = stream.read(SNIFF)
-    except OSError as error:
-        found.coverage.append(_unavailable(name, error))
-        return
-    kind = _kind(path, head)
-    if kind is None:
-        if asked:
-            found.coverage.append(Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump"))
-        return
-    if not asked and kind is Kind.LOG and path.suffix.lower() in _NOT_LOGS:
-        return
-    found.files.append(Left(path, name, kind, info.st_size, info.st_mtime))
-
-
-def _kind(path: Path, head: bytes) -> Kind | None:
+def kind_of(path: Path, head: bytes) -> Kind | None:
+    """By its first bytes and its name; None for what is of no use here."""
     if head[:4] == b"\x7fELF":
         return Kind.CORE if len(head) > 17 and head[16:18] in (b"\x04\x00", b"\x00\x04") else None
     if looks_like_dump(path.name, head):
@@ -165,6 +75,8 @@ def _kind(path: Path, head: bytes) -> Kind | None:
     if _ARRIVED.match(head):
         return Kind.ARRIVALS
     if _OF_RUN_FOLDER.match(head):
+        return None
+    if not head and path.suffix == ".jsonl":
         return None
     if _compression(head) or not head:
         return Kind.LOG
@@ -210,9 +122,8 @@ class Chunks:
             data = self._left.data
             yield from _sliced(data)
             return
-        assert self._left.path is not None
         try:
-            with self._left.path.open("rb") as stream:
+            with self._left.open() as stream:
                 head = stream.read(SNIFF)
                 stream.seek(self._begin)
                 how = _compression(head) if self._begin == 0 else None
@@ -307,19 +218,3 @@ def read_standard_input() -> Left:
     """All of standard input, bounded."""
     data = sys.stdin.buffer.read(2 << 30)
     return Left(None, "stdin", Kind.LOG, len(data), None, data)
-
-
-def _unavailable(what: str, error: OSError) -> Coverage:
-    return Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or str(error))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
-
-
-def _unique_names(found: Found) -> None:
-    """Two files of one name (given from several folders) are told apart by their folder."""
-    names = Counter(left.name for left in found.files)
-    for index, left in enumerate(found.files):
-        if names[left.name] > 1 and left.path is not None:
-            found.files[index] = Left(left.path, str(left.path), left.kind, left.size, left.modified, left.data)

@@ -115,7 +115,7 @@ def is_ancestor(pid: int) -> bool:
 
 def accelerators() -> int | None:
     """How many GPUs this process may use, by device files and CUDA_VISIBLE_DEVICES; None: there are none."""
-    count = sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
+    count = sum(path.name[6:].isdecimal() for path in Path("/dev").glob("nvidia[0-9]*"))
     if not count:
         return None
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")

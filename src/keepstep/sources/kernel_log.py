@@ -11,6 +11,7 @@ import time
 from datetime import datetime
 
 from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.core.numbers import whole
 
 _KMSG = "/dev/kmsg"
 _WHAT = "kernel log of this host"
@@ -42,7 +43,7 @@ def parse_record(record: str, booted: float) -> tuple[float, str] | None:
     """One record of /dev/kmsg: ``6,339,5140900,-;text`` and continuation lines ``  KEY=value``."""
     head, split, text = record.partition(";")
     fields = head.split(",")
-    if not split or len(fields) < 3 or not fields[2].isdigit():
+    if not split or len(fields) < 3 or whole(fields[2]) is None:
         return None
     return booted + int(fields[2]) / 1e6, text.split("\n", 1)[0]
 
@@ -82,7 +83,7 @@ def _from_kmsg(since: float | None, until: float | None) -> Lines:
 def _is_before(record: bytes, oldest_us: int) -> bool:
     """Told by the third field alone: most of a log is older than what is asked for."""
     fields = record.split(b",", 3)
-    return len(fields) > 3 and fields[2].isdigit() and int(fields[2]) < oldest_us
+    return len(fields) > 3 and fields[2].isdigit() and int(fields[2]) < oldest_us  # bytes
 
 
 def _from_journal(since: float | None, until: float | None) -> Lines:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
 
 Pod = Mapping[str, Any]
 
@@ -48,7 +49,7 @@ def env_of(pod: Pod) -> dict[str, str]:
 
 def _by_environment(pods: Sequence[Pod]) -> dict[str, int]:
     said = {_name(pod): env_of(pod).get("RANK", "") for pod in pods}
-    return {name: int(value) for name, value in said.items()} if all(v.isdigit() for v in said.values()) else {}
+    return {name: int(value) for name, value in said.items()} if all(whole(v) is not None for v in said.values()) else {}
 
 
 def _by_index(pods: Sequence[Pod]) -> dict[str, int]:
@@ -93,7 +94,7 @@ def _role(pod: Pod) -> str:
 
 def _first(pod: Pod, keys: Sequence[str]) -> int | None:
     labels = _labels(pod)
-    return next((int(labels[key]) for key in keys if labels.get(key, "").isdigit()), None)
+    return next((number for key in keys if (number := whole(labels.get(key))) is not None), None)
 
 
 def _labels(pod: Pod) -> dict[str, str]:

@@ -13,6 +13,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import MemoryLow, MemoryRose
 from keepstep.core.growth import Reading, rises
 from keepstep.core.identity import Rank
+from keepstep.core.numbers import whole
 from keepstep.core.wording import count, size
 from keepstep.sources.files import Left
 
@@ -27,10 +28,8 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
     found: list[Evidence[Fact]] = []
     coverage: list[Coverage] = []
     for left in files:
-        if left.path is None:
-            continue
         try:
-            with left.path.open("rb") as stream:
+            with left.open() as stream:
                 lines = stream.read(MOST_BYTES).decode(errors="replace").split("\n")
         except OSError as error:
             coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read"))
@@ -62,7 +61,7 @@ def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
     return {
         int(name): Reading(at, each["steps"], each["own"], each.get("epoch"))
         for name, each in measured["ranks"].items()
-        if name.isdigit() and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
+        if whole(name) is not None and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
     }
 
 

@@ -103,7 +103,7 @@ def _controller_jobs(text: str) -> list[_Job]:
         }
         if "JobId" in said:
             array, task = said.get("ArrayJobId"), said.get("ArrayTaskId", "")
-            name = f"{array}_{task}" if array and task.isdigit() else said["JobId"]
+            name = f"{array}_{task}" if array and task.isdecimal() else said["JobId"]
             jobs.append(_Job(id=name, state=said.get("JobState", ""), said=said, source="scontrol"))
     return jobs
 
@@ -257,7 +257,7 @@ def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
 
     def value(match: re.Match[str]) -> str:
         text = known.get(match[2], "*")
-        return text.zfill(int(match[1])) if match[1] and text.isdigit() else text
+        return text.zfill(int(match[1])) if match[1] and text.isdecimal() else text
 
     name = re.sub(r"%(\d*)([A-Za-z%])", value, pattern)
     path = folder / name

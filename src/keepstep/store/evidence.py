@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from keepstep.core import private_files
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
@@ -22,8 +22,4 @@ def append(path: Path, evidence: Iterable[Evidence[Fact]]) -> None:
     data = "".join(line + "\n" for line in lines if len(line) < LONGEST_LINE).encode(errors="replace")
     if not data:
         return
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        os.write(handle, data)
-    finally:
-        os.close(handle)
+    private_files.append(path, data)

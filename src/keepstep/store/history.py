@@ -8,6 +8,8 @@ import json
 import os
 from pathlib import Path
 
+from keepstep.core.private_files import write_whole
+
 MOST = 50
 LONGEST_LINE = 500
 
@@ -24,10 +26,8 @@ def remember(host: str, cause: str, at: float, path: Path | None = None) -> None
     with contextlib.suppress(OSError, RuntimeError):
         lines = path.read_text().splitlines()[-MOST + 1 :] if path.exists() else []
         lines.append(json.dumps({"host": host[:200], "cause": cause[:100], "at": round(at)}))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text("\n".join(lines) + "\n")
-        fresh.replace(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def remembered(path: Path | None = None) -> list[tuple[str, str]]:

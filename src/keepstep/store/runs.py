@@ -33,7 +33,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.private_files import open_regular, overwrite, write_whole
 from keepstep.core.redact import redact
+from keepstep.store.reserve import Reserve
 
 SCHEMA = "keepstep.run/1"
 MANIFEST = "manifest.json"
@@ -95,14 +97,16 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self.full = False
-        """A write failed: recording has stopped."""
+        """A write failed: the recording has gaps."""
+        self.reserve = Reserve(path)
 
     def attempt(self, number: int) -> Path:
         """The folder of an attempt, made."""
         folder = self.path / f"attempt-{number}"
-        for path in (folder / "guard", self.exchange(number)):
+        meeting = self.exchange(number)
+        for path in (folder, folder / "guard", meeting.parent, meeting):
             with self.writing():
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.mkdir(exist_ok=True, mode=0o700)
         return folder
 
     def exchange(self, number: int) -> Path:
@@ -110,20 +114,19 @@ class RunFolder:
         return self.path / "exchange" / f"attempt-{number}"
 
     def save(self) -> bool:
-        """Write the manifest, whole or not at all."""
-        return self.write(self.path / MANIFEST, json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n")
+        """Write the manifest, whole or not at all; where there is no room left at all, into the room that it has."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n"
+        if self.write(self.path / MANIFEST, text):
+            return True
+        with contextlib.suppress(OSError):
+            overwrite(self.path / MANIFEST, text.encode("utf-8", "replace"))
+            return True
+        return False
 
     def write(self, path: Path, text: str) -> bool:
         """Write a file, whole or not at all."""
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
         with self.writing():
-            try:
-                fresh.write_text(text, encoding="utf-8")
-                fresh.replace(path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    fresh.unlink(missing_ok=True)
-                raise
+            self.reserve.used_for(lambda: write_whole(path, text.encode("utf-8", "replace")))
             return True
         return False
 
@@ -179,8 +182,8 @@ def _ignore(root: Path) -> None:
     if root.parent.name == ".keepstep":
         with contextlib.suppress(OSError):
             path = root.parent / ".gitignore"
-            if not path.exists():
-                path.write_text("*\n")
+            if not os.path.lexists(path):
+                write_whole(path, b"*\n")
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,7 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
     found = []
     with contextlib.suppress(OSError):
         for path in sorted(root.iterdir()):
-            manifest = read_manifest(path)
+            manifest = read_manifest(path) if not path.is_symlink() else None
             if manifest is not None:
                 found.append(Listed(path, manifest))
     return sorted(found, key=lambda run: run.manifest.began)
@@ -219,7 +222,7 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
 def read_manifest(folder: Path) -> Manifest | None:
     """What a run says about itself; None where there is nothing that can be read."""
     try:
-        with (folder / MANIFEST).open("rb") as stream:
+        with open_regular(folder / MANIFEST, follow=False) as stream:
             found = json.loads(stream.read(LARGEST_MANIFEST))
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
             return None
@@ -239,9 +242,8 @@ def attempt_to_explain(path: Path) -> Path:
     manifest = read_manifest(path)
     if manifest is None:
         return path
-    numbers = [each.number for each in manifest.attempts]
-    folders = [path / f"attempt-{number}" for number in reversed(numbers)]
-    return next((folder for folder in folders if folder.is_dir()), path)
+    folders = [_attempt_folder(path, each) for each in reversed(manifest.attempts)]
+    return next((folder for folder in folders if folder is not None), path)
 
 
 def attempts_to_explain(path: Path) -> dict[int, Path]:
@@ -249,9 +251,16 @@ def attempts_to_explain(path: Path) -> dict[int, Path]:
     manifest = read_manifest(path)
     if manifest is None:
         return {}
-    found = {each.number: path / f"attempt-{each.number}" for each in manifest.attempts}
-    there = {number: folder for number, folder in found.items() if folder.is_dir()}
+    there = {each.number: folder for each in manifest.attempts if (folder := _attempt_folder(path, each)) is not None}
     return dict([*list(there.items())[:1], *list(there.items())[1:][-MOST_EXPLAINED:]])
+
+
+def _attempt_folder(path: Path, said: AttemptSaid) -> Path | None:
+    """Its folder, if it left one. The manifest may be a stranger's: it names no place outside of the run, nor does a link."""
+    if not isinstance(said.number, int):
+        return None
+    folder = path / f"attempt-{said.number}"
+    return folder if folder.is_dir() and not folder.is_symlink() else None
 
 
 def find(name: str, root: Path = DEFAULT) -> Path | None:

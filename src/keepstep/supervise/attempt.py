@@ -59,11 +59,11 @@ class Attempt:
         """How many ranks came from spares."""
         self.steps = 0
         self.usual_s: float | None = None
-        self.records = Records(folder)
+        self.records = Records(folder, means.reserve)
         self._launches = launches
         self._means = means
         self._started: list[Started] = []
-        self._output = Output()
+        self._output = Output(means.reserve)
         self._doors = Doors()
         self._below = Below(self._doors, means.terminal.say)
         self._boxes = Boxes(folder / "guard")
@@ -364,8 +364,6 @@ class Attempt:
         self._output.drain(1.0)
         self._output.close()
         means.terminal.unfollow()
-        if self._output.is_full:
-            means.terminal.say("the disk is full: the recording has gaps, the run was not affected")
         self._boxes.refresh(now=True)
         self.records.memory_kills(outcome, self._oom)
         self.records.cores([(each.member, each.exit) for each in self._started if each.exit is not None], self._pids(), means.job.cwd, self.began)
@@ -373,6 +371,11 @@ class Attempt:
             with contextlib.suppress(OSError):
                 keep(self.folder / "guard" / name)
         self._doors.close()
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether something could not be written."""
+        return self._output.is_full or bool(self.records.unwritten)
 
     def _is_saving(self) -> bool:
         """Whether a living rank is in the middle of a checkpoint, such as a handler of SIGTERM writes."""

@@ -80,7 +80,7 @@ def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> di
 
 def bring(there: CorePlace, path: Path, into: Path) -> None:
     """Have it at ``into``: moved away from the script, or, from a place that the system set up for cores, by a link."""
-    into.parent.mkdir(exist_ok=True)
+    into.parent.mkdir(mode=0o700, exist_ok=True)
     if not there.pattern.startswith("/"):
         with contextlib.suppress(OSError):  # another file system: gigabytes are not copied
             path.rename(into)

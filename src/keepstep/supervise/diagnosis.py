@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
+from keepstep.core.evidence import Evidence
+from keepstep.core.facts.base import Fact
 from keepstep.core.report import Report
 from keepstep.supervise.progress import Progress, progress_of
 
@@ -14,8 +17,8 @@ _one = threading.Lock()
 """What searches for words is not made for several threads."""
 
 
-def explain(folder: Path, *more: Path) -> tuple[Report, Progress]:
-    """The report, and how far the attempt came."""
+def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, Progress]:
+    """The report, and how far the attempt came. ``unwritten``: what belongs into the folder, and found no room there."""
     with _one:
-        explained = explain_paths([folder, *more], kernel_log=True)
+        explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True)
     return explained.report, progress_of(explained.seen)

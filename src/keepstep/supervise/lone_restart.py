@@ -8,13 +8,13 @@ again. That holds for workers only: a parameter server holds variables, and the 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.core.wording import duration
+from keepstep.guard.box import keep
 from keepstep.supervise.backoff import wait_s
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
@@ -82,14 +82,13 @@ def put_aside(folder: Path, member: Member, pid: int, times: int) -> Path:
     """Move what the lost process left out of the attempt's folder: it is the story of a process that was replaced."""
     aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
     with contextlib.suppress(OSError):
-        aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for place in (aside.parent, aside):
+            place.mkdir(exist_ok=True, mode=0o700)
         left = [folder / f"{member.name}.log", *(folder / "guard").glob(f"*-{pid}-*")]
         for path in left:
-            if path.is_symlink():  # the box lives in memory; its content goes along
-                with contextlib.suppress(OSError):
-                    shutil.copyfile(path, aside / path.name)
-                    path.resolve().unlink()
+            keep(path)  # a box that lives in memory: its content goes along
+            if path.is_symlink():
                 path.unlink()
             elif path.exists():
-                shutil.move(path, aside / path.name)
+                path.rename(aside / path.name)
     return aside

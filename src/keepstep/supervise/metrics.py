@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from keepstep.core.blackbox import Doing
+from keepstep.core.private_files import append
 from keepstep.sources import capacity
 from keepstep.sources.memory_series import SCHEMA
 from keepstep.supervise.reaper import Entry, family
@@ -68,8 +69,8 @@ class Metrics:
         }
         if self._gpus:
             self.newest["gpus"] = self._gpus
-        with contextlib.suppress(OSError), self.path.open("a") as stream:
-            stream.write(json.dumps(self.newest) + "\n")
+        with contextlib.suppress(OSError):
+            append(self.path, f"{json.dumps(self.newest)}\n".encode())
         self.rising.add(self.newest)
 
     def _ranks(self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]) -> dict[str, dict[str, Any]]:
@@ -80,7 +81,7 @@ class Metrics:
                 found[str(sign.rank)] = _of_tree(sign.pid, listed)
                 if sign.phase is not None:
                     found[str(sign.rank)] |= {"steps": sign.steps, "epoch": self._epoch(sign.pid)}
-        others = {name: pid for name, pid in roots.items() if name not in found and (name.isdigit() or not found)}
+        others = {name: pid for name, pid in roots.items() if name not in found and (name.isdecimal() or not found)}
         return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
 
     def _epoch(self, pid: int) -> int | None:

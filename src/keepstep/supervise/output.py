@@ -22,12 +22,16 @@ import time
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from keepstep.core.private_files import append, open_private, write_whole
 from keepstep.sources.arrivals import NAME, SCHEMA
+from keepstep.store.reserve import Reserve
 
 PIPE_BYTES = 1 << 20
 TAIL_BYTES = 64 << 10
+LAST_BYTES = 8 << 10
 TRY_AGAIN_S = 5.0
 MOST_TURNS = 10_000
 MARK_S, MOST_MARKS = 0.05, 1000
@@ -72,6 +76,8 @@ class Stream:
     written: int = 0
     dropped: int = 0
     """Bytes that could not be written."""
+    last_dropped: bytearray = field(default_factory=bytearray)
+    """The end of those, of both pipes."""
     full_at: float = 0.0
     splices: bool = True
     turns: list[Turn] = field(default_factory=lambda: [Turn(0, False)])
@@ -106,8 +112,9 @@ class Stream:
 class Output:
     """All streams of an attempt, and the thread that empties them."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserve: Reserve | None = None) -> None:
         self.streams: list[Stream] = []
+        self._reserve = reserve or Reserve()
         self._poll = select.epoll()
         self._by_end: dict[int, tuple[Stream, Pipe]] = {}
         self._over = False
@@ -126,7 +133,7 @@ class Output:
             os.set_blocking(end, False)
         file, began = None, 0
         with contextlib.suppress(OSError):
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = open_private(path, os.O_RDWR)
             began = os.lseek(file, 0, os.SEEK_END)
         pipes = (Pipe(ends[0], False), Pipe(ends[1], True))
         stream = Stream(name, rank, path, pipes, file, began, splices=hasattr(os, "splice"))
@@ -162,11 +169,21 @@ class Output:
             for pipe in stream.pipes:
                 if pipe.open:
                     self._end(stream, pipe)
+        self._keep_last_words()
         self._keep_marks()
         with contextlib.suppress(OSError):
             self._poll.close()
             os.close(self._wake_in)
             os.close(self._wake_out)
+
+    def _keep_last_words(self) -> None:
+        """Of a rank whose disk was full, the end of what it printed: an error stands there."""
+        for stream in self.streams:
+            if stream.dropped and stream.file is not None:
+                missing = stream.dropped - len(stream.last_dropped)
+                words = b"\n[keepstep: %d bytes are missing here]\n%s" % (missing, stream.last_dropped)
+                with contextlib.suppress(OSError):
+                    self._reserve.used_for(partial(append, stream.path, words))
 
     def _keep_marks(self) -> None:
         """For `keepstep why`: programs seldom print the time."""
@@ -174,7 +191,7 @@ class Output:
             here = [stream for stream in self.streams if stream.path.parent == folder and stream.marks]
             logs = {each.path.name: {"whole": each.marks[0][1] == each.first_mark, "marks": list(each.marks)} for each in here}
             with contextlib.suppress(OSError):
-                (folder / NAME).write_text(json.dumps({"schema": SCHEMA, "logs": logs}))
+                write_whole(folder / NAME, json.dumps({"schema": SCHEMA, "logs": logs}).encode())
 
     def _run(self) -> None:
         while True:
@@ -248,6 +265,8 @@ class Output:
     @staticmethod
     def _drop(stream: Stream, pipe: Pipe, data: bytes) -> int:
         stream.dropped += len(data)
+        stream.last_dropped += data[-LAST_BYTES:]
+        del stream.last_dropped[:-LAST_BYTES]
         pipe.tail += data[-TAIL_BYTES:]
         del pipe.tail[:-TAIL_BYTES]
         return len(data)

@@ -45,7 +45,7 @@ def table() -> dict[int, Entry]:
     found: dict[int, Entry] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
-            if name.isdigit():
+            if name.isdecimal():
                 entry = read(int(name))
                 if entry is not None:
                     found[int(name)] = entry
@@ -144,7 +144,7 @@ def main() -> int:
             return 0
         if word in folders:
             folders[word].append(rest)
-        elif word.startswith("+") and word[1:].isdigit():
+        elif word.startswith("+") and word[1:].isdecimal():
             entry = read(int(word[1:]))
             if entry is not None:
                 sessions[int(word[1:])] = entry.started

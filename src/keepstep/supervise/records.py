@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keepstep.core import private_files
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import GuardPart, RankLate
@@ -21,6 +22,7 @@ from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationR
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.identity import Rank
 from keepstep.store.evidence import append
+from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
@@ -44,8 +46,11 @@ OF_ONE_RANK = re.compile(r"TF_CONFIG|JAX_(?:COORDINATOR_ADDRESS|PROCESS_ID|NUM_P
 class Records:
     """Writes the evidence of one attempt."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self.folder = folder
+        self.unwritten: list[Evidence[Fact]] = []
+        """What no disk would take: the report is made with it all the same."""
+        self._reserve = reserve or Reserve()
 
     def started(self, launch: Launch) -> None:
         """What ranks are started with: advice to set what is set already is none."""
@@ -109,8 +114,9 @@ class Records:
 
     def event(self, what: str, **more: object) -> None:
         """What the supervisor itself did or saw, for whoever wonders later; no evidence of anything."""
-        with contextlib.suppress(OSError), (self.folder / "events.jsonl").open("a") as stream:
-            stream.write(json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more}) + "\n")
+        line = json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more})
+        with contextlib.suppress(OSError):
+            private_files.append(self.folder / "events.jsonl", f"{line}\n".encode())
 
     def forget_stop(self) -> None:
         """It went on after all: what was written would mislead."""
@@ -155,8 +161,10 @@ class Records:
             Evidence(fact=fact, origin=Origin(source=name), rank=Rank(index=rank) if rank is not None else None, at=at, quote=quote)
             for fact, rank, at, quote in rows
         ]
-        with contextlib.suppress(OSError):
-            append(self.folder / name, evidence)
+        try:
+            self._reserve.used_for(lambda: append(self.folder / name, evidence))
+        except OSError:
+            self.unwritten += evidence
 
 
 def _crash_code(exit_: Exit) -> bool:

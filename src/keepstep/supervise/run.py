@@ -29,6 +29,7 @@ from keepstep.supervise.as_policy import as_policy
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.ending import Reaper
+from keepstep.supervise.gaps import Gaps
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import launches, start
 from keepstep.supervise.policy import Action, Decision, Happened
@@ -67,6 +68,7 @@ class Supervisor:
         self._reports: dict[int, Report] = {}
         """By attempt."""
         self.folder: RunFolder | None = None
+        self._gaps = Gaps(self._terminal.say)
 
     def run(self) -> int:
         """All of it. Returns the exit status."""
@@ -128,6 +130,7 @@ class Supervisor:
             first_signal=lambda: self._interrupt.first,
             grace_s=asked.grace_s,
             hang_s=asked.hang_timeout_s,
+            reserve=self.folder.reserve,
         )
         try:
             number = 0
@@ -277,10 +280,12 @@ class Supervisor:
 
     def _explain(self, attempt: Attempt) -> tuple[Report, Progress]:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
+        assert self.folder is not None
+        self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps)
         try:
             from keepstep.supervise.diagnosis import explain
 
-            return explain(attempt.folder)
+            return explain(attempt.folder, unwritten=attempt.records.unwritten)
         except Exception as error:  # the run and its status are worth more than the report
             self._terminal.say(f"no report could be made ({type(error).__name__}: {error}); try `keepstep why` later")
             return Report(verdict=Verdict.UNKNOWN), Progress()
@@ -295,9 +300,7 @@ class Supervisor:
         self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
         self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
         self.folder.save()
-        if self.folder.full:
-            self._terminal.say(f"{self.folder.path} cannot be written: the recording is not complete, the run goes on")
-            self.folder.full = False
+        self._gaps.look(attempt.folder, self.folder.full)
 
     def _whole(self) -> Report:
         """The report on all attempts so far, as `keepstep why RUN` will make it."""
@@ -387,6 +390,7 @@ class Supervisor:
         manifest = self.folder.manifest
         manifest.state, manifest.status, manifest.ended = state, status, time.time()
         self.folder.save()
+        self.folder.reserve.close()
         again = len(manifest.attempts) - 1
         came_back = f", came back {count(again, 'time')}" if again > 0 else ""
         took = duration(manifest.ended - manifest.began)

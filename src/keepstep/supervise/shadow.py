@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from keepstep.core.blackbox import Kind, Phase
+from keepstep.core.private_files import open_private
 from keepstep.guard import settling
 from keepstep.guard.box import keep
 from keepstep.supervise import reaper
@@ -233,7 +234,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # it ends when the ranks have
-    handle = os.open(pid_file(folder), os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    handle = open_private(pid_file(folder), os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.private_files import write_whole
 from keepstep.core.wording import size
 from keepstep.guard import spare
 from keepstep.guard.box import MEMORY
@@ -190,7 +191,7 @@ class Pool:
         options = spare.split_command(record["argv"])
         assert options is not None
         path = self._folder / f"record{launch.rank}.json"
-        path.write_text(json.dumps({key: value for key, value in record.items() if key != "digests"}))
+        write_whole(path, json.dumps({key: value for key, value in record.items() if key != "digests"}).encode())
         ours, theirs = socket.socketpair()
         with theirs, tempfile.TemporaryFile(dir=self._folder) as out:
             command = (record["executable"], *options[0], "-c", PROGRAM, str(theirs.fileno()), str(path))
@@ -330,5 +331,5 @@ def _remove_old() -> None:
     """What supervisors that were killed have left behind."""
     for path in MEMORY.glob("keepstep-warm-*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
-            if path.stat().st_uid == os.getuid() and not Path(f"/proc/{int(path.name.split('-')[2])}").exists():
+            if path.lstat().st_uid == os.getuid() and not Path(f"/proc/{int(path.name.split('-')[2])}").exists():
                 shutil.rmtree(path, ignore_errors=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from keepstep.store.reserve import Reserve
 from keepstep.supervise.ending import Exit, Reaper
 from keepstep.supervise.launch import Job, Member
 from keepstep.supervise.policy import Happened
@@ -55,6 +56,8 @@ class Means:
     first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0
     hang_s: float | None = None
+    reserve: Reserve = field(default_factory=Reserve)
+    """Room on the disk for what has to be written when it is full."""
     may_start_over: bool = False
     """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
     pauses: dict[str, float] = field(default_factory=dict)

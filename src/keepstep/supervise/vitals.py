@@ -17,6 +17,7 @@ from typing import Any
 
 from keepstep.core import blackbox
 from keepstep.core.blackbox import HEADER_SIZE, RECORD, Doing, Kind, NotABox, Phase, Record
+from keepstep.guard.box import open_box
 from keepstep.supervise.reaper import Entry, family, table
 from keepstep.supervise.stopped import Sign
 
@@ -35,7 +36,7 @@ class OpenBox:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as stream:
+        with open_box(path) as stream:
             self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         self._data = memoryview(self._map)
         self.who: dict[str, Any] = blackbox.identity(self._data)

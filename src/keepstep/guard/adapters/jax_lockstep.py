@@ -200,6 +200,6 @@ class Lockstep:
         """What every other rank said of its last contracts, by their number."""
         found: dict[int, dict[int, Word]] = {}
         for rank, text in self._session.heard(TOPIC).items():
-            words = [[int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdigit()]
+            words = [[int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdecimal()]
             found[rank] = {word[0]: Word(*word[1:3]) for word in words if len(word) == 3}
         return found

@@ -174,7 +174,7 @@ class _Stall:
             early = {}
             for rank, word in self._session.heard("left").items():
                 count, _, steps = word.partition(":")
-                if count.isdigit() and steps.isdigit() and int(count) < executed:
+                if count.isdecimal() and steps.isdecimal() and int(count) < executed:
                     early[rank] = int(steps)
             if early:
                 self._told = True

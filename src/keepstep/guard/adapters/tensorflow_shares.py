@@ -133,7 +133,7 @@ def _hear_epochs(state: State) -> None:
         if own is None and (not stuck or state.running == ITERATOR):
             continue  # nothing to compare with yet
         text = session.exchange.get(_key(state, f"epoch/{number}", peer))
-        if text is None or not text.isdigit():
+        if text is None or not text.isdecimal():
             continue
         theirs, mine = int(text), own if own is not None else shares.in_epoch + 1
         if mine == theirs or (own is None and mine < theirs):
@@ -150,7 +150,7 @@ def _look_for_leavers(state: State) -> None:
         return
     for peer in _peers(state):
         steps, _, calls = (exchange.get(_key(state, "left", peer)) or "").partition(" ")
-        if not steps.isdigit() or not calls.isdigit() or state.calls <= int(calls):
+        if not steps.isdecimal() or not calls.isdecimal() or state.calls <= int(calls):
             continue
         if state.in_training:
             _tell(state, "steps before it left", peer, int(steps), state.shares.steps + 1)

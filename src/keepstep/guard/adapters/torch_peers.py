@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from keepstep.core import blackbox
 from keepstep.core.blackbox import Kind
 from keepstep.core.trails import Mismatch, unpacked
+from keepstep.guard.box import open_box
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -25,10 +26,10 @@ def in_boxes(session: Session, sequence: int, packed: int) -> Mismatch | None:
     newest: dict[int, tuple[float, int]] = {}
     for path in sorted(session.folder.glob(f"rank*-{session.who.attempt}.box"))[:MOST_BOXES]:
         name = path.name.split("-")[0].removeprefix("rank")
-        if not name.isdigit() or int(name) == session.who.rank:
+        if not name.isdecimal() or int(name) == session.who.rank:
             continue
         try:
-            with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            with open_box(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 who = blackbox.identity(data)
                 found = _at(data, sequence)
         except (OSError, ValueError):

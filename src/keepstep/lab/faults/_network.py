@@ -26,7 +26,7 @@ def counted(run: Run, target: str = "DROP") -> dict[int, int]:
     for host in range(run.hosts.count):
         for line in run.hosts.do(host, "iptables", "-v", "-n", "-x", "-L").splitlines():
             words = line.split()
-            if len(words) > 2 and words[2] == target and words[0].isdigit():
+            if len(words) > 2 and words[2] == target and words[0].isdecimal():
                 met[host] = met.get(host, 0) + int(words[0])
     return met
 

@@ -43,7 +43,7 @@ def task_not_in_cluster(seen: EvidenceSet) -> Iterator[Found]:
             f"it must be {group[0].fact.wanted}; nobody plays the task that is left over, and the others wait for it",
             Fix(do=f"set the task in TF_CONFIG: {group[0].fact.wanted}"),
         )
-        quoted = group[0].fact.fault is Fault.INDEX_NOT_A_NUMBER and (group[0].fact.value or "").strip().isdigit()
+        quoted = group[0].fact.fault is Fault.INDEX_NOT_A_NUMBER and (group[0].fact.value or "").strip().isdecimal()
         if quoted:
             because = "TensorFlow's own reader takes it, but a script that compares it with a number finds them unequal"
             told = replace(told, because=because, severity=Severity.WARNING)

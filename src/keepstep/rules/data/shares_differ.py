@@ -12,6 +12,7 @@ from keepstep.core.facts.guard import ContractBroken, ContractStated, RankDoing,
 from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Fix, Found, Severity
+from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
 from keepstep.rules.contracts import Broken, broken_contracts
 
@@ -96,12 +97,12 @@ def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
 
 
 def _share(each: Broken, least: tuple[int, ...]) -> int:
-    return min((int(value) for value, ranks in each.differences[0].values if value.isdigit() and set(ranks) & set(least)), default=-1)
+    return min((int(value) for value, ranks in each.differences[0].values if whole(value) is not None and set(ranks) & set(least)), default=-1)
 
 
 def _with_least(each: Broken) -> tuple[int, ...]:
     values = each.differences[0].values
-    numbers = [(int(value), ranks) for value, ranks in values if value.lstrip("-").isdigit()]
+    numbers = [(int(value), ranks) for value, ranks in values if whole(value.removeprefix("-")) is not None]
     return min(numbers)[1] if len(numbers) == len(values) else each.odd
 
 

@@ -9,6 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.software import SoftwareSeen
 from keepstep.core.finding import Fix, Found
+from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
 
 LOWEST = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
@@ -16,7 +17,7 @@ LOWEST = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
 
 
 def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(number for part in version.split(".") if (number := whole(part)) is not None)
 
 
 @rule(id="ENV106", cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH, needs=(SoftwareSeen,))

@@ -9,11 +9,12 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
 
 
 def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdigit())
+    return tuple(number for part in version.split("+")[0].split(".") if (number := whole(part)) is not None)
 
 
 def _at_least(version: str, *wanted: int) -> bool:

@@ -59,7 +59,7 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     evidence = once_a_line(sure or all_of_it)
     asked = next((e.fact.requested for e in evidence if e.fact.requested), None)
     device = next((e.fact.device for e in evidence if e.fact.device), None)
-    device = f"GPU {device}" if device and device.isdigit() else device
+    device = f"GPU {device}" if device and device.isdecimal() else device
     detail = f" when it asked for {asked}" if asked else ""
     yield Found(
         title=f"{who(evidence)} ran out of GPU memory{detail}",

@@ -9,6 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.training import MessageTooLarge
 from keepstep.core.finding import Fix, Found
+from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
 from keepstep.rules.exceptions import ranks_told
 
@@ -74,8 +75,8 @@ def _of(size: str | None) -> str:
         return ""
     return (
         f" ({int(size) / 1e9:.2f} GB)"
-        if size.isdigit() and len(size) > 8
+        if whole(size) is not None and len(size) > 8
         else f" ({size} bytes)"
-        if size.isdigit()
+        if size.isdecimal()
         else f" (limit {size})"
     )

@@ -23,7 +23,7 @@ batches = 0
 def process_id():
     """As the command line or the variables say."""
     given = option("--process-id") or next((os.environ[name] for name in IDS if name in os.environ), "")
-    return int(given) if given.isdigit() else None
+    return int(given) if given.isdecimal() else None
 
 
 def option(name):

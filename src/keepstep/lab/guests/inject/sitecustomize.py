@@ -34,7 +34,7 @@ def rank():
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank()
     for name in ("RANK", "LOCAL_RANK"):
-        if os.environ.get(name, "").isdigit():
+        if os.environ.get(name, "").isdecimal():
             return int(os.environ[name])
     if "TF_CONFIG" in os.environ:
         return json.loads(os.environ["TF_CONFIG"])["task"]["index"]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep rules trust``: the user's decisions to run the Python rules of a folder."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from keepstep.core.wording import count, size
+from keepstep.errors import UserError
+from keepstep.extend import trust
+from keepstep.extend.config import CONFIG, Unusable, named_by_stranger
+
+
+def trust_verb(asked: argparse.Namespace) -> int:
+    """Do what was asked; returns the exit status."""
+    if asked.list:
+        return _list()
+    if not asked.words:
+        raise UserError("which folder?", hint="e.g. `keepstep rules trust keepstep-rules`, or --list")
+    for word in asked.words:
+        if asked.forget:
+            _forget(Path(word))
+        else:
+            _trust(_folder_of_rules(Path(word)))
+    return 0
+
+
+def _list() -> int:
+    made = trust.decisions()
+    for path, each in made.items():
+        state = "" if _is_current(Path(path)) else "  (changed or gone: it does not run)"
+        print(f"{time.strftime('%Y-%m-%d', time.localtime(each.at))}  {each.digest[:12]}  {path}{state}")
+    if not made:
+        print("you trust no folder of Python rules")
+    return 0
+
+
+def _is_current(folder: Path) -> bool:
+    try:
+        return trust.why_not(folder, trust.python_files(folder)) is None
+    except (OSError, trust.TooMuch):
+        return False
+
+
+def _folder_of_rules(given: Path) -> Path:
+    """The folder itself, or the one that its ``keepstep.toml`` names."""
+    if not given.is_dir():
+        raise UserError(f"no such folder: {given}")
+    if any(given.glob("*.py")) or not (given / CONFIG).exists():
+        return given.resolve()
+    try:
+        return named_by_stranger(given / CONFIG) or given.resolve()
+    except Unusable as wrong:
+        raise UserError(f"{given / CONFIG}: {wrong}") from wrong
+
+
+def _trust(folder: Path) -> None:
+    files = trust.trust(folder)
+    print(f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {'it does' if len(files) == 1 else 'they do'} not change:")
+    for name, data in files.items():
+        print(f"  {name if name.isprintable() else ascii(name)}  ({size(len(data))})")
+
+
+def _forget(folder: Path) -> None:
+    known = [path for path in (str(folder.resolve()), str(folder)) if trust.forget(Path(path))]
+    if not known:
+        raise UserError(f"you did not trust {folder}", hint="`keepstep rules trust --list` shows what you do trust")
+    print(f"Python in {known[0]} will no longer run")
