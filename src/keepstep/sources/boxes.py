@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox, trails
+from keepstep.core import blackbox, foreign_json, trails
 from keepstep.core.blackbox import BlackBox, Doing, Kind
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
@@ -284,8 +283,8 @@ def _notes(left: Left, path: Path) -> tuple[list[Evidence[Fact]], list[Coverage]
         if not line.strip():
             continue
         try:
-            each = from_dict(json.loads(line))
-        except (ValueError, RecursionError):
+            each = from_dict(foreign_json.loads(line))
+        except ValueError:
             damaged += 1
             continue
         # stacks are told by their process, which names whose child it is
