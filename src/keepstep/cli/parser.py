@@ -17,6 +17,7 @@ from keepstep.errors import KeepstepError
 _EPILOG = """\
 exit status:
   0 nothing wrong   1 problems found   2 usage error   3 could not look
+  70 keepstep itself broke
 
 examples:
   keepstep why logs/                     a folder of logs, cores and dumps
