@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -14,6 +15,9 @@ MANY_OBJECTS = 100_000
 def main() -> None:
     """The entry point of ``keepstep``."""
     gc.set_threshold(MANY_OBJECTS)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to break
     try:
         from keepstep.cli.parser import run
 

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from keepstep import __version__
+from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
 
 _EPILOG = """\
@@ -305,7 +306,7 @@ def run(arguments: list[str]) -> int:
 
         return rules(asked)
     except KeepstepError as error:
-        print(f"keepstep: {error}", file=sys.stderr)
+        print(visible(f"keepstep: {error}"), file=sys.stderr)
         if error.hint:
-            print(f"  hint: {error.hint}", file=sys.stderr)
+            print(visible(f"  hint: {error.hint}"), file=sys.stderr)
         return error.exit_status

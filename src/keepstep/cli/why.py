@@ -13,7 +13,7 @@ from typing import Any
 
 from keepstep.analyze.known import known_with
 from keepstep.analyze.why import Explained, explain_live, explain_paths
-from keepstep.cli.output import print_report, refuse_to_overwrite, write_page
+from keepstep.cli.output import print_report, refuse_to_overwrite, say, write_page
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.finding import Confidence, Severity
 from keepstep.core.redact import redacted
@@ -50,7 +50,7 @@ def why(asked: argparse.Namespace) -> int:
         from keepstep.render.bundle import write_bundle
 
         write_bundle(report, explained.seen, explained.files, Path(asked.bundle), force=asked.force)
-        print(f"wrote {asked.bundle}", file=sys.stderr)
+        say(f"wrote {asked.bundle}")
     return report.exit_status
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from keepstep.core.redact import redact
+from keepstep.core.visible import visible
 from keepstep.core.wording import size
 from keepstep.supervise.last_state import keep_of, last_state
 from keepstep.supervise.output import Output, Stream
@@ -106,7 +107,7 @@ class Terminal:
             self._finish_line()
             with contextlib.suppress(OSError, ValueError):
                 self._out.flush()
-            self._put(self._words, "".join(f"keepstep: {line}\n" for line in redact(text).splitlines() or [""]))
+            self._put(self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""]))
             self._draw()
 
     def status(self, text: str) -> None:
