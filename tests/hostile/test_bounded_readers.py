@@ -26,7 +26,7 @@ from keepstep.core.identity import MOST_RANKS, everyone
 from keepstep.parse import flight_recorder
 from keepstep.sources import unpack
 from keepstep.sources.boxes import read_own
-from keepstep.sources.files import Chunks, Kind, Left, find_files
+from keepstep.sources.files import Chunks, Kind, Left
 from keepstep.sources.memory_series import read_metrics
 from keepstep.store import runs
 
@@ -133,7 +133,7 @@ def test_a_file_that_unpacks_to_too_much_is_left_there_and_said(how: str, tmp_pa
     monkeypatch.setattr(unpack, "ALWAYS", 4 << 20)
     path = tmp_path / f"rank0.log.{how}"
     path.write_bytes(packed(how, b"step 1\n" + bytes(400 << 20) if how == "zst" else b"step 1\n" + b"a" * (64 << 20)))
-    (left,) = find_files([path]).files
+    left = Left(path, path.name, Kind.LOG, path.stat().st_size)
     before = most_megabytes()
     chunks = Chunks(left)
     read = sum(map(len, chunks))
@@ -228,7 +228,7 @@ def test_a_black_box_with_a_wrong_type_is_read_without_it(wrong: Any, tmp_path: 
     for field in ("pid", "rank", "world", "local", "role", "attempt", "job", "host", "wall", "monotonic", "started", "killed_as", "run", "files"):
         for name in ("a", "b"):
             (tmp_path / f"{name}.box").write_bytes(box(**{field: wrong}))
-        found, coverage = read_own(find_files([tmp_path]).files)
+        found, coverage = read_own(Left(path, path.name, Kind.BLACK_BOX) for path in tmp_path.iterdir())
         assert found and coverage, field
         for each in found:
             from_dict(to_dict(each))

@@ -55,7 +55,7 @@ def _visible_finding(finding: Finding) -> Finding:
 
 
 def _visible_evidence(each: Evidence[Fact]) -> Evidence[Fact]:
-    source, quote = visible(each.origin.source), visible(each.quote)
+    source, quote = visible(each.origin.source).replace("\n", "\\n"), visible(each.quote)
     if source == each.origin.source and quote == each.quote:  # nearly always, and there may be very many
         return each
     return replace(each, origin=replace(each.origin, source=source), quote=quote)

@@ -244,7 +244,7 @@ def _unavailable(what: str, error: OSError) -> Coverage:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    return [(int(part[:4000]), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _unique_names(found: Found) -> None:

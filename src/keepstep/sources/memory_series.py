@@ -68,7 +68,7 @@ def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
     return {
         int(name): Reading(at, each["steps"], each["own"], epoch if _is_count(epoch := each.get("epoch")) else None)
         for name, each in measured["ranks"].items()
-        if name.isdigit() and len(name) < 8 and _is_count(each.get("steps")) and _is_count(each.get("own"))
+        if name.isascii() and name.isdecimal() and len(name) < 8 and _is_count(each.get("steps")) and _is_count(each.get("own"))
     }
 
 

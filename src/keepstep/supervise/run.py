@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -285,14 +285,6 @@ class Supervisor:
             self._terminal.say(f"no report could be made ({type(error).__name__}: {error}); try `keepstep why` later")
             return Report(verdict=Verdict.UNKNOWN), Progress()
 
-    @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """The run and its status are worth more than a report that cannot be written."""
-        try:
-            yield
-        except Exception as error:
-            self._terminal.say(f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on")
-
     def _save(self, attempt: Attempt, report: Report) -> None:
         from keepstep.analyze.comeback import numbered
         from keepstep.core.redact import redacted
@@ -300,7 +292,7 @@ class Supervisor:
 
         assert self.folder is not None
         self._reports[attempt.number] = report
-        with self._telling():
+        with self._terminal.telling():
             self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
             self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
         self.folder.save()
@@ -370,7 +362,7 @@ class Supervisor:
             return self._finished("stopped", self._interrupt.status)
         report, _ = self._explain(attempt)
         self._save(attempt, report)
-        with self._telling():
+        with self._terminal.telling():
             self._print(self._whole())
         return self._finished("failed", status)
 
@@ -390,7 +382,7 @@ class Supervisor:
         from keepstep.render.terminal import render_terminal
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        with self._telling():
+        with self._terminal.telling():
             self._terminal.plainly(render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns))
 
     def _finished(self, state: str, status: int) -> int:

@@ -15,6 +15,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -124,6 +125,14 @@ class Terminal:
             self.status("")
             self._finish_line()
             self._put(self._out, text)
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """The run and its status are worth more than a report that cannot be written."""
+        try:
+            yield
+        except Exception as error:
+            self.say(f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on")
 
     # --- what ranks print
 
