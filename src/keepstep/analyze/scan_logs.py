@@ -47,6 +47,7 @@ class _Done:
     problem: str | None
     cut_lines: int
     gave_up_after_s: float | None
+    stopped: str | None
 
 
 _knowledge: Knowledge | None = None
@@ -75,14 +76,15 @@ def scan_logs(
     for left, mine in zip(files, done, strict=True):
         mine.sort(key=lambda d: d.begin)
         results.append(Scanned(left.name, tuple(_joined(mine))))
-        for problem in {d.problem for d in mine if d.problem}:
+        for problem in {d.problem: None for d in mine if d.problem}:
             coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=problem))
         coverage += [Coverage(what=left.name, state=CoverageState.PARTLY, why=why) for why in _not_read(mine)]
     return results, coverage
 
 
 def _not_read(parts: list[_Done]) -> Iterator[str]:
-    """What was left out of a log because it took too long."""
+    """What was left out of a log because it took too long, or was too much."""
+    yield from {part.stopped: None for part in parts if part.stopped}
     gave_up = [part for part in parts if part.gave_up_after_s is not None]
     if gave_up:
         took = sum(part.gave_up_after_s or 0 for part in gave_up)
@@ -164,7 +166,7 @@ def _scan(part: _Part) -> _Done:
     sightings = tuple(scan.scan(chunks))
     patience = scan.patience
     return _Done(
-        part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem, len(patience.cut_lines), patience.gave_up_after_s
+        part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem, len(patience.cut_lines), patience.gave_up_after_s, chunks.stopped
     )
 
 

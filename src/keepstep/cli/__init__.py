@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -13,10 +14,13 @@ MANY_OBJECTS = 100_000
 
 def main() -> None:
     """The entry point of ``keepstep``."""
-    from keepstep.cli.parser import run
-
     gc.set_threshold(MANY_OBJECTS)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to break
     try:
+        from keepstep.cli.parser import run
+
         status = run(sys.argv[1:])
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -24,4 +28,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         status = 130
+    except Exception as error:
+        from keepstep.cli.broke import broke
+
+        status = broke(error, sys.argv[1:])
     sys.exit(status)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from keepstep.core.report import Report
+from keepstep.core.visible import visible
 from keepstep.errors import UserError
 from keepstep.render.terminal import render_terminal
 
@@ -38,4 +39,9 @@ def write_page(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
-    print(f"wrote {path}", file=sys.stderr)
+    say(f"wrote {path}")
+
+
+def say(text: str) -> None:
+    """A line of our own on standard error; what it quotes cannot act on the terminal."""
+    print(visible(text), file=sys.stderr)

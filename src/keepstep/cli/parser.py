@@ -12,11 +12,13 @@ import sys
 from typing import Any
 
 from keepstep import __version__
+from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
 
 _EPILOG = """\
 exit status:
   0 nothing wrong   1 problems found   2 usage error   3 could not look
+  70 keepstep itself broke
 
 examples:
   keepstep why logs/                     a folder of logs, cores and dumps
@@ -319,7 +321,7 @@ def run(arguments: list[str]) -> int:
 
         return rules(asked)
     except KeepstepError as error:
-        print(f"keepstep: {error}", file=sys.stderr)
+        print(visible(f"keepstep: {error}"), file=sys.stderr)
         if error.hint:
-            print(f"  hint: {error.hint}", file=sys.stderr)
+            print(visible(f"  hint: {error.hint}"), file=sys.stderr)
         return error.exit_status

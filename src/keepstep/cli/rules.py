@@ -16,6 +16,7 @@ from typing import Any
 import keepstep.rules
 from keepstep.core.cause import Cause
 from keepstep.core.rule import Rule, rules_in
+from keepstep.core.visible import visible
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.extend import load_extensions
@@ -43,7 +44,7 @@ def all_rules(config: Path | None = None, folders: Sequence[Path] = ()) -> tuple
     builtin = rules_in(keepstep.rules)
     own = load_extensions(config, folders=folders, taken=(rule.id for rule in builtin))
     for problem in own.coverage:
-        print(f"keepstep: {problem.what}: {problem.why}", file=sys.stderr)
+        print(visible(f"keepstep: {problem.what}: {problem.why}"), file=sys.stderr)
     return (*builtin, *own.rules)
 
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from keepstep.core.visible import visible
 from keepstep.core.wording import count, duration, shorten, size
 from keepstep.store import runs
 
@@ -19,7 +20,7 @@ def runs_verb(asked: argparse.Namespace) -> int:
     root = Path(asked.run_dir) if asked.run_dir else runs.DEFAULT
     if asked.prune:
         removed = runs.prune(root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep)
-        print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {path}" for path in removed))
+        print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in removed))
         return 0
     listed = runs.runs(root)
     if asked.json:
@@ -32,7 +33,7 @@ def runs_verb(asked: argparse.Namespace) -> int:
     name = max(len(run.path.name) for run in listed)
     room = shutil.get_terminal_size((200, 24)).columns
     for run in listed:
-        line, why = _line(run, name)
+        line, why = map(visible, _line(run, name))
         if not why or len(line) + len(why) + 2 <= room:
             print(f"{line}  {why}".rstrip())
         else:

@@ -13,7 +13,8 @@ from typing import Any
 
 from keepstep.analyze.known import known_with
 from keepstep.analyze.why import Explained, explain_live, explain_paths
-from keepstep.cli.output import print_report, refuse_to_overwrite, write_page
+from keepstep.cli.output import print_report, refuse_to_overwrite, say, write_page
+from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.finding import Confidence, Severity
 from keepstep.core.redact import redacted
 from keepstep.core.report import Report
@@ -49,7 +50,7 @@ def why(asked: argparse.Namespace) -> int:
         from keepstep.render.bundle import write_bundle
 
         write_bundle(report, explained.seen, explained.files, Path(asked.bundle), force=asked.force)
-        print(f"wrote {asked.bundle}", file=sys.stderr)
+        say(f"wrote {asked.bundle}")
     return report.exit_status
 
 
@@ -99,7 +100,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
             paths,
             more=more,
             evidence=[e for job in jobs for e in job.evidence],
-            coverage=[*own.coverage, *(c for job in jobs for c in job.coverage)],
+            coverage=[*own.coverage, *(c for job in jobs for c in job.coverage), *_damaged_manifests(asked.paths)],
             knowledge=known_with(own.signatures, own.blocks) if own.signatures or own.blocks else None,
             rules=own.rules,
             kernel_log=not asked.no_kernel_log,
@@ -120,6 +121,13 @@ def _run(text: str) -> Path:
     if not path.exists() and "/" not in text:
         path = runs.find(text) or path
     return path
+
+
+def _damaged_manifests(paths: list[str]) -> Iterator[Coverage]:
+    for path in paths:
+        why = runs.manifest_problem(_run(path))
+        if why is not None:
+            yield Coverage(what=str(_run(path) / runs.MANIFEST), state=CoverageState.UNAVAILABLE, why=why)
 
 
 def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] | None:

@@ -10,7 +10,6 @@ passed over. Times are the process's monotonic clock; the header has both clocks
 
 from __future__ import annotations
 
-import json
 import mmap
 import struct
 from collections.abc import Iterator
@@ -19,6 +18,9 @@ from enum import IntEnum
 from pathlib import PurePath
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
+
+from keepstep.core import foreign_json
+from keepstep.core.identity import MOST_RANKS
 
 Bytes = bytes | memoryview | mmap.mmap
 
@@ -129,7 +131,7 @@ class BlackBox:
 
     def wall(self, at: int) -> float:
         """A moment of the process as seconds since the epoch."""
-        return float(self.who.get("wall", 0.0)) + (at - int(self.who.get("monotonic", 0))) / 1e9
+        return float(self.who.get("wall", 0.0)) + (at - (self.who.get("monotonic") or 0)) / 1e9
 
 
 def is_box(head: bytes) -> bool:
@@ -147,12 +149,27 @@ def identity(data: Bytes) -> dict[str, Any]:
         (length,) = SLOT_HEAD.unpack_from(data, slot)
         if 0 < length <= SLOT_SIZE - SLOT_HEAD.size:
             try:
-                who = json.loads(bytes(data[slot + SLOT_HEAD.size : slot + SLOT_HEAD.size + length]))
+                who = foreign_json.loads(bytes(data[slot + SLOT_HEAD.size : slot + SLOT_HEAD.size + length]))
             except ValueError:
                 continue
             if isinstance(who, dict):
-                return who
+                return {name: value for name, value in who.items() if _may_be(name, value)}
     return {}
+
+
+_WHOLE = {"rank": MOST_RANKS, "world": MOST_RANKS + 1, "local": MOST_RANKS, "attempt": 1 << 31, "pid": 1 << 31, "started": 1 << 63, "monotonic": 1 << 63}
+"""What is a whole number in a header, and below which one."""
+
+
+def _may_be(name: str, value: Any) -> bool:
+    """Whether a field of a header is of its kind: a box may be damaged, or a file that somebody made up."""
+    if name in _WHOLE:
+        return value is None or (type(value) is int and 0 <= value < _WHOLE[name])
+    if name == "wall":
+        return type(value) in (int, float) and abs(value) < 1e11
+    if name == "files":
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | bool)
 
 
 def read(data: Bytes) -> BlackBox:

@@ -24,11 +24,13 @@ import keepstep.core.facts
 from keepstep.core.evidence import Coverage, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Finding, Fix
-from keepstep.core.identity import Rank
+from keepstep.core.identity import MOST_RANKS, Rank
 from keepstep.core.report import SCHEMA, Report
 
 MOST_EVIDENCE = 20
 LONGEST_QUOTE = 4000
+NOT_FINITE = ("nan", "inf", "-inf")
+"""How such numbers are written: JSON has none."""
 
 
 def report_to_dict(report: Report) -> dict[str, Any]:
@@ -129,15 +131,20 @@ def from_dict(found: dict[str, Any]) -> Evidence[Fact]:
     """
     try:
         kind = fact_types()[found["fact"]]
-        return Evidence(
-            fact=_build(kind, found["fields"]),
-            origin=_build(Origin, found["origin"]),
-            rank=_build(Rank, found["rank"]) if found.get("rank") is not None else None,
+        read: Evidence[Fact] = Evidence(
+            fact=build(kind, found["fields"]),
+            origin=build(Origin, found["origin"]),
+            rank=build(Rank, found["rank"]) if found.get("rank") is not None else None,
             at=_typed(found.get("at"), float | None),
             quote=_typed(found.get("quote", ""), str),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not evidence: {type(error).__name__}: {error}") from error
+    if read.rank is not None and not 0 <= read.rank.index < MOST_RANKS:
+        raise ValueError(f"not evidence: there is no rank {read.rank.index}")
+    if read.at is not None and not math.isfinite(read.at):
+        raise ValueError(f"not evidence: {read.at} is no time")
+    return read
 
 
 @cache
@@ -166,7 +173,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no NaN
+        return str(value)  # NOT_FINITE
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if dataclasses.is_dataclass(value):
@@ -179,7 +186,11 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _build(kind: Any, found: dict[str, Any]) -> Any:
+def build(kind: Any, found: dict[str, Any]) -> Any:
+    """A dataclass of the fields in ``found`` that it knows, each of the type it should have.
+
+    Raises ``TypeError``, ``ValueError`` or ``AttributeError`` where one is not, or is missing.
+    """
     hints = _hints(kind)
     known = {field.name for field in dataclasses.fields(kind)}
     return kind(**{name: _typed(value, hints[name]) for name, value in found.items() if name in known})
@@ -191,17 +202,28 @@ def _typed(value: Any, hint: Any) -> Any:
         if value is None:
             return None
         return _typed(value, next(h for h in typing.get_args(hint) if h is not type(None)))
-    if origin is tuple:
+    if origin in (tuple, list):
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{_shortly(value)} is no list")
         inner = typing.get_args(hint)
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(_typed(each, inner[0]) for each in value)
+        if origin is list or (len(inner) == 2 and inner[1] is Ellipsis):
+            return origin(_typed(each, inner[0]) for each in value)
         return tuple(_typed(each, one) for each, one in zip(value, inner, strict=True))
     if dataclasses.is_dataclass(hint):
-        return _build(hint, value)
+        return build(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
-    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+    if hint is float and (_is_number(value) or value in NOT_FINITE):
         return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise TypeError(f"{value!r} is not {getattr(hint, '__name__', hint)}")
+    if not isinstance(value, hint) or (hint is int and not _is_number(value)):
+        raise TypeError(f"{_shortly(value)} is not {getattr(hint, '__name__', hint)}")
     return value
+
+
+def _is_number(value: Any) -> bool:
+    """Not one of hundreds of digits, with which no arithmetic is safe."""
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 64)
+
+
+def _shortly(value: Any) -> str:
+    return repr(value)[:80] if isinstance(value, str) else type(value).__name__

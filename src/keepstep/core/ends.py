@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
+from keepstep.core.identity import everyone
 
 SUPERVISOR = "keepstep run"
 INTERRUPTED = "KeyboardInterrupt"
@@ -38,7 +39,7 @@ class Ends:
     def missing(self) -> tuple[int, ...]:
         """Ranks of the world of which there is no trace."""
         known = {*self.well, *self.badly, *self.interrupted, *self.silent, *self.living}
-        return tuple(rank for rank in range(self.world or 0) if rank not in known) if known - {None} else ()
+        return tuple(rank for rank in everyone(self.world or 0) if rank not in known) if known - {None} else ()
 
     @property
     def all_well(self) -> bool:

@@ -21,6 +21,7 @@ from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveTimeout, CommMember, RanksMissing
 from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Finding, Standing, ranks_of
+from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
 
 CLEARLY_EARLIER_S = 2.0
@@ -186,7 +187,7 @@ def _missed(seen: EvidenceSet) -> tuple[int, ...]:
     waited: set[int] = set()
     for kind in (CollectiveTimeout, PeerLost):
         waited |= {e.who for e in seen.all(kind) if e.who is not None}
-    world = set(range(max(seen.world_size or 0, max(waited, default=-1) + 1)))
+    world = set(everyone(max(seen.world_size or 0, max(waited, default=-1) + 1)))
     silent = world - waited
     return tuple(silent) if len(silent) == 1 and len(waited) >= FEW else ()
 

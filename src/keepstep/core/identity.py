@@ -5,6 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_RANKS = 1_000_000
+"""No run has more. Logs and files may name any number, and what is made for each rank has to fit into memory."""
+
+
+def everyone(world: int) -> range:
+    """The ranks of a world of this size, as far as there can be so many."""
+    return range(min(world, MOST_RANKS))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keepstep.core.visible import visible
 from keepstep.lab.judge import Outcome, Status
 from keepstep.lab.scenario import FRAMEWORKS
 
@@ -70,7 +71,7 @@ def markdown(outcomes: Sequence[Outcome], command: str) -> str:
             rank = {True: "right", False: "wrong", None: ""}[o.right_rank]
             lines.append(f"| {o.scenario} | {o.expected or 'healthy'} | {said(o)} | {rank} | {took} | {MARKS[o.status]} |")
         lines.append("")
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _share(some: Sequence[object], of: Sequence[object]) -> str:

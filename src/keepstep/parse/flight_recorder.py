@@ -3,7 +3,8 @@
 
 A pickle is a program; a hostile one must not run. So it is read by a reader of our own
 that knows containers, strings and numbers and nothing else: there is no opcode in it that
-looks up, calls or builds anything. Sizes and depth are bounded.
+looks up, calls or builds anything. Sizes and depth are bounded, and so is what is made of a value: lists that
+hold each other are small in the file and endless when they are written out.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import re
 import struct
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from keepstep.core import foreign_json
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame
 from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
@@ -23,7 +26,12 @@ from keepstep.core.numbers import whole
 from keepstep.core.stacks import innermost_user
 
 MOST_BYTES = 256 << 20
-MOST_OPCODES = 60_000_000
+MOST_OPCODES = 10_000_000
+MOST_CONTAINERS = 3_000_000
+MOST_PARTS = 10_000_000
+"""Of a dump in JSON. The largest buffers that torch offers stay far below all of these."""
+MOST_ENTRIES, MOST_GROUPS, MOST_MEMBERS = 200_000, 1000, 2_000_000
+DEEPEST = 12
 LAST = 50
 """Entries kept of each group: what a rank did long ago does not tell where it stands."""
 
@@ -31,6 +39,7 @@ _NAMED = lazy_pattern(r"(?:nccl|comm_lib|fr|flight_?recorder)_?(?:trace|dump)", 
 _RANK = lazy_pattern(r"rank[_\-]?(\d+)|(?:trace|dump)[\w\-]{0,60}?[_\-.](\d{1,9})(?:\.\w+)?$", re.I)
 _WORDS = (b"pg_config", b"collective_seq_id", b"nccl_version", b"comm_lib_version", b"profiling_name")
 _BYTES_PER_DTYPE = 64
+LONGEST = 500
 
 
 class NotADump(ValueError):
@@ -69,20 +78,23 @@ def read(data: bytes) -> list[Fact]:
 
 def _from_json(data: bytes) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise NotADump("it is neither a pickle nor JSON that can be read") from None
+        return foreign_json.loads(data, most_parts=MOST_PARTS)
+    except ValueError as error:
+        raise NotADump(f"it is neither a pickle nor JSON that can be read ({error})") from None
 
 
 def _entries(entries: Any, config: Any) -> Iterator[Fact]:
     members = _members(config)
     kept: dict[str, deque[RecordedCollective]] = defaultdict(lambda: deque(maxlen=LAST))
-    for entry in entries:
+    for entry in entries[-MOST_ENTRIES:]:
         fact = _entry(entry, members) if isinstance(entry, dict) else None
-        if fact is not None:
+        if fact is not None and (fact.group in kept or len(kept) < MOST_GROUPS):
             kept[fact.group].append(fact)
+    room = MOST_MEMBERS
     for group in kept.values():
-        yield from group
+        for fact in group:
+            room -= len(fact.members)
+            yield fact if room >= 0 else replace(fact, members=())
 
 
 def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> RecordedCollective | None:
@@ -93,7 +105,7 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
     if sequence is None or not isinstance(name, str):
         return None
     group = entry.get("process_group")
-    parts = [str(p)[:200] for p in group] if isinstance(group, (list, tuple)) else [str(entry.get("pg_id", 0))]
+    parts = [_text(p, 200) for p in group[:4]] if isinstance(group, (list, tuple)) else [_text(entry.get("pg_id", 0), 200)]
     ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 else ())
     return RecordedCollective(
         group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default",
@@ -124,17 +136,43 @@ def _sizes(entry: dict[Any, Any]) -> str | None:
 
 
 def _plain(value: Any) -> str:
-    try:
-        return json.dumps(value)[:500]
-    except (TypeError, ValueError, RecursionError):
-        return "?"
+    """As JSON, as far as it is short and flat."""
+    out: list[str] = []
+    return "".join(out)[:LONGEST] if _put(value, out, LONGEST, DEEPEST) is not None else "?"
+
+
+def _put(value: Any, out: list[str], room: int, depth: int) -> int | None:
+    """Add a value's words; returns how much room is left then, None for what has no place in sizes."""
+    if not isinstance(value, (list, tuple)):
+        if depth <= 0 or not (value is None or isinstance(value, (str, int, float))):
+            return None
+        words = json.dumps(value[:LONGEST] if isinstance(value, str) else value)
+        out.append(words)
+        return room - len(words)
+    out.append("[")
+    left: int | None = room - 2
+    for n, each in enumerate(value):
+        if left is None or depth <= 0:
+            return None
+        if left <= 0:
+            break
+        if n:
+            out.append(", ")
+        left = _put(each, out, left - 2, depth - 1)
+    out.append("]")
+    return left
+
+
+def _text(value: Any, most: int) -> str:
+    """A name, a number; whatever else stands there has no words."""
+    return str(value)[:most] if isinstance(value, (str, int, float)) else ""
 
 
 def _dtypes(entry: dict[Any, Any]) -> str | None:
     found = entry.get("input_dtypes")
     if not isinstance(found, (list, tuple)):
         return None
-    return ", ".join(dict.fromkeys(str(d)[:_BYTES_PER_DTYPE] for d in found[:50])) or None
+    return ", ".join(dict.fromkeys(_text(d, _BYTES_PER_DTYPE) for d in found[:50])) or None
 
 
 def _frame(frames: Any) -> Frame | None:
@@ -142,7 +180,7 @@ def _frame(frames: Any) -> Frame | None:
     if not isinstance(frames, (list, tuple)):
         return None
     stack = [
-        Frame(function=str(f.get("name", ""))[:300], file=str(f.get("filename", ""))[:1000], line=_whole(f.get("line")))
+        Frame(function=_text(f.get("name"), 300), file=_text(f.get("filename"), 1000), line=_whole(f.get("line")))
         for f in frames[:100]
         if isinstance(f, dict)
     ]
@@ -152,14 +190,17 @@ def _frame(frames: Any) -> Frame | None:
 def _members(config: Any) -> dict[str, tuple[int, ...]]:
     """``pg_config``: ``{"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}``; old ones nest by rank."""
     found: dict[str, tuple[int, ...]] = {}
+    room = MOST_MEMBERS
     if isinstance(config, dict):
         for name, group in list(config.items())[:100_000]:
             if isinstance(group, dict):
                 if "ranks" in group:
                     ranks = group["ranks"]
-                    numbers = re.findall(r"\d+", ranks[:1_000_000]) if isinstance(ranks, str) else ranks
-                    if isinstance(numbers, (list, tuple)):
-                        found[str(name)] = tuple(n for r in numbers if (n := _whole(r)) is not None)
+                    numbers = re.findall(r"[0-9]+", ranks[: 10 * room]) if isinstance(ranks, str) else ranks
+                    if isinstance(numbers, (list, tuple)) and room > 0:
+                        told = tuple(n for r in numbers[:room] if (n := _whole(r)) is not None)
+                        room -= len(told)
+                        found[_text(name, 200)] = told
                 else:
                     found.update(_members(group) if len(found) < 100_000 and _flat(group) else {})
     return found
@@ -176,7 +217,7 @@ def _progress(status: Any) -> Iterator[Fact]:
                 enqueued = _whole(each.get("last_enqueued_collective"))
                 completed = _whole(each.get("last_completed_collective"))
                 if enqueued is not None:
-                    yield CollectiveProgress(last_enqueued=enqueued, last_completed=completed, group=str(group)[:200])
+                    yield CollectiveProgress(last_enqueued=enqueued, last_completed=completed, group=_text(group, 200))
 
 
 def _whole(value: Any) -> int | None:
@@ -208,7 +249,7 @@ def _unpickle(data: bytes) -> Any:
         return _run(data)
     except NotADump:
         raise
-    except (struct.error, IndexError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError):
+    except (struct.error, IndexError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError, OverflowError):
         raise NotADump("its pickle is cut off or damaged") from None
 
 
@@ -216,7 +257,7 @@ def _run(data: bytes) -> Any:
     """The value of a pickle that holds only plain data."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    at = 0
+    at = made = 0
     for _ in range(MOST_OPCODES):
         op = data[at]
         at += 1
@@ -237,10 +278,11 @@ def _run(data: bytes) -> Any:
             at += 1
         elif op == 0x28:
             stack.append(_MARK)
-        elif op == 0x7D:
-            stack.append({})
-        elif op == 0x5D:
-            stack.append([])
+        elif op in _CONTAINERS:
+            made += 1
+            if made > MOST_CONTAINERS:
+                raise NotADump("its pickle is too long")
+            _contain(op, stack)
         elif op in _TEXT or op in _RAW:
             size = _TEXT.get(op) or _RAW[op]
             (length,) = size.unpack_from(data, at)
@@ -269,17 +311,6 @@ def _run(data: bytes) -> Any:
         elif op == 0x61:  # APPEND
             value = stack.pop()
             _list(stack[-1]).append(value)
-        elif op in (0x85, 0x86, 0x87):  # TUPLE1..3
-            count = op - 0x84
-            stack[-count:] = [tuple(stack[-count:])]
-        elif op == 0x74:
-            stack.append(tuple(_since_mark(stack)))
-        elif op == 0x6C:
-            stack.append(_since_mark(stack))
-        elif op == 0x64:
-            made: dict[Any, Any] = {}
-            _set(made, _since_mark(stack))
-            stack.append(made)
         elif op == 0x8A:  # LONG1
             length = data[at]
             stack.append(int.from_bytes(data[at + 1 : at + 1 + length], "little", signed=True))
@@ -303,6 +334,28 @@ def _run(data: bytes) -> Any:
     raise NotADump("its pickle is too long")
 
 
+_CONTAINERS = frozenset(b"}]tld\x85\x86\x87")
+
+
+def _contain(op: int, stack: list[Any]) -> None:
+    """Put a new dictionary, list or tuple on the stack, of what stands there."""
+    if op == 0x7D:
+        stack.append({})
+    elif op == 0x5D:
+        stack.append([])
+    elif op == 0x74:
+        stack.append(tuple(_since_mark(stack)))
+    elif op == 0x6C:
+        stack.append(_since_mark(stack))
+    elif op == 0x64:
+        made: dict[Any, Any] = {}
+        _set(made, _since_mark(stack))
+        stack.append(made)
+    else:  # TUPLE1..3
+        count = op - 0x84
+        stack[-count:] = [tuple(stack[-count:])]
+
+
 def _since_mark(stack: list[Any]) -> list[Any]:
     for place in range(len(stack) - 1, -1, -1):
         if stack[place] is _MARK:
@@ -317,7 +370,7 @@ def _set(target: Any, items: list[Any]) -> None:
         raise NotADump("its pickle is cut off or damaged")
     for n in range(0, len(items), 2):
         key = items[n]
-        if isinstance(key, (list, dict)):
+        if not (key is None or isinstance(key, (str, int, float, bytes))):  # to hash tuples of tuples may take for ever
             raise NotADump("its pickle is cut off or damaged")
         target[key] = items[n + 1]
 

@@ -25,6 +25,9 @@ from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMis
 from keepstep.parse.block import block
 from keepstep.parse.signature import integers, signature
 
+MOST_RANKS, MOST_OPERATIONS = 10_000, 100
+"""Of which it is worked out who is missing: a hostile list may name any rank."""
+
 
 def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The list under the stall warning, in the words of every release."""
@@ -45,8 +48,8 @@ def _stalled(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         elif number > 3 and line.strip() and not re.search(r"(?i)ranks|ops|deadlock|tensors", line):
             break
     known = {rank for _, ranks in ready for rank in ranks}
-    everyone = range(max(known, default=-1) + 1)
-    by_op.extend((name, tuple(n for n in everyone if n not in ranks)) for name, ranks in ready)
+    world = range(min(max(known, default=-1) + 1, MOST_RANKS))
+    by_op.extend((name, tuple(sorted(set(world).difference(ranks)))) for name, ranks in ready[:MOST_OPERATIONS])
     for name, ranks in by_op:
         for rank in ranks:
             by_rank.setdefault(rank, []).append(name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One archive to hand on: the report in three forms, the evidence, and the logs it came from.
 
-Everything in it is redacted. Logs are whole if small, else what stands around the evidence. Core files are never
+Everything in it is redacted, and control characters are spelled out. Logs are whole if small, else what stands around the evidence. Core files are never
 put in. The same input gives the same bytes.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import platform
 import re
@@ -26,11 +25,12 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.redact import redact, redacted
 from keepstep.core.report import SCHEMA, Report
+from keepstep.core.visible import visible
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
 from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
-from keepstep.render.json import render_json
+from keepstep.render.json import dumps, render_json
 from keepstep.render.terminal import render_terminal
 from keepstep.sources.files import Kind, Left
 
@@ -101,11 +101,11 @@ def _members(report: Report, items: tuple[Evidence[Fact], ...], sources: Sequenc
         "evidence_total": len(items),
         "sources": about,
     }
-    yield "manifest.json", _bytes(json.dumps(manifest, indent=2) + "\n")
+    yield "manifest.json", _bytes(dumps(manifest, indent=2) + "\n")
     yield "report.json", _bytes(render_json(report))
     yield "report.html", _bytes(render_html(report, surroundings(report, sources)))
     yield "report.txt", _bytes(render_terminal(report, width=100))
-    lines = (json.dumps(to_dict(redacted(e)), allow_nan=False) for e in items[:MOST_EVIDENCE])
+    lines = (dumps(to_dict(redacted(e))) for e in items[:MOST_EVIDENCE])
     yield "evidence.jsonl", _bytes("".join(f"{line}\n" for line in lines))
     yield from logs
 
@@ -132,7 +132,7 @@ def _logs(
             entry["left_out"] = f"the bundle holds {size(MOST_IN_ALL)} of logs already"
         else:
             text, entry["part"] = _excerpt(left, wanted.get(left.name, set()))
-            data = _bytes(redact(text))[:MOST_OF_ONE]
+            data = _bytes(visible(redact(text)))[:MOST_OF_ONE]
             room -= len(data)
             entry["file"] = _member_name(redact(left.name), taken)
             logs.append((entry["file"], data))

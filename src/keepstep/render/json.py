@@ -4,12 +4,21 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from keepstep.core.codec import report_to_dict
 from keepstep.core.redact import redacted
 from keepstep.core.report import Report
 
+DELETE = "\x7f"
+"""The one control character that ``json`` writes as it is."""
+
 
 def render_json(report: Report) -> str:
     """The document, redacted, ending in a newline. Plain ASCII, so that no terminal or pipe chokes on it."""
-    return json.dumps(report_to_dict(redacted(report)), indent=2, allow_nan=False) + "\n"
+    return dumps(report_to_dict(redacted(report)), indent=2) + "\n"
+
+
+def dumps(document: Any, *, indent: int | None = None) -> str:
+    """JSON without a control character in it, whatever its strings hold."""
+    return json.dumps(document, indent=indent, allow_nan=False).replace(DELETE, "\\u007f")

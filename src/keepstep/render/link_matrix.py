@@ -10,6 +10,7 @@ from typing import cast
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.link import LinkProbed, Reached, usual_rate
+from keepstep.core.visible import visible
 from keepstep.core.wording import count
 from keepstep.render.templating import Markup, fill, join
 
@@ -162,7 +163,7 @@ def _list(matrix: Matrix, width: int, colour: bool) -> list[str]:
 
 
 def _cut(text: str, size: int) -> str:
-    clean = "".join(c if c.isprintable() else "?" for c in text)
+    clean = visible(text)
     return clean if len(clean) <= size else clean[: size - 1] + "…"
 
 

@@ -8,10 +8,7 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from keepstep.core.lazy_pattern import lazy_pattern
-
-_CONTROL = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
-"""What HTML forbids or what would turn text around: hostile in a quote, never needed."""
+from keepstep.core.visible import visible
 
 
 class Markup(str):
@@ -22,7 +19,7 @@ class Markup(str):
 
 def escape(text: str) -> Markup:
     """Any text as markup that shows it."""
-    return Markup(html.escape(_CONTROL.sub("\ufffd", text), quote=True))
+    return Markup(html.escape(visible(text), quote=True))
 
 
 def prose(text: str) -> Markup:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 
 from keepstep.core.evidence import CoverageState, Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.core.finding import Confidence, Finding, Role, Safety, Severity
 from keepstep.core.report import Report, Verdict
+from keepstep.core.visible import visible
 from keepstep.core.wording import count, listing, ranks, shorten
 
 MOST_QUOTES = 4
@@ -28,7 +30,36 @@ _VERDICTS = {
 
 def render_terminal(report: Report, *, colour: bool = False, width: int = 80) -> str:
     """The whole report as text, ending in a newline."""
-    return "\n".join(_Page(colour, max(60, min(width, 120))).lines(report)) + "\n"
+    return "\n".join(_Page(colour, max(60, min(width, 120))).lines(_visible(report))) + "\n"
+
+
+def _visible(report: Report) -> Report:
+    """With every text in it as it may stand on a terminal."""
+    return replace(
+        report,
+        findings=tuple(_visible_finding(each) for each in report.findings),
+        coverage=tuple(replace(each, what=visible(each.what), why=visible(each.why)) for each in report.coverage),
+        crashed=tuple(replace(each, rule=visible(each.rule), error=visible(each.error)) for each in report.crashed),
+        story=tuple(map(visible, report.story)),
+    )
+
+
+def _visible_finding(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        rule=visible(finding.rule),
+        title=visible(finding.title),
+        because=visible(finding.because),
+        evidence=tuple(map(_visible_evidence, finding.evidence)),
+        fixes=tuple(replace(each, do=visible(each.do), command=visible(each.command) if each.command else None) for each in finding.fixes),
+    )
+
+
+def _visible_evidence(each: Evidence[Fact]) -> Evidence[Fact]:
+    source, quote = visible(each.origin.source).replace("\n", "\\n"), visible(each.quote)
+    if source == each.origin.source and quote == each.quote:  # nearly always, and there may be very many
+        return each
+    return replace(each, origin=replace(each.origin, source=source), quote=quote)
 
 
 class _Page:

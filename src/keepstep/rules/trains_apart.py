@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import NeverExchanged
+from keepstep.core.identity import everyone
 
 
 def trains_apart(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[Evidence[NeverExchanged], ...]]:
@@ -12,5 +13,5 @@ def trains_apart(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[Evidence[Nev
     last = {e.who: e for e in seen.all(NeverExchanged)}
     apart = tuple(e for e in last.values() if not e.fact.over)
     if apart and apart[0].fact.exchanged is not None:  # rank 0 asked all of them before it said so
-        return tuple(range(apart[0].fact.world)), apart
+        return tuple(everyone(apart[0].fact.world)), apart
     return tuple(sorted(e.who for e in apart if e.who is not None)), apart

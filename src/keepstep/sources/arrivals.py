@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from keepstep.core import foreign_json
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
 from keepstep.sources.files import Left
@@ -50,16 +50,22 @@ def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
         return found
     try:
         with left.open() as stream:
-            said = json.loads(stream.read(MOST_BYTES))["logs"]
+            said = foreign_json.loads(stream.read(MOST_BYTES))["logs"]
         for log in logs:
             if log.path is not None and log.path.parent == left.path.parent and log.path.name in said:
-                marks = [(int(offset), float(at)) for offset, at in said[log.path.name]["marks"]]
+                marks = [_mark(offset, at) for offset, at in said[log.path.name]["marks"]]
                 if marks:
                     lines = _lines_before(log, [offset for offset, _ in marks])
-                    found[log.name] = Arrivals(lines, tuple(at for _, at in marks), bool(said[log.path.name]["whole"]))
+                    found[log.name] = Arrivals(lines, tuple(at for _, at in marks), said[log.path.name]["whole"] is True)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return found
     return found
+
+
+def _mark(offset: object, at: object) -> tuple[int, float]:
+    if type(offset) is not int or type(at) not in (int, float) or abs(at) > 1e11:  # type: ignore[arg-type]
+        raise ValueError("no offset, or no time")
+    return offset, float(at)  # type: ignore[arg-type]
 
 
 def _lines_before(log: Left, offsets: list[int]) -> tuple[int, ...]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keepstep.core import blackbox, trails
+from keepstep.core import blackbox, foreign_json, trails
 from keepstep.core.blackbox import BlackBox, Doing, Kind
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
@@ -29,6 +28,7 @@ from keepstep.core.facts.guard import (
 )
 from keepstep.core.identity import Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
+from keepstep.core.private_files import open_regular
 from keepstep.core.wording import count
 from keepstep.sources.files import Kind as FileKind
 from keepstep.sources.files import Left
@@ -185,7 +185,7 @@ def _left_with(read: _Read) -> int | None:
     if read.left.path is None:
         return None
     try:
-        with blackbox.exit_file(read.left.path).open("rb") as stream:
+        with open_regular(blackbox.exit_file(read.left.path), follow=False) as stream:
             data = stream.read(blackbox.EXIT.size + 1)
     except OSError:
         return None
@@ -311,8 +311,8 @@ def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
         if not line.strip():
             continue
         try:
-            each = from_dict(json.loads(line))
-        except (ValueError, RecursionError):
+            each = from_dict(foreign_json.loads(line))
+        except ValueError:
             damaged += 1
             continue
         # stacks are told by their process, which names whose child it is

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -18,12 +15,11 @@ from keepstep.core.blackbox import is_box
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.private_files import open_regular
 from keepstep.parse.flight_recorder import looks_like_dump
+from keepstep.sources.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"
 """A file of this name is in the folder of an attempt whose disk was full."""
-CHUNK = 256 << 10
 SNIFF = 64 << 10
-ZSTD_PIECE = 8192
 
 
 class Kind(Enum):
@@ -78,7 +74,7 @@ def kind_of(path: Path, head: bytes) -> Kind | None:
         return None
     if not head and path.suffix == ".jsonl":
         return None
-    if _compression(head) or not head:
+    if packing(head) or not head:
         return Kind.LOG
     if _share_of_control(head) > 0.05:
         return None
@@ -96,26 +92,18 @@ def _share_of_control(head: bytes) -> float:
     return (len(head) - len(head.translate(None, _STRANGE))) / max(1, len(head))
 
 
-def _compression(head: bytes) -> str | None:
-    if head[:2] == b"\x1f\x8b":
-        return "gz"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "zst"
-    if head[:3] == b"BZh":
-        return "bz2"
-    if head[:6] == b"\xfd7zXZ\x00":
-        return "xz"
-    return None
-
-
 class Chunks:
-    """The bytes of one file, decompressed, in chunks. ``problem`` is set when it ended too soon."""
+    """The bytes of one file, unpacked, in chunks.
+
+    ``problem`` is set when it ended too soon, ``stopped`` when it unpacks to more than is read of one file.
+    """
 
     def __init__(self, left: Left, begin: int = 0, end: int | None = None) -> None:
         self._left = left
         self._begin = begin
         self._end = end
         self.problem: str | None = None
+        self.stopped: str | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         if self._left.data is not None:
@@ -126,22 +114,20 @@ class Chunks:
             with self._left.open() as stream:
                 head = stream.read(SNIFF)
                 stream.seek(self._begin)
-                how = _compression(head) if self._begin == 0 else None
+                how = packing(head) if self._begin == 0 else None
                 yield from _plain(stream, self._end) if how is None else self._unpacked(stream, how)
         except OSError as error:
             self.problem = error.strerror or str(error)
 
     def _unpacked(self, stream: BinaryIO, how: str) -> Iterator[bytes]:
         try:
-            yield from _decompressed(stream, how)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, _Truncated) as error:
+            yield from unpacked(stream, how, self._left.size)
+        except TooMuch as error:
+            self.stopped = str(error)
+        except Damaged as error:
             self.problem = f"damaged or truncated .{how} ({error}); read as far as it goes"
         except ImportError:
             self.problem = f"reading .{how} needs the package zstandard"
-
-
-class _Truncated(Exception):
-    pass
 
 
 def _plain(stream: BinaryIO, end: int | None) -> Iterator[bytes]:
@@ -156,62 +142,6 @@ def _plain(stream: BinaryIO, end: int | None) -> Iterator[bytes]:
 def _sliced(data: bytes) -> Iterator[bytes]:
     for start in range(0, len(data), CHUNK):
         yield data[start : start + CHUNK]
-
-
-def _decompressed(stream: BinaryIO, how: str) -> Iterator[bytes]:
-    if how == "gz":
-        yield from _gunzip(stream)
-    elif how == "zst":
-        yield from _unzstd(stream)
-    else:
-        with bz2.open(stream) if how == "bz2" else lzma.open(stream) as opened:
-            while chunk := opened.read(CHUNK):
-                yield chunk
-
-
-def _gunzip(stream: BinaryIO) -> Iterator[bytes]:
-    """Member by member, never more than a chunk at a time."""
-    packed = b""
-    while True:
-        packed = packed.lstrip(b"\x00") or stream.read(1 << 20).lstrip(b"\x00")
-        if not packed:
-            return
-        member = zlib.decompressobj(31)
-        while not member.eof:
-            packed = packed or stream.read(1 << 20)
-            chunk = member.decompress(packed, CHUNK)
-            if chunk:
-                yield chunk
-            elif not packed:
-                raise _Truncated("the end is missing")
-            packed = member.unconsumed_tail
-        packed = member.unused_data
-
-
-def _unzstd(stream: BinaryIO) -> Iterator[bytes]:
-    """Frame by frame; fed in small pieces because a small piece can hold a lot."""
-    import zstandard
-
-    frame = zstandard.ZstdDecompressor().decompressobj()
-    begun = False
-    ready: list[bytes] = []
-    try:
-        while packed := stream.read(ZSTD_PIECE):
-            while packed:
-                begun = True
-                ready.append(frame.decompress(packed))
-                packed = frame.unused_data if frame.eof else b""
-                if frame.eof:
-                    frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
-            if sum(map(len, ready)) >= CHUNK:
-                yield b"".join(ready)
-                ready = []
-    except zstandard.ZstdError as error:
-        yield b"".join(ready)
-        raise _Truncated(str(error)) from error
-    yield b"".join(ready)
-    if begun:
-        raise _Truncated("the end is missing")
 
 
 def read_standard_input() -> Left:

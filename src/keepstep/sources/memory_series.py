@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from keepstep.core import foreign_json
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import MemoryLow, MemoryRose
@@ -36,16 +36,22 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
             continue
         series: defaultdict[int, list[Reading]] = defaultdict(list)
         free: int | None = None
+        damaged = 0
         last: tuple[float, int, int] | None = None
-        for line in lines:
+        for line in filter(None, lines):
             try:
-                measured = json.loads(line)
+                measured = foreign_json.loads(line)
+                at, memory = _number(measured["at"]), measured["memory"]
                 for rank, reading in readings_of(measured).items():
                     series[rank].append(reading)
-                free = int(measured["memory"]["available"])
-                last = float(measured["at"]), free, int(measured["memory"]["total"])
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                continue  # the last line may have been being written
+                if memory:
+                    free = int(_number(memory["available"]))
+                    last = at, free, int(_number(memory["total"]))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                damaged += 1
+        damaged -= bool(lines[-1])  # it may have been being written
+        if damaged > 0:
+            coverage.append(Coverage(what=f"{count(damaged, 'line')} of {left.name}", state=CoverageState.UNAVAILABLE, why="damaged"))
         found += rose(series, left.name, free)
         if last is not None and last[1] < LOW * last[2]:
             at, left_bytes, total = last
@@ -57,12 +63,22 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
 
 def readings_of(measured: Mapping[str, Any]) -> dict[int, Reading]:
     """The readings of the ranks of which steps are known, out of one line."""
-    at = float(measured["at"])
+    at = _number(measured["at"])
     return {
-        int(name): Reading(at, each["steps"], each["own"], each.get("epoch"))
+        int(name): Reading(at, each["steps"], each["own"], epoch if _is_count(epoch := each.get("epoch")) else None)
         for name, each in measured["ranks"].items()
-        if whole(name) is not None and isinstance(each.get("steps"), int) and isinstance(each.get("own"), int)
+        if whole(name) is not None and _is_count(each.get("steps")) and _is_count(each.get("own"))
     }
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= 1 << 63:
+        raise ValueError("no number that can be measured")
+    return float(value)
 
 
 def rose(series: Mapping[int, Sequence[Reading]], source: str, free: int | None) -> list[Evidence[Fact]]:

@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+from keepstep.core import foreign_json
 from keepstep.core.private_files import write_whole
 
 MOST = 50
@@ -37,6 +38,6 @@ def remembered(path: Path | None = None) -> list[tuple[str, str]]:
     with contextlib.suppress(OSError, RuntimeError):
         for line in path.read_text(errors="replace").splitlines()[-MOST:]:
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line[:LONGEST_LINE])
+                entry = foreign_json.loads(line[:LONGEST_LINE])
                 found.append((str(entry["host"]), str(entry["cause"])))
     return found

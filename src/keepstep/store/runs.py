@@ -31,8 +31,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
+from keepstep.core import foreign_json
+from keepstep.core.codec import build
+from keepstep.core.identity import MOST_RANKS
 from keepstep.core.private_files import open_regular, overwrite, write_whole
 from keepstep.core.redact import redact
 from keepstep.store.reserve import Reserve
@@ -45,6 +47,8 @@ KEPT_S = 30 * 86400.0
 KEPT_LEAST = 5
 """The newest runs are never pruned."""
 LARGEST_MANIFEST = 16 << 20
+LATEST = 1e11
+"""Seconds since the epoch that are a time at all."""
 MOST_EXPLAINED = 4
 """Of a run of very many attempts, beside the first."""
 
@@ -222,19 +226,46 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
 def read_manifest(folder: Path) -> Manifest | None:
     """What a run says about itself; None where there is nothing that can be read."""
     try:
-        with open_regular(folder / MANIFEST, follow=False) as stream:
-            found = json.loads(stream.read(LARGEST_MANIFEST))
-        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-            return None
-        return _manifest(found)
-    except (OSError, ValueError, TypeError, KeyError):
+        return _read(folder)
+    except (OSError, ValueError):
         return None
 
 
-def _manifest(found: dict[str, Any]) -> Manifest:
-    attempts = [AttemptSaid(**{k: v for k, v in each.items() if k in AttemptSaid.__dataclass_fields__}) for each in found.get("attempts", [])]
-    known = {k: v for k, v in found.items() if k in Manifest.__dataclass_fields__ and k != "attempts"}
-    return Manifest(**known, attempts=attempts)
+def manifest_problem(folder: Path) -> str | None:
+    """Why the manifest of a folder cannot be read, where there is one that should be."""
+    try:
+        _read(folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error.strerror if folder.is_dir() else None
+    except ValueError as error:
+        return f"damaged: {error}"
+    return None
+
+
+def _read(folder: Path) -> Manifest | None:
+    """None where the manifest is of something else. Raises ``OSError`` and ``ValueError``."""
+    with open_regular(folder / MANIFEST, follow=False) as stream:
+        data = stream.read(LARGEST_MANIFEST)
+    if SCHEMA.encode() not in data[:200]:
+        return None
+    found = foreign_json.loads(data)
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        return None
+    try:
+        manifest: Manifest = build(Manifest, found)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+    numbers = [each.number for each in manifest.attempts]
+    if numbers != sorted(set(numbers)) or min(numbers, default=0) < 0:
+        raise ValueError("its attempts are not numbered one after the other")
+    for at in (manifest.began, manifest.ended, *(at for each in manifest.attempts for at in (each.began, each.ended))):
+        if at is not None and not 0 <= at < LATEST:
+            raise ValueError(f"{at} is no time")
+    if not 0 <= manifest.ranks <= MOST_RANKS or not 0 <= manifest.pid < 1 << 31:
+        raise ValueError("a number in it cannot be")
+    return manifest
 
 
 def attempt_to_explain(path: Path) -> Path:

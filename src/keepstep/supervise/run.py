@@ -297,8 +297,9 @@ class Supervisor:
 
         assert self.folder is not None
         self._reports[attempt.number] = report
-        self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
-        self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
+        with self._terminal.telling():
+            self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
+            self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
         self.folder.save()
         self._gaps.look(attempt.folder, self.folder.full)
 
@@ -364,7 +365,8 @@ class Supervisor:
             return self._finished("stopped", self._interrupt.status)
         report, _ = self._explain(attempt)
         self._save(attempt, report)
-        self._print(self._whole())
+        with self._terminal.telling():
+            self._print(self._whole())
         return self._finished("failed", status)
 
     def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
@@ -383,7 +385,8 @@ class Supervisor:
         from keepstep.render.terminal import render_terminal
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        self._terminal.plainly(render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns))
+        with self._terminal.telling():
+            self._terminal.plainly(render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns))
 
     def _finished(self, state: str, status: int) -> int:
         assert self.folder is not None

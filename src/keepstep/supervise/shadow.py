@@ -22,6 +22,7 @@ from pathlib import Path
 
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.private_files import open_private
+from keepstep.core.visible import visible
 from keepstep.guard import settling
 from keepstep.guard.box import keep
 from keepstep.supervise import reaper
@@ -207,7 +208,7 @@ class Companion:
         self._lines += 1
         if self._lines <= MOST_LINES:
             with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(f"keepstep: {text}\n")
+                sys.stderr.write(f"keepstep: {visible(text)}\n")
                 sys.stderr.flush()
 
     def finish(self) -> None:

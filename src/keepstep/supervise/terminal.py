@@ -15,10 +15,12 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from keepstep.core.redact import redact
+from keepstep.core.visible import visible
 from keepstep.core.wording import size
 from keepstep.supervise.last_state import keep_of, last_state
 from keepstep.supervise.output import Output, Stream
@@ -106,7 +108,7 @@ class Terminal:
             self._finish_line()
             with contextlib.suppress(OSError, ValueError):
                 self._out.flush()
-            self._put(self._words, "".join(f"keepstep: {line}\n" for line in redact(text).splitlines() or [""]))
+            self._put(self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""]))
             self._draw()
 
     def status(self, text: str) -> None:
@@ -123,6 +125,14 @@ class Terminal:
             self.status("")
             self._finish_line()
             self._put(self._out, text)
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """The run and its status are worth more than a report that cannot be written."""
+        try:
+            yield
+        except Exception as error:
+            self.say(f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on")
 
     # --- what ranks print
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from keepstep.core.visible import visible
 from keepstep.lab.guests.catalogue import GUESTS
 from keepstep.lab.guests.guest import Way
 from keepstep.lab.guests.judge import Result
@@ -46,7 +47,7 @@ def markdown(results: Sequence[Result], made: str) -> str:
     lines += [f"{made} {totals(results).capitalize()}.", ""]
     lines += _healthy([each for each in results if not each.fault])
     lines += _broken([each for each in results if each.fault])
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines)) + "\n"
 
 
 def _healthy(results: Sequence[Result]) -> list[str]:

@@ -12,6 +12,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import AddressIsLocal, ClusterSpecInvalid, WorldSeen
 from keepstep.core.facts.network import AddressMap, ConnectFailed, PeerAwaited, PortTaken, RendezvousTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
+from keepstep.core.identity import everyone
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT
@@ -135,7 +136,7 @@ def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
     told = {e.who: e for e in seen.all(WorldSeen) if _LOOPBACK.match(e.fact.role or "")}
     indices = [e.fact.index for e in seen.all(WorldSeen) if e.fact.index is not None]
     gave_up = {e.who for e in seen.all(ConnectFailed) if e.fact.final and not seen.survived(e)}
-    world = set(range(seen.world_size or 0))
+    world = set(everyone(seen.world_size or 0))
     if len(world) < 2 or set(told) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
         return ()
     return tuple(told.values())

@@ -9,6 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import place
 from keepstep.core.wording import duration
@@ -55,7 +56,7 @@ def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
         if each.who is not None and each.fact.op in _TRANSFERS and not seen.survived(each):
             timed.setdefault(each.who, each)
     world = seen.world_size or len(seen.ranks)
-    if len(timed) < 2 or set(timed) != set(range(world)):
+    if len(timed) < 2 or set(timed) != set(everyone(world)):
         return
     lines = {rank: failed_at(seen, rank) for rank in timed}
     first = next(iter(lines.values()))

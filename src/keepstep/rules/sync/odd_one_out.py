@@ -13,6 +13,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Safety
+from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
 from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
@@ -317,7 +318,7 @@ def _all_wait(job: list[Seen]) -> Iterator[Found]:
         return
     here = {each.rank for each in job if each.rank is not None}
     world = max((each.process.fact.world or 0 for each in job), default=0)
-    missing = sorted(set(range(world)) - here)
+    missing = sorted(set(everyone(world)) - here)
     vague = job[0].wait is not None and job[0].wait.vague
     if not missing or len(here) != len(job) or vague:
         return

@@ -11,6 +11,7 @@ from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PeerAwaited
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
+from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.rules.network.never_answered import interrupted, trained_before
 
@@ -65,7 +66,7 @@ def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
 
 def _only_one_absent(world: int, waiting: set[int | None]) -> tuple[int, ...]:
     """The one rank of the world that does not wait; where several do not, some may wait in logs that are not here."""
-    absent = set(range(world)) - waiting
+    absent = set(everyone(world)) - waiting
     return tuple(absent) if len(absent) == 1 else ()
 
 
