@@ -27,6 +27,7 @@ from keepstep.core.private_files import append
 from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
 from keepstep.guard.pauses import FRAMEWORKS
+from keepstep.guard.stack_of import DEEPEST, calls
 from keepstep.guard.user_line import is_library
 
 if TYPE_CHECKING:
@@ -163,12 +164,9 @@ def _last_of_interpreter() -> BaseException | None:
 
 def _main_program_is_over() -> bool:
     """Whether the main thread has left the script: it waits for threads, or runs what was registered for the end."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__":
-            return False
-        frame = frame.f_back
-    return True
+    script = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "<string>")
+    stack = calls(threading.main_thread().ident or 0)
+    return len(stack) < DEEPEST and not any(function == "<module>" and os.path.basename(file) == script for file, _, function in stack)
 
 
 def _name(kind: type[BaseException]) -> str:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from keepstep.core.blackbox import Phase
+from keepstep.guard.stack_of import calls
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -46,11 +46,7 @@ def enter_pause(session: Session, thread: int) -> None:
     """Enter the phase that the names of the training's functions tell. The next step leaves it."""
     if session.phase_now not in STEPPING or not session.steps:
         return
-    frame = sys._current_frames().get(thread)
-    while frame is not None:
-        code = frame.f_code
-        if (found := NAMES.search(code.co_name)) is not None and not FRAMEWORKS.search(code.co_filename):
+    for file, _, function in calls(thread):
+        if (found := NAMES.search(function)) is not None and not FRAMEWORKS.search(file):
             session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
             break
-        frame = frame.f_back
-    del frame

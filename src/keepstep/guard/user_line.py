@@ -7,6 +7,8 @@ import os
 import sys
 from types import FrameType
 
+from keepstep.guard.stack_of import calls
+
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 STANDARD = os.path.dirname(os.__file__) + os.sep
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -37,4 +39,4 @@ def line_of_caller() -> str | None:
 
 def line_of_thread(thread: int) -> str | None:
     """Where another thread, by Python's number, is right now."""
-    return user_line(sys._current_frames().get(thread))
+    return next((f"{os.path.basename(file)}:{line}" for file, line, _ in calls(thread)[:DEEPEST] if not is_library(file)), None)

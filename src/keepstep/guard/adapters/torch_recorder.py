@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core import trails
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.trails import Issued
+from keepstep.guard.stack_of import calls
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_state import Torch
@@ -100,9 +101,4 @@ def _operation(entry: dict[str, Any]) -> tuple[str, str, list[int]]:
 
 def _captures(thread: int) -> bool:
     """Whether the training records a CUDA graph just now: asking the device's events would spoil it."""
-    frame = sys._current_frames().get(thread)
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(CAPTURES):
-            return True
-        frame = frame.f_back
-    return False
+    return any(file.endswith(CAPTURES) for file, _, _ in calls(thread))

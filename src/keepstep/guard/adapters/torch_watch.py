@@ -23,6 +23,7 @@ from keepstep.guard.adapters.torch_compare import BACKWARD, COLLECTIVE, FORWARD,
 from keepstep.guard.adapters.torch_pace import Pace
 from keepstep.guard.adapters.torch_peers import in_boxes
 from keepstep.guard.pauses import STEPPING, STILL_S, enter_pause
+from keepstep.guard.stack_of import calls
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_collectives import Issued
@@ -318,21 +319,16 @@ class Watch:
         return cpu - before < (now - then) * 0.1
 
     def _where(self) -> tuple[str, str]:
-        """What the training's thread does, and the line of the script it is at. Reads names and numbers, holds nothing."""
-        frame = sys._current_frames().get(self._state.thread)
+        """What the training's thread does, and the line of the script it is at."""
         doing, line = "", ""
-        while frame is not None:
-            code = frame.f_code
-            path = code.co_filename
+        for path, number, function in calls(self._state.thread):
             if path.startswith(self._state.folder):
-                doing = _doing(path, code.co_name) or doing
+                doing = _doing(path, function) or doing
             elif not path.startswith(OWN_FOLDER) and not path.startswith("<"):
-                line = f"{os.path.basename(path)}:{frame.f_lineno} in {code.co_name}"
+                line = f"{os.path.basename(path)}:{number} in {function}"
                 doing = doing or "elsewhere"
                 if sys.prefix not in path and not path.startswith(os.path.dirname(os.__file__)):
                     break
-            frame = frame.f_back
-        del frame
         return doing, line
 
 

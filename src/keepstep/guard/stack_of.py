@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where another thread is, told by Python's own crash reporter.
+
+To walk another thread's frame objects is not safe: that thread runs on between two of our steps, and what a frame's ``f_back``
+leads to may be gone by then. A training was seen to die of it. ``faulthandler`` reads a whole stack in one go, in C, with all
+threads held by the interpreter's lock, makes no objects and keeps none.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import threading
+from typing import NamedTuple
+
+MOST_BYTES = 1 << 20
+DEEPEST = 100
+"""Of a stack with more calls the outermost are not told."""
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)", re.MULTILINE)
+_CALL = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
+
+class Call(NamedTuple):
+    """One call of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+class _Paper:
+    """What the reporter writes on: a file without a name, one a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+        self._pid = 0
+
+    def dump(self) -> str:
+        with self._lock:
+            if self._handle is None or self._pid != os.getpid():  # a forked child would share the place to write at
+                self._handle, self._pid = _nameless(), os.getpid()
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            os.ftruncate(self._handle, 0)
+            faulthandler.dump_traceback(self._handle, all_threads=True)
+            return os.pread(self._handle, MOST_BYTES, 0).decode("ascii", "replace")
+
+
+def _nameless() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("keepstep-stacks", os.MFD_CLOEXEC)
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+_paper = _Paper()
+
+
+def calls(thread: int) -> list[Call]:
+    """The calls that a thread, by Python's number, is in, the innermost first."""
+    text = _paper.dump()
+    heads = list(_THREAD.finditer(text))
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        if int(head[1], 16) == thread:
+            part = text[head.end() : following.start() if following is not None else len(text)]
+            return [Call(_plain(file), int(line), _plain(name)) for file, line, name in _CALL.findall(part)]
+    return []
+
+
+def _plain(text: str) -> str:
+    """Letters that are not ASCII are spelled out by the reporter."""
+    return text.encode("ascii", "replace").decode("unicode_escape", "replace") if "\\" in text else text
