@@ -19,7 +19,7 @@ from keepstep.errors import UserError
 from keepstep.extend.config import user_folder
 
 FILE, SCHEMA = "trusted.json", "keepstep.trust/1"
-MOST_FILES, MOST_BYTES = 500, 8 << 20
+MOST_FILES, MOST_BYTES, DEEPEST = 500, 8 << 20, 20
 
 
 class TooMuch(Exception):
@@ -31,6 +31,8 @@ def python_files(folder: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     room = MOST_BYTES
     for where, folders, names in os.walk(folder, onerror=_raise):
+        if len(Path(where).relative_to(folder).parts) > DEEPEST:
+            raise TooMuch(f"more than {DEEPEST} folders inside of each other")
         folders.sort()
         for name in sorted(names):
             path = Path(where) / name
