@@ -80,3 +80,18 @@ def pipes_and_sockets(folder: Path) -> list[Path]:
         finally:
             os.chdir(was)
     return [pipe, listening]
+
+
+def deep(folder: Path, levels: int = 1500) -> Path:
+    """Folders inside of each other, deeper than Python recurses, with a log at the end. Remove it with ``rm -r``, not with Python."""
+    folder.mkdir(parents=True, exist_ok=True)
+    was = os.getcwd()
+    os.chdir(folder)
+    try:
+        for _ in range(levels):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("rank0.log").write_text(CRASH)
+    finally:
+        os.chdir(was)
+    return folder

@@ -19,7 +19,8 @@ from keepstep.guard.box import Box
 from keepstep.sources import inside
 from keepstep.sources.files import Chunks, Kind
 from keepstep.sources.search import Found, find_files
-from tests.hostile.folders import CRASH, links_out, pipes_and_sockets
+from keepstep.store import runs
+from tests.hostile.folders import CRASH, deep, links_out, pipes_and_sockets
 
 CORE = b"\x7fELF\x02\x01\x01" + b"\x00" * 9 + b"\x04\x00" + b"\x00" * 100
 
@@ -191,3 +192,14 @@ def test_a_bundle_and_a_page_hold_nothing_from_outside(tmp_path: Path, capsys: p
             stream = archive.extractfile(member)
             assert stream is not None and b"outside\n" not in stream.read()
     assert "hunter2" not in page.read_text()
+
+
+def test_folders_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
+    folder = deep(tmp_path / "deep")
+    try:
+        found = find_files([folder])
+        assert [Path(name).name for name in names(found)] == ["rank0.log"]
+        listed = runs.Listed(folder, runs.Manifest(name="x", command=[], cwd="/", began=0.0, ranks=1))
+        assert listed.size_bytes == len(CRASH)
+    finally:
+        subprocess.run(["rm", "-r", str(folder)], check=True)

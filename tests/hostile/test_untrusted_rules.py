@@ -216,3 +216,22 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode in (0, 3), done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_one_file_that_cannot_be_read_leaves_the_others_of_a_named_folder(tmp_path: Path) -> None:
+    rules = with_python_rules(tmp_path / "project", tmp_path / "ran")
+    os.mkfifo(rules / "pipe.py")
+    own = load_extensions(folders=[rules], start=tmp_path, installed=False)
+    assert (tmp_path / "ran").exists()
+    assert "pipe.py: no regular file" in said(own)
+    (tmp_path / "ran").unlink()
+    assert run(["rules", "trust", str(rules)]) == 2, "what is trusted has to be known"
+    assert "pipe.py" in said(found(tmp_path / "project")) and not (tmp_path / "ran").exists()
+
+
+def test_a_current_folder_that_is_gone_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert load_extensions(installed=False) == Extensions()
+    monkeypatch.chdir(tmp_path)

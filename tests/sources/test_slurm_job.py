@@ -28,13 +28,14 @@ FORGOTTEN = Answer(status=1, err="slurm_load_jobs error: Invalid job id specifie
 NO_ACCOUNTING = Answer(status=1, err="Slurm accounting storage is disabled\n")
 
 
-def recorded(name: str, folder: Path, **instead: Answer) -> Ask:
-    """The clients as they answered about one job; ``scontrol=`` or ``sacct=`` replaces an answer."""
+def recorded(name: str, folder: Path, owner: int | None = None, **instead: Answer) -> Ask:
+    """The clients as they answered about one job of ours, or of ``owner``; ``scontrol=`` or ``sacct=`` replaces an answer."""
 
     def ask(command: Sequence[str]) -> Answer:
         if command[0] in instead:
             return instead[command[0]]
         text = (CAPTURES / f"{name}.{command[0]}.txt").read_text()
+        text = text.replace("(1001)", f"({os.geteuid() if owner is None else owner})")
         return Answer(out=text.replace("/srv/app", str(folder)).encode())
 
     return ask
@@ -110,6 +111,15 @@ def test_the_files_that_slurm_names_are_found_and_the_missing_one_is_said(tmp_pa
     assert any("err_slow_15.log" in c.what and "n[1-2]" in c.why for c in left.coverage)
 
 
+def test_a_file_of_ours_that_another_users_job_names_as_its_output_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("password=hunter2\n")
+    (tmp_path / "slurm-7.out").symlink_to(tmp_path / "private")
+    left = read_slurm_job("7", ask=recorded("failed", tmp_path, owner=os.geteuid() + 4321))
+    assert not left.paths
+    assert any("belongs to another user than the job" in each.why for each in left.coverage)
+    assert read_slurm_job("7", ask=recorded("failed", tmp_path)).paths
+
+
 def test_files_of_srun_and_cores_of_the_jobs_time_are_found_beside_them(tmp_path: Path) -> None:
     during = time.mktime(time.strptime("2026-11-15T01:48:20", "%Y-%m-%dT%H:%M:%S"))
     for name in ("slurm-9.out", "seg_9_0.log", "seg_9_1.log", "core.4711", "seg_8_9.log", "notes.txt", "model_9.pt"):
@@ -124,14 +134,14 @@ def test_files_of_srun_and_cores_of_the_jobs_time_are_found_beside_them(tmp_path
 def test_one_task_of_an_array_brings_only_its_own_files(tmp_path: Path) -> None:
     for name in ("arr_13_0.out", "arr_13_1.out"):
         (tmp_path / name).write_text("text\n")
-    lines = (CAPTURES / "array.scontrol.txt").read_text().replace("/srv/app", str(tmp_path)).splitlines()
+    lines = (CAPTURES / "array.scontrol.txt").read_text().replace("/srv/app", str(tmp_path)).replace("(1001)", f"({os.geteuid()})").splitlines()
     controller = Answer(out="\n".join(line for line in lines if "ArrayTaskId=1 " in line).encode())
     left = read_slurm_job("13_1", recorded("array", tmp_path, scontrol=controller, sacct=NO_ACCOUNTING))
     assert [path.name for path in left.paths] == ["arr_13_1.out"]
 
 
 def test_names_with_percent_signs_are_expanded_as_slurm_does(tmp_path: Path) -> None:
-    text = (CAPTURES / "failed.scontrol.txt").read_text().replace("/srv/app", str(tmp_path))
+    text = (CAPTURES / "failed.scontrol.txt").read_text().replace("/srv/app", str(tmp_path)).replace("(1001)", f"({os.geteuid()})")
     for name in ("train-0007-t0.log", "train-0007-t1.log", "train-0008-t0.log"):
         (tmp_path / name).write_text("text\n")
     pattern = text.replace("slurm-7.out", "%x-%4j-t%t.log")

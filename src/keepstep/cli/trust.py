@@ -31,7 +31,7 @@ def _list() -> int:
     made = trust.decisions()
     for path, each in made.items():
         state = "" if _is_current(Path(path)) else "  (changed or gone: it does not run)"
-        print(f"{time.strftime('%Y-%m-%d', time.localtime(each.at))}  {each.digest[:12]}  {path}{state}")
+        print(f"{time.strftime('%Y-%m-%d', time.localtime(each.at))}  {each.digest[:12]}  {_shown(path)}{state}")
     if not made:
         print("you trust no folder of Python rules")
     return 0
@@ -60,7 +60,11 @@ def _trust(folder: Path) -> None:
     files = trust.trust(folder)
     print(f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {'it does' if len(files) == 1 else 'they do'} not change:")
     for name, data in files.items():
-        print(f"  {name if name.isprintable() else ascii(name)}  ({size(len(data))})")
+        print(f"  {_shown(name)}  ({size(len(data))})")
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
 
 
 def _forget(folder: Path) -> None:

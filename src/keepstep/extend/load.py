@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -108,7 +109,8 @@ def load_extensions(
         if folder_named is not None:
             _load_folder(folder_named, gathered, named=True)
     else:
-        _load_found(start or Path.cwd(), gathered)
+        with contextlib.suppress(FileNotFoundError):  # the current folder is gone
+            _load_found(start or Path.cwd(), gathered)
     return Extensions(
         rules=tuple(gathered.rules),
         signatures=tuple(gathered.signatures),
@@ -166,10 +168,16 @@ def _load_folder(folder: Path, gathered: _Gathered, *, named: bool) -> None:
 def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, named: bool) -> None:
     from keepstep.extend import python_rules, trust
 
+    def left_out(error: OSError) -> None:
+        gathered.complain(str(error.filename or folder), error.strerror or "it cannot be read")
+
     try:
-        files = trust.python_files(folder)
-    except (OSError, trust.TooMuch) as error:
-        gathered.complain(str(folder), getattr(error, "strerror", None) or str(error))
+        files = trust.python_files(folder, left_out if named else None)
+    except OSError as error:
+        left_out(error)
+        return
+    except trust.TooMuch as error:
+        gathered.complain(str(folder), str(error))
         return
     why_not = None if named else trust.why_not(folder, files)
     if why_not is not None:
@@ -179,8 +187,9 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
         return
     for path in paths:
         data = files.get(path.name)
-        if data is None:
+        if data is None and path.is_symlink():
             gathered.complain(str(path), "it is a link out of the folder" if _leads_out(folder, path) else "it is a link")
+        if data is None:
             continue
         try:
             gathered.add_module(python_rules.run(path, data), str(path))

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,25 +20,35 @@ from keepstep.errors import UserError
 from keepstep.extend.config import user_folder
 
 FILE, SCHEMA = "trusted.json", "keepstep.trust/1"
-MOST_FILES, MOST_BYTES = 500, 8 << 20
+MOST_FILES, MOST_BYTES, DEEPEST = 500, 8 << 20, 20
 
 
 class TooMuch(Exception):
     """More Python than anybody reads."""
 
 
-def python_files(folder: Path) -> dict[str, bytes]:
-    """All Python in a folder and below, by its name there. Links are left out. Raises ``OSError`` and ``TooMuch``."""
+def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = None) -> dict[str, bytes]:
+    """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuch``.
+
+    ``unreadable`` is told what cannot be read; without it that raises ``OSError``, for what is trusted has to be known.
+    """
+    tell = unreadable or _raise
     found: dict[str, bytes] = {}
     room = MOST_BYTES
-    for where, folders, names in os.walk(folder, onerror=_raise):
+    for where, folders, names in os.walk(folder, onerror=tell):
+        if len(Path(where).relative_to(folder).parts) > DEEPEST:
+            raise TooMuch(f"more than {DEEPEST} folders inside of each other")
         folders.sort()
         for name in sorted(names):
             path = Path(where) / name
             if not name.endswith(".py") or path.is_symlink():
                 continue
-            with open_regular(path, follow=False) as stream:
-                data = stream.read(room + 1)
+            try:
+                with open_regular(path, follow=False) as stream:
+                    data = stream.read(room + 1)
+            except OSError as error:
+                tell(OSError(error.errno, error.strerror, str(path)))
+                continue
             room -= len(data)
             if room < 0 or len(found) >= MOST_FILES:
                 raise TooMuch(f"more than {MOST_FILES} Python files or {MOST_BYTES >> 20} MB of them")

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def find_files(paths: list[Path], *, follow: bool = False) -> Found:
                 found.coverage.append(_unavailable(str(path), error))
             continue
         if stat.S_ISDIR(info.st_mode):
-            search.walk(path, path)
+            search.walk(path)
         elif stat.S_ISFIFO(info.st_mode):  # a shell's <(...)
             _add_pipe(path, found)
         else:
@@ -101,7 +102,21 @@ class _Search:
             if names
         ]
 
-    def walk(self, root: Path, folder: Path) -> None:
+    def walk(self, root: Path) -> None:
+        """A folder and all below it, however deep that goes."""
+        ahead = [self._entries(root)]
+        while ahead:
+            path = next(ahead[-1], None)
+            if path is None:
+                ahead.pop()
+            elif len(self._found.files) >= MOST_FILES:
+                why = f"more than {MOST_FILES:,} files"
+                self._found.coverage.append(Coverage(what=str(path.parent), state=CoverageState.NOT_CHECKED, why=why))
+                return
+            elif self._enter(root, path):
+                ahead.append(self._entries(path))
+
+    def _entries(self, folder: Path) -> Iterator[Path]:
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -120,40 +135,36 @@ class _Search:
             return
         finally:
             os.close(handle)
-        for name in entries:
-            if len(self._found.files) >= MOST_FILES:
-                why = f"more than {MOST_FILES:,} files"
-                self._found.coverage.append(Coverage(what=str(folder), state=CoverageState.NOT_CHECKED, why=why))
-                return
-            self._enter(root, folder / name)
+        yield from (folder / name for name in entries)
 
-    def _enter(self, root: Path, path: Path) -> None:
+    def _enter(self, root: Path, path: Path) -> bool:
+        """Take what it is; whether it is a folder to walk."""
         name = str(path.relative_to(root))
         try:
             info = path.lstat()
             is_link = stat.S_ISLNK(info.st_mode)
             if is_link and path.name.startswith("."):
-                return
+                return False
             if is_link and not self._allowed(os.path.realpath(path)):
                 self._leave_or_take_own(path, name, info.st_uid)
-                return
+                return False
             if is_link:
                 info = path.stat()
         except OSError as error:
             self._found.coverage.append(_unavailable(name, error))
-            return
+            return False
         if stat.S_ISDIR(info.st_mode):
-            if path.name not in _NOT_FOLDERS:
-                self.walk(root, path)
-        elif path.name.startswith("."):
-            return
-        elif path.name == GAPS:
+            return path.name not in _NOT_FOLDERS
+        if path.name.startswith("."):
+            return False
+        if path.name == GAPS:
             why = "the disk was full; some of what the ranks printed and keepstep noted is missing"
             self._found.coverage.append(Coverage(what="a part of the recording", state=CoverageState.PARTLY, why=why))
         elif stat.S_ISREG(info.st_mode):
             self._add(path, name, asked=False)
         else:
             self._special.append(name)
+        return False
 
     def _allowed(self, place: str) -> bool:
         return self._follow or inside.is_inside(place, self._roots)

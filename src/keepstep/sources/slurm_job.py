@@ -7,8 +7,10 @@ is switched on. Either alone is enough; what the other would have told is said i
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,6 +36,8 @@ _NODE_FAULTS = {"NODE_FAIL": "a node of the job failed", "BOOT_FAIL": "a node of
 _LOG_ENDINGS = (".out", ".err", ".log", ".txt", ".gz", ".zst")
 _CLOCK_SLACK_S = 120.0
 _MOST_ENTRIES = 20_000
+_NOBODY = 65534
+"""Whom a network file system shows as the owner where it does not know better."""
 
 
 @dataclass(slots=True)
@@ -242,7 +246,25 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
         found += [path for path in (place / f"slurm-{one.id}.out",) if path.is_file()]
     for place in dict.fromkeys((folder, *(path.parent for path in found))):
         found += _beside(place, one)
-    return list(dict.fromkeys(path.resolve() for path in found)), missing
+    theirs = list(dict.fromkeys(path.resolve() for path in found))
+    foreign = [path for path in theirs if not _may_be_of(path, one)]
+    missing += [
+        Coverage(what=str(path), state=CoverageState.NOT_CHECKED, why=f"job {one.id} names it, but it belongs to another user than the job")
+        for path in foreign
+    ]
+    return [path for path in theirs if path not in foreign], missing
+
+
+def _may_be_of(path: Path, one: _Job) -> bool:
+    """Whether a file can be the job's: somebody else's job may name any file of ours as its output, or lead there by a link."""
+    match = re.search(r"\((\d{1,10})\)", one.said.get("UserId", ""))
+    if match is None or int(match[1]) == os.geteuid() or str(path) == os.devnull:
+        return True
+    try:
+        info = path.stat()
+    except OSError:
+        return True  # its reader will say so
+    return stat.S_ISREG(info.st_mode) and info.st_uid in (int(match[1]), _NOBODY)
 
 
 def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:

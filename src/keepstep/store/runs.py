@@ -317,7 +317,8 @@ def prune(
         old = now - (run.manifest.ended or run.manifest.began) > most_s
         if old or total > most_bytes:
             size = run.size_bytes
-            shutil.rmtree(run.path, ignore_errors=True)
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(run.path, ignore_errors=True)
             if not run.path.exists():
                 total -= size
                 removed.append(run.path)
@@ -325,10 +326,14 @@ def prune(
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:
-    for where, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                yield os.lstat(os.path.join(where, name))
+    ahead = [str(folder)]
+    while ahead:
+        with contextlib.suppress(OSError), os.scandir(ahead.pop()) as listed:
+            for entry in listed:
+                if entry.is_dir(follow_symlinks=False):
+                    ahead.append(entry.path)
+                else:
+                    yield entry.stat(follow_symlinks=False)
 
 
 def _started(pid: int) -> float | None:

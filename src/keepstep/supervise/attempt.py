@@ -99,7 +99,9 @@ class Attempt:
         try:
             process = means.pool.take(launch, out, err) if means.pool is not None else None
             self.warm += process is not None
-            process = process or start(launch, out, err)
+            if process is None:
+                with means.reaper.starting():
+                    process = start(launch, out, err)
         except OSError as error:
             raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
         finally:

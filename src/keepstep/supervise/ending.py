@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepstep.supervise import reaper
+from keepstep.supervise import control_group, reaper
 
 POLL_S = 0.05
 LAST_S = 1.0
@@ -112,12 +112,19 @@ class Reaper:
         self.sessions: dict[int, int] = {}
         self._folders: list[str] = []
         self._process = self._begin()
+        self.group = control_group.make()
+        if self.group is not None:
+            self._afterwards(f"group {self.group}")
 
     def _begin(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", str(Path(reaper.__file__)), self.token]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
         )
+
+    def starting(self) -> contextlib.AbstractContextManager[None]:
+        """Around each start: what is started belongs to the run, and cannot leave it where there are control groups."""
+        return control_group.inside(self.group)
 
     def add(self, pid: int) -> None:
         entry = reaper.read(pid)
@@ -151,6 +158,12 @@ class Reaper:
                 self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5.0)
+        if self.group is not None:
+            reaper.remove_group(self.group)
+
+    def kill_all(self, *, spare: Collection[int] = (), patience_s: float) -> bool:
+        """SIGKILL to all that the run started; False where some would not go."""
+        return reaper.kill_all(self.token, self.sessions, group=self.group, spare=spare, patience_s=patience_s)
 
     def _tell(self, words: str) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -190,7 +203,7 @@ def end(
             break
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
-    gone = reaper.kill_all(reaping.token, reaping.sessions, spare=spare, patience_s=10.0)
+    gone = reaping.kill_all(spare=spare, patience_s=10.0)
     for process in processes:
         _wait_for(process)
     return gone

@@ -137,13 +137,13 @@ def _events_of(pid: int) -> Path | None:
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, group = line.split(":", 2)
-            relative = group.lstrip("/")
-            for path in (
-                (capacity.CGROUPS / "memory" / relative / "memory.oom_control") if "memory" in controllers.split(",") else None,
-                (capacity.CGROUPS / relative / "memory.events") if not controllers else None,
-            ):
-                if path is not None and path.is_file():
-                    return path
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            base, name = (capacity.CGROUPS / "memory", "memory.oom_control") if controllers else (capacity.CGROUPS, "memory.events")
+            relative = Path(group.lstrip("/"))
+            for place in (relative, *relative.parents):  # a group of our own (control_group.py) counts nothing: the one above does
+                if (base / place / name).is_file():
+                    return base / place / name
     return None
 
 

@@ -6,7 +6,7 @@ supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it
 ``bye``, every process of those sessions, every process that carries the token in its environment, and all their descendants
 are killed; then black boxes are brought from shared memory into the run folder (``keep FOLDER``) and what was made there for spares
 is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
-that rewrites its title its environment. Standard library only.
+that rewrites its title its environment. One that has lost all three is found where the run has a control group (``group FOLDER``). Standard library only.
 """
 
 from __future__ import annotations
@@ -89,11 +89,29 @@ def family(listed: Mapping[int, Entry], roots: Iterable[int]) -> set[int]:
     return found
 
 
-def members(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = ()) -> set[int]:
-    """Every living process of the run: by session (leader and when it was started), by token, by descent."""
+def in_group(group: Path | None) -> set[int]:
+    """Every process of a control group, and of those below it."""
+    found: set[int] = set()
+    if group is not None:
+        for where, _, _ in os.walk(group):
+            with contextlib.suppress(OSError, ValueError):
+                found |= {int(pid) for pid in Path(where, "cgroup.procs").read_text().split()}
+    return found
+
+
+def remove_group(group: Path) -> None:
+    """Remove a control group that is empty, and those below it. One with processes stays: the kernel sees to that."""
+    for where, _, _ in os.walk(group, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(where)
+
+
+def members(token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()) -> set[int]:
+    """Every living process of the run: by session (leader and when it was started), by token, by control group, by descent."""
+    grouped = in_group(group)
     listed = table()
     own = {os.getpid(), *spare}
-    roots = carriers(token, listed) - own
+    roots = (carriers(token, listed) | grouped) - own
     for pid, entry in listed.items():
         started = sessions.get(entry.session)
         if started is None:
@@ -104,12 +122,14 @@ def members(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = (
     return {pid for pid in family(listed, roots) - own if listed[pid].state not in "ZX"}
 
 
-def kill_all(token: str, sessions: Mapping[int, int], *, spare: Iterable[int] = (), patience_s: float = PATIENCE_S) -> bool:
+def kill_all(
+    token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = (), patience_s: float = PATIENCE_S
+) -> bool:
     """SIGKILL until none is left; False where some would not go."""
     spare = tuple(spare)
     end = time.monotonic() + patience_s
     pauses = iter(PAUSES_S)
-    while found := members(token, sessions, spare=spare):
+    while found := members(token, sessions, group=group, spare=spare):
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -137,7 +157,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     sessions: dict[int, int] = {}
-    folders: dict[str, list[str]] = {"keep": [], "remove": []}
+    folders: dict[str, list[str]] = {"keep": [], "remove": [], "group": []}
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")
         if word == "bye":
@@ -148,7 +168,10 @@ def main() -> int:
             entry = read(int(word[1:]))
             if entry is not None:
                 sessions[int(word[1:])] = entry.started
-    gone = kill_all(token, sessions)
+    group = Path(folders["group"][-1]) if folders["group"] else None
+    gone = kill_all(token, sessions, group=group)
+    if group is not None:
+        remove_group(group)
     tidy(folders["keep"], folders["remove"])
     return 0 if gone else 1
 

@@ -142,16 +142,15 @@ class Supervisor:
         finally:
             with contextlib.suppress(Exception):
                 pool.close()
-            from keepstep.supervise.reaper import kill_all
-
-            kill_all(token, reaper.sessions, patience_s=5.0)
+            reaper.kill_all(patience_s=5.0)
             reaper.bye()
             means.looks.shutdown(wait=False, cancel_futures=True)
 
     @staticmethod
     def _start_spare(reaper: Reaper) -> Start:
         def begin(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-            process = start(launch, out, err, pass_fds)
+            with reaper.starting():
+                process = start(launch, out, err, pass_fds)
             reaper.add(process.pid)
             return process
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstep.core.blackbox import Phase
+from keepstep.core.private_files import open_regular
 from keepstep.guard.last_words import SUFFIX as LAST_WORDS
 from keepstep.supervise.stopped import WORKS_BYTES, WORKS_SHARE, Sign
 
@@ -88,7 +90,7 @@ class Told:
         done = self._read.get(path.name, 0)
         if path.stat().st_size <= done:
             return []
-        with path.open("rb") as stream:
+        with open_regular(path, follow=False) as stream:
             stream.seek(done)
             data = stream.read(MOST_AT_ONCE)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == MOST_AT_ONCE else 0)
@@ -126,12 +128,13 @@ def forget_repeated(folder: Path, guard: Path) -> None:
     """Last words that the output of the attempt in ``folder`` holds as well are not needed twice."""
     for path in guard.glob(f"*{LAST_WORDS}"):
         with contextlib.suppress(OSError):
-            lines = path.read_text(errors="replace").strip().splitlines()
+            with open_regular(path, follow=False) as stream:
+                lines = stream.read(MOST_AT_ONCE).decode(errors="replace").strip().splitlines()
             if lines and any(_ends_with(log, lines[-1]) for log in folder.glob("*.log")):
                 path.unlink()
 
 
 def _ends_with(log: Path, line: str) -> bool:
-    with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - TAIL))
+    with open_regular(log, follow=False) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL))
         return line in stream.read().decode(errors="replace")
