@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 SECONDS = float(os.environ.get("KEEPSTEP_FUZZ_SECONDS", "0"))
-ROUND = 300
+ROUND = 100
 
 Check = Callable[..., None]
 

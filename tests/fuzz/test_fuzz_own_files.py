@@ -75,7 +75,16 @@ def evidences(draw: st.DrawFn) -> Evidence[Any]:
 NOTE: Any = {"fact": "RankEnded", "fields": {"goodbye": True, "steps": 3, "status": 1, "pid": 7, "world": 2}, "origin": {"source": "pid 7", "line": 3}, "rank": {"index": 0, "node": "a", "local": 0, "role": "x", "attempt": 0}, "at": 1e9, "quote": "q"}
 
 
-@target(st.lists(damaged(NOTE) | VALUES | evidences().map(to_dict), max_size=4), TEXTS, examples=60)
+STACK: Any = {"fact": "StackDump", "fields": {"frames": [], "rank": 3}, "origin": {"source": "pid 7", "line": 1}}
+"""A stack without frames, which a rule asked for its last one."""
+CONNECTED: Any = {"fact": "MeetingFailed", "fields": {"where": "a:1", "reached": "connected", "waited_s": "nan", "said": ""}, "origin": {"source": "x"}}
+"""A meeting that failed though the connection stood, for which a rule had no words."""
+
+LIMIT: Any = {"fact": "LabelOutOfRange", "fields": {"label": "0", "limit": ""}, "origin": {"source": "x"}}
+"""A limit that is no number."""
+
+
+@target(st.lists(damaged(NOTE) | VALUES | evidences().map(to_dict), max_size=4), TEXTS, examples=60, keep=[([STACK, CONNECTED, LIMIT], "")])
 def test_notes(notes: list[Any], last: str) -> None:
     for each in notes:
         with contextlib.suppress(ValueError):
