@@ -160,3 +160,6 @@ def test_the_memory_of_hosts(lines: list[Any]) -> None:
         for host, cause in history.remembered(path):
             assert isinstance(host, str) and isinstance(cause, str)
         history.remember("a", "b", 1.0, path)
+        path.write_bytes(b"\xff\xfe" + path.read_bytes())
+        history.remember("a", "b", 1.0, path)
+        assert history.remembered(path)

@@ -24,7 +24,7 @@ def remember(host: str, cause: str, at: float, path: Path | None = None) -> None
     """Note that ``host`` began a failure. Nothing happens where it cannot be written."""
     path = path or where()
     with contextlib.suppress(OSError, RuntimeError):
-        lines = path.read_text().splitlines()[-MOST + 1 :] if path.exists() else []
+        lines = path.read_text(errors="replace").splitlines()[-MOST + 1 :] if path.exists() else []
         lines.append(json.dumps({"host": host[:200], "cause": cause[:100], "at": round(at)}))
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(f".{os.getpid()}")
