@@ -11,6 +11,7 @@ GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
 JOBS ?= 2
+FUZZ_SECONDS ?= 600
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
 # elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 TORCH ?= torch==2.13.0
@@ -22,13 +23,14 @@ DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain lab lab-old guests bench docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz lab lab-old guests bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
 	@echo 'make test    lint, types, import contracts, all tests; then once more without native parts and frameworks'
 	@echo 'make test-all also the long tests: near relatives of those that make test runs'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
+	@echo 'make fuzz    throw ten minutes of hostile input at each reader (two hours; FUZZ_SECONDS=60 for less)'
 	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
 	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
@@ -76,6 +78,10 @@ plain: $(PLAIN)/.ready
 	  ! $(PLAIN)/bin/python -c "import $$name" 2>/dev/null || { echo "$(PLAIN) must not have $$name"; exit 1; }; \
 	done
 	$(PLAIN)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks and not long' $(NATIVE_TESTS)
+
+# `make test` tries each target on a few inputs; this one goes on with new ones. What fails is printed, as small as it gets.
+fuzz: setup
+	KEEPSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/fuzz
 
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup

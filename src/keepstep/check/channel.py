@@ -22,6 +22,7 @@ import time
 import zlib
 from typing import Any
 
+from keepstep.core import foreign_json
 from keepstep.sources.network import unacknowledged
 
 GREETING = b"keepstep.check/1"
@@ -113,8 +114,8 @@ def _unpacked(body: bytes) -> dict[str, Any]:
         text = unpack.decompress(body, LARGEST)
         if unpack.unconsumed_tail:
             raise Broken("a message is too large")
-        message = json.loads(text)
-    except (zlib.error, ValueError, RecursionError) as error:
+        message = foreign_json.loads(text)
+    except (zlib.error, ValueError) as error:
         raise Broken(f"a message cannot be read: {error}") from error
     if not isinstance(message, dict):
         raise Broken("a message is no object")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import textwrap
@@ -20,6 +19,7 @@ from keepstep.core.visible import visible
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.extend import load_extensions
+from keepstep.render.json import dumps
 from keepstep.render.rules_text import SEVERITIES, STANDINGS, sections, summary, wrapped
 
 WIDTH = 80
@@ -128,13 +128,13 @@ def _named(known: Sequence[Rule], name: str) -> list[Rule]:
 
 def _print_row(rule: Rule, *, with_family: bool = False) -> None:
     name = rule.cause.value if with_family else rule.cause.label
-    print(f"  {rule.id}  {name}")
-    print(textwrap.fill(summary(rule), WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10))
+    print(visible(f"  {rule.id}  {name}"))
+    print(textwrap.fill(visible(summary(rule)), WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10))
 
 
 def _print_rule(rule: Rule) -> None:
     print(_bold(f"{rule.id}  {rule.name}"))
-    print("\n".join(wrapped(summary(rule), WIDTH)))
+    print("\n".join(wrapped(visible(summary(rule)), WIDTH)))
     print()
     print(f"  cause       {rule.cause.value}")
     print(f"  severity    {SEVERITIES[rule.severity]}")
@@ -143,11 +143,11 @@ def _print_rule(rule: Rule) -> None:
         print()
         if section.heading:
             print(_bold(section.heading))
-        print("\n".join(wrapped(section.body, WIDTH, "  ")))
+        print("\n".join(wrapped(visible(section.body), WIDTH, "  ")))
 
 
 def _print_json(chosen: Sequence[Rule], *, docs: bool) -> int:
-    print(json.dumps({"schema": "keepstep.rules/1", "rules": [_as_dict(rule, docs) for rule in chosen]}, indent=2))
+    print(dumps({"schema": "keepstep.rules/1", "rules": [_as_dict(rule, docs) for rule in chosen]}, indent=2))
     return 0
 
 
@@ -169,4 +169,5 @@ def _as_dict(rule: Rule, docs: bool) -> dict[str, Any]:
 
 
 def _bold(text: str) -> str:
+    text = visible(text)
     return f"\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text

@@ -378,5 +378,7 @@ class Session(InWorld):
             return
         name = f"rank {self.who.rank}: " if self.who.rank is not None else ""
         with contextlib.suppress(Exception):
-            sys.stderr.write(f"keepstep: {name}{text}\n")
+            from keepstep.core.visible import visible
+
+            sys.stderr.write(f"keepstep: {name}{visible(text)}\n")
             sys.stderr.flush()

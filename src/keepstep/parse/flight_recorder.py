@@ -58,7 +58,8 @@ def looks_like_dump(name: str, head: bytes) -> bool:
 def rank_of(name: str) -> int | None:
     """The rank that a dump's file name tells: ``nccl_trace_rank_3``, ``nccl_trace_3``."""
     match = _RANK.search(name)
-    return int(match[1] or match[2]) if match else None
+    digits = (match[1] or match[2]) if match else ""
+    return int(digits) if digits and len(digits) < 8 else None
 
 
 def read(data: bytes) -> list[Fact]:
@@ -105,7 +106,7 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
     if sequence is None or not isinstance(name, str):
         return None
     group = entry.get("process_group")
-    parts = [_text(p, 200) for p in group[:4]] if isinstance(group, (list, tuple)) else [_text(entry.get("pg_id", 0), 200)]
+    parts = [_text(p, 200) for p in group[:4]] if isinstance(group, (list, tuple)) and group else [_text(entry.get("pg_id", 0), 200)]
     ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 else ())
     return RecordedCollective(
         group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default",

@@ -177,7 +177,7 @@ def _are_counted(lines: list[str]) -> bool:
     Ranks that all say the same, each once, may come in order too.
     """
     found = list(_matches(_COUNTED, lines, 1.0))
-    numbers = [int(match["number"]) for match in found]
+    numbers = [int(match["number"][:18]) for match in found]
     rising = all(one < two for one, two in pairwise(numbers))
     if 2 * len({match.string[match.end() :] for match in found}) <= len(found):
         return False
@@ -225,7 +225,7 @@ class Prefixes:
                 writer = Writer(
                     key=writer.key,
                     rank=writer.rank,
-                    local=writer.local if writer.local is not None else int(match["device"]),
+                    local=writer.local if writer.local is not None else _index(match["device"]),
                     role=writer.role,
                     node=writer.node or match["node"],
                     name=writer.name,
@@ -263,8 +263,8 @@ class Prefixes:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line or "RankID:" in line else None
             if inside is None:
                 told = _TOLD.match(line) if named else None
-                return (Writer(rank=int(told["rank"])) if told else NOBODY), line
-            return Writer(rank=int(inside["rank"] or inside["id"])), line
+                return (Writer(rank=_index(told["rank"])) if told else NOBODY), line
+            return Writer(rank=_index(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
         return _writer_of(best), line[best.end() : following]
 
@@ -285,14 +285,19 @@ def _writer_of(match: re.Match[str]) -> Writer:
     return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"), groups.get("local"))
 
 
+def _index(text: str) -> int | None:
+    """A rank, or what may be one: no run has ten million."""
+    return int(text) if len(text) < 8 else None
+
+
 @lru_cache(maxsize=8192)
 def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None, local: str | None) -> Writer:
     """The writer of a prefix, remembered: there are few of them and millions of lines."""
     name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     if local is not None:
-        return Writer(key=f"{node}:{local}" if node else local, local=int(local), node=node)
-    index = int(rank) if rank is not None else by_name.rank
+        return Writer(key=f"{node}:{local}" if node else local, local=_index(local), node=node)
+    index = _index(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
 
@@ -322,7 +327,7 @@ def identify(name: str) -> Writer:
             if role in ("node", "host") or role == "launcher":
                 return Writer(key=name, node=match.group(0), role=None, name=name)
             rank = groups.get("rank")
-            index = int(rank) if rank is not None else 0
+            index = _index(rank) if rank is not None else 0
             return Writer(key=name, rank=index, role=role, name=name)
     return NOBODY
 
@@ -362,7 +367,7 @@ def spawned(buffer: bytes, place: int) -> Writer | None:
         start = buffer.rfind(literal.encode(), low, place + 64)
         match = pattern.match(buffer, start) if start >= 0 else None
         if match:
-            rank = int(match[1])
+            rank = _index(match[1].decode())
             return Writer(key=f"spawned {rank}", rank=rank)
     return None
 

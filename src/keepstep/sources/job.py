@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return self.out.decode(errors="replace")
+        return self.out.decode(errors="replace").replace("\0", "")
 
     @property
     def complaint(self) -> str:

@@ -7,11 +7,11 @@ operators, LeaderWorkerSet, Volcano, KubeRay), else by the pods' names. Only ``k
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from keepstep.core import foreign_json
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import MachineFault, Preempted
@@ -42,6 +42,8 @@ _NAME = lazy_pattern(r"(?:(?P<namespace>[a-z0-9]([a-z0-9.\-]*[a-z0-9])?)/)?(?P<j
 _SIDECARS = {"istio-proxy", "linkerd-proxy", "vault-agent", "fluent-bit", "cloud-sql-proxy", "gke-gcsfuse-sidecar"}
 _TAKEN_AWAY = {"Preempting", "Preempted", "Shutdown", "NodeShutdown", "Terminated", "DeadlineExceeded", "Evicted"}
 MOST_PODS = 2_000
+_NOT_UNDERSTOOD = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+"""What comes of reading a document that is not of the expected shape."""
 
 
 def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
@@ -59,18 +61,25 @@ def read_kubernetes_job(job: str, ask: Ask = ask_client) -> JobLeft:
             f"no pod of a job {name} is left in {place}",
             hint=f"finished pods may have been removed; see `{look}`, or give logs that your log store kept",
         )
-    ranks = ranks_of(pods)
+    try:
+        ranks = ranks_of(pods)
+    except _NOT_UNDERSTOOD:
+        ranks = {}
     coverage = [Coverage(what=f"{len(pods)} pods (kubectl)", state=CoverageState.CHECKED)]
     texts: list[Left] = []
     evidence: list[Evidence[Fact]] = []
     for pod in pods[:MOST_PODS]:
         rank = ranks.get(_pod_name(pod))
-        evidence += _evidence(pod, rank)
-        for container in _containers(pod):
-            read, blind = _logs(pod, container, rank, where, ask)
-            texts += read
-            coverage += blind
-        coverage += _not_started(pod)
+        try:
+            evidence += list(_evidence(pod, rank))
+            for container in _containers(pod):
+                read, blind = _logs(pod, container, rank, where, ask)
+                texts += read
+                coverage += blind
+            coverage += list(_not_started(pod))
+        except _NOT_UNDERSTOOD:
+            why = "kubectl's answer about it was not understood"
+            coverage.append(Coverage(what=f"pod {_pod_name(pod)}", state=CoverageState.UNAVAILABLE, why=why))
     events, said = _events(pods, where, ask)
     return JobLeft(
         name=f"kubernetes job {name}",
@@ -104,11 +113,9 @@ def _items(answer: Answer) -> list[Pod]:
             hint="`kubectl get pods` must work here; see `kubectl config current-context`",
         )
     try:
-        document = json.loads(answer.out)
-        items = document["items"]
-    except (ValueError, KeyError, TypeError):
+        return [item for item in foreign_json.loads(answer.out)["items"] if isinstance(item, dict) and _pod_name(item)]
+    except _NOT_UNDERSTOOD:
         raise Unavailable("kubectl answered something that is not a list of pods") from None
-    return [item for item in items if isinstance(item, dict) and _pod_name(item)]
 
 
 def _pod_name(pod: Pod) -> str:
@@ -229,21 +236,23 @@ def _logs(
 def _events(pods: Sequence[Pod], where: list[str], ask: Ask) -> tuple[list[Left], Coverage]:
     """The warnings that the cluster wrote down about these pods, one a line, oldest first."""
     answer = ask(["kubectl", "get", "events", *where, "--field-selector", "type=Warning", "-o", "json"])
+    ours = {_pod_name(pod) for pod in pods}
     try:
-        items = json.loads(answer.out)["items"] if answer.status == 0 else None
-    except (ValueError, KeyError, TypeError):
-        items = None
-    if items is None:
+        lines = sorted(_warnings(foreign_json.loads(answer.out)["items"], ours)) if answer.status == 0 else None
+    except _NOT_UNDERSTOOD:
+        lines = None
+    if lines is None:
         why = answer.complaint if answer.status else "not understood"
         return [], Coverage(what="kubernetes events", state=CoverageState.UNAVAILABLE, why=why)
-    ours = {_pod_name(pod) for pod in pods}
-    lines = []
+    text = "".join(f"{line}\n" for _, line in lines)
+    texts = [as_log("kubernetes-events.log", text.encode())] if text else []
+    return texts, Coverage(what="kubernetes events", state=CoverageState.CHECKED)
+
+
+def _warnings(items: Any, ours: set[str]) -> Iterator[tuple[str, str]]:
     for item in items:
         about = (item.get("involvedObject") or {}).get("name")
         if about in ours:
-            at = item.get("lastTimestamp") or item.get("eventTime") or item.get("firstTimestamp") or ""
+            at = str(item.get("lastTimestamp") or item.get("eventTime") or item.get("firstTimestamp") or "")
             message = " ".join(str(item.get("message") or "").split())
-            lines.append((at, f"[pod/{about}/events] {at} Warning {item.get('reason', '')}: {message}"))
-    text = "".join(f"{line}\n" for _, line in sorted(lines))
-    texts = [as_log("kubernetes-events.log", text.encode())] if text else []
-    return texts, Coverage(what="kubernetes events", state=CoverageState.CHECKED)
+            yield at, f"[pod/{about}/events] {at} Warning {item.get('reason', '')}: {message}"

@@ -281,11 +281,14 @@ def _expanded(pattern: str, one: _Job, folder: Path) -> list[Path]:
         text = known.get(match[2], "*")
         return text.zfill(int(match[1])) if match[1] and text.isdecimal() else text
 
-    name = re.sub(r"%(\d*)([A-Za-z%])", value, pattern)
+    name = re.sub(r"%([0-9]{0,2})([A-Za-z%])", value, pattern)
     path = folder / name
-    if "*" not in name:
-        return [path] if path.is_file() else []
-    return sorted(p for p in path.parent.glob(path.name) if p.is_file())[:_MOST_ENTRIES]
+    try:
+        if "*" not in name:
+            return [path] if path.is_file() else []
+        return sorted(p for p in path.parent.glob(path.name) if p.is_file())[:_MOST_ENTRIES]
+    except (OSError, ValueError):  # no name that a file can have
+        return []
 
 
 def _beside(folder: Path, one: _Job) -> Iterator[Path]:
@@ -326,6 +329,6 @@ def _time(one: _Job, *keys: str) -> float | None:
     for key in keys:
         try:
             return time.mktime(time.strptime(one.said.get(key, ""), "%Y-%m-%dT%H:%M:%S"))
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return None

@@ -8,7 +8,6 @@ process; a native one stops it for a fraction of a second.
 from __future__ import annotations
 
 import importlib.util
-import json
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepstep.core import foreign_json
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import Frame, StackDump
@@ -171,14 +171,17 @@ def _run(arguments: list[str], limit: float, *, current: int | None, pid: int | 
 
 def _read(answer: bytes, arguments: list[str], current: int | None, pid: int | None, living: bool, otherwise: str) -> Stacks:
     try:
-        document = json.loads(answer[:MOST_OUTPUT] or b"null")
+        document = foreign_json.loads(answer[:MOST_OUTPUT] or b"null")
     except ValueError:
         document = None
     if not isinstance(document, dict):
         return Stacks(why_not=otherwise)
     if "threads" not in document:
         return Stacks(why_not=_plain_words(str(document.get("why", ""))))
-    threads = tuple(_dump(each, current, pid, living) for each in document["threads"])
+    try:
+        threads = tuple(_dump(each, current, pid, living) for each in document["threads"])
+    except (AttributeError, KeyError, TypeError):  # it read foreign memory
+        return Stacks(why_not=otherwise)
     return Stacks(threads=threads, native=arguments[-1] in ("all", "native"))
 
 
@@ -197,6 +200,8 @@ def _dump(each: dict[str, Any], current: int | None, pid: int | None, living: bo
 
 
 def _frame(function: str, file: str | None, line: int | None, library: str | None) -> Frame:
+    if not isinstance(function, str) or not isinstance(file, str | None) or not isinstance(line, int | None):
+        raise TypeError("no frame")
     if library is None:
         return Frame(function=function, file=file or None, line=line or None)
     return Frame(function=function, file=library, library=base_name(library))

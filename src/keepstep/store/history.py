@@ -25,7 +25,7 @@ def remember(host: str, cause: str, at: float, path: Path | None = None) -> None
     """Note that ``host`` began a failure. Nothing happens where it cannot be written."""
     path = path or where()
     with contextlib.suppress(OSError, RuntimeError):
-        lines = path.read_text().splitlines()[-MOST + 1 :] if path.exists() else []
+        lines = path.read_text(errors="replace").splitlines()[-MOST + 1 :] if path.exists() else []
         lines.append(json.dumps({"host": host[:200], "cause": cause[:100], "at": round(at)}))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -8,7 +8,6 @@ TensorFlow's list of checkpoints (a small text) is changed, and a copy of it goe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -16,6 +15,8 @@ import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from keepstep.core import foreign_json
 
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
@@ -108,7 +109,7 @@ def is_whole(path: Path) -> bool:
         if shards := re.search(r"\.data-\d{5}-of-(\d{5})$", path.name):
             return size > 0 and len(list(path.parent.glob(f"{TF_PARTS.sub('', path.name)}.data-*"))) == int(shards[1])
         return size > 0 or path.suffix in ("", ".json", ".txt", ".lock")
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except (OSError, ValueError, struct.error, zipfile.BadZipFile):
         return False
 
 
@@ -122,9 +123,12 @@ def _is_whole_safetensors(path: Path, size: int) -> bool:
         (length,) = struct.unpack("<Q", stream.read(8))
         if not 0 < length <= min(size - 8, 100 << 20):
             return False
-        head = json.loads(stream.read(length))
-    ends = [about["data_offsets"][1] for name, about in head.items() if name != "__metadata__"]
-    return bool(max(ends, default=0) + 8 + length == size)
+        head = foreign_json.loads(stream.read(length))
+    try:
+        ends = [about["data_offsets"][1] for name, about in head.items() if name != "__metadata__"]
+        return bool(max(ends, default=0) + 8 + length == size)
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return False
 
 
 def set_aside(older: Older) -> str:

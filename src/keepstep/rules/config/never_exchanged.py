@@ -52,7 +52,7 @@ def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
     yield Found(
         title=f"{say_ranks(ranks)} trained {fact.steps} steps without exchanging a gradient, in a world of {fact.world}",
         because=(
-            f"all collectives together moved {fact.exchanged:,} numbers, and each rank trains {fact.parameters:,} parameters"
+            f"all collectives together moved {fact.exchanged:,} numbers, and each rank trains {fact.parameters or 0:,} parameters"
             if everyone
             else "no program of these steps spans more than one process: each trains a model of its own"
         ),

@@ -47,7 +47,7 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
     if not found:
         return
     named = next((e.fact for e in sure if e.fact.label), None)
-    if named is not None and named.limit is not None:
+    if named is not None and named.limit is not None and named.limit.isdecimal() and len(named.limit) < 19:
         what = f"label or id {named.label} outside of 0..{int(named.limit) - 1}"
     elif named is not None:
         what = f"label or id {named.label} outside of its table"

@@ -13,6 +13,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 
 _WHY = {
+    Reached.CONNECTED: "the connection stands, and the check of rank 0 did not come to an end",
     Reached.REFUSED: "the host is there and nobody listens: rank 0's check is not running, is on another host, or a firewall rejects",
     Reached.NO_ANSWER: "no packet comes back: a firewall drops them, or the address is of no host that is up",
     Reached.REJECTED: "the network says that the host cannot be reached: no route, or a firewall that rejects",

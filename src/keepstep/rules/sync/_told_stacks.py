@@ -30,7 +30,7 @@ class Process:
     def main(self) -> Stack | None:
         """faulthandler prints the main thread last, py-spy first."""
         named = [e for e in self.threads if e.fact.current]
-        whole = [e for e in self.threads if e.fact.frames[-1].function == "<module>"]
+        whole = [e for e in self.threads if e.fact.frames and e.fact.frames[-1].function == "<module>"]
         return next(reversed(named or whole), None)
 
     @property
