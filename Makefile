@@ -30,7 +30,7 @@ help:
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
 	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
-	@echo 'make docs    write the pages that are made from code: docs/rules and the README picture'
+	@echo 'make docs    write the pages that are made from code: docs/rules, docs/redaction.md and the README picture'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
 setup: $(VENV)/.ready
@@ -113,6 +113,7 @@ bench: setup
 docs: setup
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
+	$(BIN)/python -m tools.redaction_score --write
 
 clean:
 	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
