@@ -94,16 +94,22 @@ def planted(family: str, kind: str, seed: int = 0) -> tuple[str, tuple[str, ...]
     maker = Maker(random.Random(f"{family}/{kind}/{seed}"))
     text = KINDS[family][kind](maker)
     hidden = maker.secrets
-    assert hidden, f"{kind} plants nothing"
+    assert hidden and all(len("".join(each.split())) >= READABLE for each in hidden), f"{kind} plants nothing"
     return text, tuple(hidden)
 
 
-def leaks(hidden: str, text: str) -> bool:
-    """Whether eight characters of it in a row can be read, or all of it where it is shorter. Line breaks hide nothing."""
+READABLE = 8
+"""So many characters of a secret in a row are a leak. All planted ones have at least as many."""
+
+
+def readable(text: str) -> set[str]:
+    """All rows of eight characters in it. Line breaks and blanks hide nothing."""
     seen = "".join(text.split())
-    word = "".join(hidden.split())
-    size = min(8, len(word))
-    return any(word[i : i + size] in seen for i in range(len(word) - size + 1))
+    return {seen[i : i + READABLE] for i in range(len(seen) - READABLE + 1)}
+
+
+def leaks(hidden: str, text: str) -> bool:
+    return not readable(hidden).isdisjoint(readable(text))
 
 
 def _prefixed(*parts: str, letters: str = ALNUM, length: int = 36) -> Kind:
