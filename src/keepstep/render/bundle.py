@@ -81,7 +81,7 @@ def _write(out: Path, members: Iterable[tuple[str, bytes]], force: bool) -> None
                 for path, data in members:
                     entry = tarfile.TarInfo(f"keepstep-bundle/{path}")
                     entry.size = len(data)
-                    entry.mode = 0o644
+                    entry.mode = 0o600
                     archive.addfile(entry, io.BytesIO(data))
             raw.flush()
             os.fsync(raw.fileno())
