@@ -6,6 +6,8 @@ PLAIN := .venv-plain
 # Tests of code that has another way to do its work where hyperscan, pystack or a framework is missing.
 NATIVE_TESTS := tests/analyze tests/cli tests/parse tests/sources tests/test_frameworks_blocked.py tests/test_extend.py tests/test_readme.py
 OLD := .venv-old
+LOWEST := .venv-lowest
+LOCKER := .venv-lock
 GUESTS := .venv-guests
 GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
@@ -15,15 +17,17 @@ FUZZ_SECONDS ?= 600
 # On Linux a plain `pip install torch` brings CUDA along (gigabytes); a CPU build serves here. To take one from
 # elsewhere: make setup PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 TORCH ?= torch==2.13.0
-TENSORFLOW ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),tensorflow-cpu,tensorflow)==2.21.0
-TF_KERAS ?= tf_keras==2.21.0
-JAX ?= jax
+# Everything else is pinned with hashes in requirements/, which `make lock` writes. Only keepstep itself is installed without one.
+PINNED := -m pip install -q --no-deps --require-hashes -r
+ITSELF := -m pip install -q --no-deps --no-build-isolation -e .
+UV := uv==0.13.7
+LOCK := pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header --no-emit-package keepstep
 DEBIAN := ripgrep zstd gdb iproute2 iptables faketime
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-all lint unit plain fuzz lab lab-old guests bench docs clean
+.PHONY: help setup demo test test-all lint unit plain fuzz lowest dist-check lock lab lab-old guests bench docs clean
 
 help:
 	@echo 'make demo    a real two-worker training is checked, crashes, is explained, comes back and finishes'
@@ -31,29 +35,40 @@ help:
 	@echo 'make test-all also the long tests: near relatives of those that make test runs'
 	@echo 'make setup   only set up $(VENV) (the others do it by themselves)'
 	@echo 'make fuzz    throw ten minutes of hostile input at each reader (two hours; FUZZ_SECONDS=60 for less)'
+	@echo 'make lowest  run the tests that need no framework with the lowest versions of the dependencies that pyproject.toml allows'
+	@echo 'make dist-check  build the wheel and the sdist, and try both on every Python from 3.10 to 3.13 that is here'
+	@echo 'make lock    write requirements/*.txt anew, with the newest versions and their hashes'
 	@echo 'make lab     break real trainings in every way that the lab knows, and score what keepstep says (an hour)'
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
 	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
-	@echo 'make docs    write the pages that are made from code: docs/rules and the README picture'
+	@echo 'make docs    write the pages that are made from code: docs/rules, docs/redaction.md and the README picture'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml requirements/dev.txt
 	@./tools/debian-packages $(DEBIAN)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PINNED) requirements/dev.txt
 	$(BIN)/python -m pip install -q '$(TORCH)'
-	$(BIN)/python -m pip install -q -e '.[dev]' '$(TENSORFLOW)' '$(JAX)'
-	@# it asks for `tensorflow`, which is here under its other name
-	$(BIN)/python -m pip install -q --no-deps '$(TF_KERAS)'
+	$(BIN)/python $(ITSELF)
 	@touch $@
 
 # The same code where PyPI has no wheels of hyperscan and pystack, and no framework is installed.
-$(PLAIN)/.ready: pyproject.toml
+$(PLAIN)/.ready: pyproject.toml requirements/plain.txt
 	@test -x $(PLAIN)/bin/python || $(PYTHON) -m venv $(PLAIN)
-	$(PLAIN)/bin/python -m pip install -q -e '.[test]'
-	$(PLAIN)/bin/python -m pip uninstall -q -y hyperscan pystack
+	$(PLAIN)/bin/python $(PINNED) requirements/plain.txt
+	$(PLAIN)/bin/python $(ITSELF)
+	@touch $@
+
+# The lowest versions that pyproject.toml allows. What runs the tests is as new as everywhere.
+$(LOWEST)/.ready: pyproject.toml requirements/plain.txt tools/lowest_versions.py
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python $(PINNED) requirements/plain.txt
+	$(LOWEST)/bin/python -m tools.lowest_versions > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install -q -r $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python $(ITSELF)
 	@touch $@
 
 demo: setup
@@ -82,6 +97,17 @@ plain: $(PLAIN)/.ready
 # `make test` tries each target on a few inputs; this one goes on with new ones. What fails is printed, as small as it gets.
 fuzz: setup
 	KEEPSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/fuzz
+
+lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not frameworks' tests/parse tests/core tests/rules tests/analyze tests/sources tests/store tests/render tests/cli
+
+dist-check: setup
+	$(BIN)/python -m tools.dist_check
+
+lock:
+	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install -q '$(UV)'; }
+	$(LOCKER)/bin/uv $(LOCK) --extra dev --overrides requirements/overrides.in pyproject.toml requirements/frameworks.in requirements/build.in -o requirements/dev.txt
+	$(LOCKER)/bin/uv $(LOCK) --extra test --no-emit-package hyperscan --no-emit-package pystack pyproject.toml requirements/build.in -o requirements/plain.txt
 
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup
@@ -125,7 +151,8 @@ bench: setup
 docs: setup
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
+	$(BIN)/python -m tools.redaction_score --write
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) $(LOWEST) $(LOCKER) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

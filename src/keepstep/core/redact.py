@@ -1,45 +1,160 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take secrets out of text: tokens, keys, passwords, URLs with credentials, cookies.
 
-Two kinds of knowledge: what secrets look like (``ghp_...``, ``AKIA...``, a JWT, a PEM block)
-and what they are called (``PASSWORD=``, ``--api-key``, ``Authorization:``). Ordinary text of
-training logs stays: paths, commit hashes, shapes, ``pad_token='<pad>'``, ``PWD=/home/me``.
+Secrets are known by their shape (``ghp_...``, a JWT, a PEM block), by the name before them (``PASSWORD=``,
+``--api-key``), or by the place where they stand (a URL, a command line). Ordinary text of training logs stays: paths,
+commit hashes, shapes, ``pad_token='<pad>'``, ``PWD=/home/me``. docs/redaction.md says how well this works.
 
-Pure and in linear time, for input that may be hostile. Redacting twice changes nothing.
-Standard library only: the guard uses it in the user's process.
+Pure and in linear time, for input that may be hostile. Redacting twice changes nothing, and lines stay as many as they
+were. Standard library only: the guard uses it in the user's process.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, TypeVar
 
 from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.redaction.names import NAMES
+from keepstep.core.redaction.places import COMMANDS, LINES, URLS, without_blocks_of_base64
+from keepstep.core.redaction.row import MARK, Row, vocabulary
+from keepstep.core.redaction.shapes import SHAPES
+from keepstep.core.redaction.spanning import SPANNING, unwrapped, without_armour
+from keepstep.core.redaction.values import looks_random
 
-MARK = "[redacted]"
+__all__ = ["MARK", "redact", "redacted", "taken_out"]
 
 T = TypeVar("T")
+
+_ROWS = (*SPANNING, *NAMES, *COMMANDS, *URLS, *SHAPES, *LINES)
+_HINTED: dict[str, list[int]] = {}
+for _number, _row in enumerate(_ROWS):
+    for _hint in _row.hints:
+        _HINTED.setdefault(_hint, []).append(_number)
+
+_UNSEEN = lazy_pattern(
+    r"\x1b\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|\x1b[@-Z\\^_]|\x9b[0-?]{0,32}[@-~]"
+    r"|(?:\\{1,4}x1b|\\{1,4}u001b|\\{1,4}033|\\{1,4}e|\^\[|#033|\u241b)?\[(?:\d{1,3}(?:;\d{1,3}){0,5})?[mK]|\\{1,4}(?:u001b|x1b|033)"
+    r"|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]",
+    re.IGNORECASE,
+)
+"""What is not seen on a terminal and may split a word: colours, as they are and as loggers write them, and characters without width."""
+_COLOURED = ("\x1b", "\x9b", "[0m", "[m", "[39m", "\\x1b", "\\u001b", "033[", "\\033", "\\e[")
+_PACKED = lazy_pattern(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
+_TELLING = lazy_pattern(r"pass|secret|key|token|auth|cred|pwd", re.IGNORECASE)
+_DEEPEST = 2
+_SPANNED = 3
+"""Lines from the name of a setting to its value."""
 
 
 def redact(text: str) -> str:
     """The text with every secret that is recognised replaced by ``[redacted]``."""
-    for row in _SPANNING:
-        if row.may_match(text.lower()):
-            text = row.pattern.sub(row.put, text)
+    if any(code in text for code in _COLOURED) or not (text.isascii() or _UNSEEN.search(text) is None):
+        return _redact_seen(text)
+    return _redact(text)
+
+
+def _redact_seen(text: str) -> str:
+    """Judged as it is seen. Lines without a secret keep their colours."""
+    seen = _UNSEEN.sub("", text)
+    clean = _redact(seen)
+    if clean == seen:
+        return text
+    lines = zip(text.split("\n"), seen.split("\n"), clean.split("\n"), strict=True)
+    return "\n".join(line if before == after else after for line, before, after in lines)
+
+
+def _redact(text: str, depth: int = 0) -> str:
+    text = without_blocks_of_base64(without_armour(text))
+    words = vocabulary(text)
+    numbers = sorted({number for hint, hinted in _HINTED.items() if hint in words for number in hinted})
+    for number in numbers:
+        if number < len(SPANNING):
+            text = _redact_spans(text, SPANNING[number])
+    rows = [_ROWS[number] for number in numbers if number >= len(SPANNING)]
+    if "\n" in text:
+        text = unwrapped(text, lambda line: _redact_lines(line, rows, depth))
+    return _redact_lines(text, rows, depth)
+
+
+def _redact_spans(text: str, row: Row) -> str:
+    """Only from lines that pass its gate on, a few lines each."""
     folded = text.lower()
-    rows = [row for row in _ROWS if row.may_match(folded)]
-    return "\n".join(_redact_line(line, rows) for line in text.split("\n")) if rows else text
+    if row.gate is None or len(folded) != len(text):
+        return row.pattern.sub(row.put, text)
+    out: list[str] = []
+    at = 0
+    for begin in sorted(set(row.lines(folded))):
+        end = max(begin, at)
+        for _ in range(_SPANNED):
+            end = text.find("\n", end) + 1 or len(text)
+        match = row.pattern.search(text, max(begin, at), end)
+        if match is not None:
+            out += [text[at : match.start()], row.put if isinstance(row.put, str) else row.put(match)]
+            at = match.end()
+    return "".join([*out, text[at:]])
 
 
-def _redact_line(line: str, rows: list[_Row]) -> str:
-    folded = line.lower()
+def _redact_lines(text: str, rows: list[Row], depth: int) -> str:
+    folded = text.lower()
+    suspects: dict[int, list[Row]] = {}
     for row in rows:
-        if row.may_match(folded):
-            line = row.pattern.sub(row.put, line)
-    return line
+        for begin in dict.fromkeys(row.lines(folded)):
+            suspects.setdefault(begin, []).append(row)
+    if suspects:
+        lines = text.split("\n")
+        at = 0
+        for number, line in enumerate(folded.split("\n")):
+            for row in suspects.get(at, ()):
+                lines[number] = row.pattern.sub(row.put, lines[number])
+            at += len(line) + 1
+        text = "\n".join(lines)
+    return _PACKED.sub(lambda match: MARK if _holds_a_secret(match[0], depth) else match[0], text)
+
+
+def _holds_a_secret(packed: str, depth: int) -> bool:
+    """Whether it is base64 of a text with a secret in it: a key, a configuration of docker, a token of a service."""
+    if depth >= _DEEPEST or _unpacked(packed[:16]) is None:
+        return False
+    text = _unpacked(packed)
+    return text is not None and _redact(text, depth + 1) != text
+
+
+def _unpacked(packed: str) -> str | None:
+    body = packed.rstrip("=")
+    body = body[: len(body) - (len(body) % 4 == 1)]
+    try:
+        raw = base64.b64decode(body + "=" * (-len(body) % 4), b"-_" if "-" in body or "_" in body else None)
+    except (binascii.Error, ValueError):
+        return None
+    return raw.decode() if all(32 <= c < 127 or c in b"\t\r\n" for c in raw) else None
+
+
+def taken_out(before: str, after: str) -> set[str]:
+    """The secrets that redaction took out of a text and that are told from other words wherever they stand alone."""
+    found: set[str] = set()
+    for line, clean in zip(before.split("\n"), after.split("\n"), strict=True):
+        if line == clean:
+            continue
+        at = 0
+        gone: list[str] = []
+        for number, kept in enumerate(_UNSEEN.sub("", clean).split(MARK)):
+            place = line.find(kept, at) if kept else len(line) if number and at < len(line) and clean.endswith(MARK) else at
+            if place < 0:
+                break  # split by colours
+            gone.append(line[at:place])
+            at = place + len(kept)
+        found.update(each.strip("\"'`\\,;)]} ") for each in gone[1:])
+    return {each for each in found if _is_distinct(each)}
+
+
+def _is_distinct(word: str) -> bool:
+    kinds = [any(map(test, word)) for test in (str.isdigit, str.islower, str.isupper, lambda c: c in "!#$%^&*+~=")]
+    return 8 <= len(word) <= 4096 and (looks_random(word) or (sum(kinds) >= 3 and " " not in word))
 
 
 def redacted(thing: T) -> T:
@@ -55,7 +170,7 @@ def _walk(thing: Any, known: dict[str, str]) -> Any:
     if isinstance(thing, tuple | list):
         return type(thing)(_walk(each, known) for each in thing)
     if isinstance(thing, dict):
-        return {key: _walk(each, known) for key, each in thing.items()}
+        return {key: _walk(_named(key, each), known) for key, each in thing.items()}
     if is_dataclass(thing) and not isinstance(thing, type | Enum):
         changed = {}
         for field in fields(thing):
@@ -68,236 +183,10 @@ def _walk(thing: Any, known: dict[str, str]) -> Any:
     return thing
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A pattern, and two quick questions to the text in lower case that spare most of its searches.
-
-    One of ``hints`` is in every text that it matches; ``gate`` matches where the pattern does.
-    """
-
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    put: str | Callable[[re.Match[str]], str]
-    gate: re.Pattern[str] | None = None
-
-    def may_match(self, folded: str) -> bool:
-        return any(map(folded.__contains__, self.hints)) and (self.gate is None or self.gate.search(folded) is not None)
-
-
-def _row(hints: str, pattern: str, put: str | Callable[[re.Match[str]], str] = MARK, flags: int = 0) -> _Row:
-    return _Row(tuple(hints.split()), lazy_pattern(pattern, flags), put)
-
-
-def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> _Row:
-    """A row for a name that ends in a word and has a value: that word has to be followed by a sign."""
-    gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'\]]*[^\S\n]{{0,4}}[:=,]"""
-    return _Row((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
-
-
-# What may stand for a value of a setting. A quoted value may be cut off by the end of its line;
-# one in escaped quotes ends at any quote; a bare one ends at a blank, less closing punctuation.
-_END = r"(?=\n)|\Z"
-_QUOTED = rf"""[bBrRuUfF]{{0,2}}"(?:[^"\\\n]|\\.)*(?:"|{_END})|[bBrRuUfF]{{0,2}}'(?:[^'\\\n]|\\.)*(?:'|{_END})"""
-_ESCAPED = r"""\\+["'][^"'\n]*\\*["']?"""
-_BARE = r"""(?!\\*["'])\S\S*?(?=[\\"',;)\]}>]{0,6}(?:\s|\Z))"""
-_VALUE = rf"(?P<value>{_QUOTED}|{_ESCAPED}|{_BARE})"
-_SIMPLE = rf"""(?P<value>{_QUOTED}|{_ESCAPED}|[^\s"'\\,;&)\]}}]+)"""
-
-# Between a name and its value: NAME=value, "name": "value", ENV['NAME'] = value, ("name", "value").
-_EQUALS = (
-    r"""(?:\\*["']?\]?[^\S\n]{0,4}(?:=>|:=|={1,3}|:)[^\S\n]{0,4}"""
-    r"""|\\*["'][^\S\n]{0,4},[^\S\n]{0,4}(?=[bBuU]?\\*["']))"""
-)
-_AFTER_FLAG = r"""\\*["']?(?:[^\S\n]*,[^\S\n]*(?=\\*["'])|[^\S\n]{1,4}|=)"""
-
-_NOTHING = lazy_pattern(
-    r"""[\\"'(<\[]*(?:none|null|nil|true|false|yes|no|undefined|unset|empty|redacted|hidden|str|bytes|string|bool|int
-    |\*+|x{3,}|\.{3}|\$\w+|\$\{\w+\}|%\w+%)?[\\"')>\],;:}]*
-    |["']?(?:/(?:run|home|etc|root|var|mnt|opt|secrets|data|workspace|usr|tmp)/|~/|\.{1,2}/)[\w./-]*["']?
-    |(?:os\.environ|os\.getenv|getenv\(|self\.|args\.|kwargs|cfg\.|config\.|Optional\[|Union\[|field\().*""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
-"""Values that are no secret: absent ones, types, files that hold one, references in program text."""
-
-
-def _keep_name(match: re.Match[str]) -> str:
-    """The setting with its name, its quotes, and the mark for its value."""
-    value = match["value"]
-    if _NOTHING.fullmatch(value):
-        return match[0]
-    head = match[0][: match.start("value") - match.start(0)]
-    tail = match[0][match.end("value") - match.start(0) :]
-    opening = re.match(r"""(?:[bBrRuUfF]{0,2}\\*["'])?""", value)
-    quotes = opening[0] if opening else ""
-    closing = re.search(r"""(?<!\\)\\*["']\Z""", value[len(quotes) :]) if quotes else None
-    return f"{head}{quotes}{MARK}{closing[0] if closing else ''}{tail}"
-
-
-# A "token" is a secret or a piece of text, depending on what kind of token the name says.
-_BEGIN = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=(?-i:[A-Z])))"
-_SECRET_KIND = lazy_pattern(
-    _BEGIN + r"(?:auth|access|api|bearer|refresh|session|security|secret|private|personal|login|user|bot|app|csrf|xsrf"
-    r"|oauth|hf|hub|hugging_?face|github|gh|gitlab|gl|slack|wandb|neptune|comet|clearml|mlflow|databricks|ngc|jupyter"
-    r"|notebook|vault|kube|k8s|docker|registry|npm|pypi|deploy|job|service|account|sas|join|bootstrap|id|sts)"
-    r"[\s_.-]?\Z",
-    re.IGNORECASE,
-)
-_TEXT_KIND = lazy_pattern(
-    _BEGIN
-    + r"(?:pad|eos|bos|unk|sep|cls|mask|special|stop|start|end|num|max|min|next|prev|last|first|image|audio|video"
-    r"|new|prompt|decoder|forced|per|input|output|additional|added)[\s_.-]?\Z",
-    re.IGNORECASE,
-)
-_PIECE_OF_TEXT = lazy_pattern(r"""[\\"']*(?:-?\d{1,9}(?:\.\d+)?|<[^>]*>)[\\"',]*""")
-_RANDOM = lazy_pattern(r"""[\\"'bBuU]*(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?!0x)[\w.+/=~:-]{16,}[\\"']*""")
-_SPOKEN_OF = 24
-
-
-def _token(match: re.Match[str]) -> str:
-    before = match.string[max(0, match.start() - _SPOKEN_OF) : match.start()]
-    value = match["value"]
-    if _TEXT_KIND.search(before) or _PIECE_OF_TEXT.fullmatch(value):
-        return match[0]
-    shouted = match["name"].isupper() and not before[-1:].islower()
-    if shouted or _SECRET_KIND.search(before) or _RANDOM.fullmatch(value):
-        return _keep_name(match)
-    return match[0]
-
-
-def _pwd(match: re.Match[str]) -> str:
-    """``PWD`` is a folder, unless it is a password's short name."""
-    return match[0] if re.match(r"""[\\"']*(?:/|~|\.|[A-Za-z]:\\)""", match["value"]) else _keep_name(match)
-
-
-def _bearer(match: re.Match[str]) -> str:
-    said = match["value"]
-    return match[1] + MARK if len(said) >= 20 or any(c.isdigit() for c in said) else match[0]
-
-
-def _header(match: re.Match[str]) -> str:
-    """``Authorization: Basic ...``: the scheme stays."""
-    scheme = re.match(r"(?:[A-Za-z0-9-]{1,24}[^\S\n]+(?=\S))?", match["value"])
-    return match[1] + (scheme[0] if scheme else "") + MARK
-
-
-_KEYS = (
-    r"(?:api|access|secret|secret[ _.-]?access|private|auth|account|shared[_.-]?access|encryption|signing|master"
-    r"|subscription|storage|license|service|session|ssh|hmac|consumer|deploy)[ _.-]?key(?:[_.-]?id|[^\S\n]provided)?"
-)
-_PASSWORDS = (
-    r"(?:(?:password|passwd|passphrase|passwort|passcode)(?:_?\d+|[_-]?hash)?"
-    r"|(?:db|smtp|mail|user|mysql|pg|postgres|redis|mongo|ftp|ssh|admin|root|http|proxy|ldap|registry)_?pass)"
-)
-_SECRETS = r"secret(?:_?\d+)?"
-_CREDENTIALS = r"credentials?(?:_?\d+)?"
-_TOKENS = r"(?:auth|access|hf|api|hub|bearer|github|user|session)[_.-]?token"
-_NOT_YET = r"(?!\[redacted\])"
-
-_SPANNING = (
-    _row(
-        "-----begin",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]{0,8192}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?:[A-Za-z0-9+/=\s]|\\[nr])*)",
-    ),
-    _row(
-        "</",
-        rf"(<(?P<tag>\w{{0,40}}(?:password|secret|token|apikey)\w{{0,40}})>){_NOT_YET}[^<]+(?=</(?P=tag)>)",
-        rf"\1{MARK}",
-        re.IGNORECASE,
-    ),
-    _row(
-        "username",
-        r"""("username\\*"\s*:\s*\\*"[^"\n]{0,128}",\s*\\*"key\\*"\s*:\s*)(?P<value>\\*"[^"\n]*")""",
-        _keep_name,
-    ),
-    _row(
-        "machine",
-        rf"(\bmachine\s{{1,4}}\S+\s{{1,8}}login\s{{1,4}}\S+\s{{1,8}}password\s{{1,4}}){_NOT_YET}\S+",
-        rf"\1{MARK}",
-    ),
-)
-"""What may take several lines. Keys in armour go first, whole."""
-
-_ROWS = (
-    # Headers and names. A flag's value may follow without an equals sign.
-    _row(
-        "authorization",
-        r"""(authorization\\*["']?[^\S\n]{0,4}[:=,][^\S\n]{0,4}[bu]?\\*["']?)(?P<value>[^\s"'\\][^"'\\\n]*)""",
-        _header,
-        re.IGNORECASE,
-    ),
-    _row(
-        "cookie",
-        r"""((?:\bset-)?\bcookie\\*["']?[^\S\n]{0,4}[:=,][^\S\n]{0,4}[bu]?\\*["']?)(?=[^\n=]{1,200}=)"""
-        rf"""{_NOT_YET}[^\s"'\\][^"'\\\n]*""",
-        rf"\1{MARK}",
-        re.IGNORECASE,
-    ),
-    _row(
-        "--",
-        rf"(?<![\w-])--(?:[\w.-]{{0,40}}?(?:{_PASSWORDS}|{_KEYS}|{_SECRETS}|{_CREDENTIALS}|{_TOKENS})|pass|pwd){_AFTER_FLAG}(?!-){_VALUE}",
-        _keep_name,
-        re.IGNORECASE,
-    ),
-    _setting("pass", rf"{_PASSWORDS}{_EQUALS}{_VALUE}", _keep_name),
-    _setting("key", rf"{_KEYS}{_EQUALS}{_SIMPLE}", _keep_name),
-    _setting("secret", rf"{_SECRETS}{_EQUALS}{_VALUE}", _keep_name),
-    _setting("credential", rf"{_CREDENTIALS}{_EQUALS}{_VALUE}", _keep_name),
-    _setting("token", rf"(?P<name>token){_EQUALS}{_SIMPLE}", _token),
-    _setting("pwd", rf"pwd{_EQUALS}{_VALUE}", _pwd),
-    # Command lines.
-    _row("bearer", r"(\bbearer[^\S\n]{1,4})(?P<value>[\w.~+/=-]{8,})", _bearer, re.IGNORECASE),
-    _row("login", r"(\bwandb(?:\.|[^\S\n]+)login\b[^\n]{0,40}?)\b[0-9a-f]{40}\b", rf"\1{MARK}"),
-    _row(
-        "login",
-        r"(\b(?:docker|podman|helm|nerdctl|az|oc|ngc)\b[^\n]{0,40}?\blogin\b[^\n]{0,200}?[^\S\n]-p[^\S\n=]?)"
-        rf"{_NOT_YET}\S+",
-        rf"\1{MARK}",
-    ),
-    _row(
-        "curl wget",
-        r"""(\b(?:curl|wget)\b[^\n]{0,400}?[^\S\n](?:-u|--user)[^\S\n=]?["']?[^\s:"']{1,128}:)"""
-        rf"""{_NOT_YET}[^\s"']+""",
-        rf"\1{MARK}",
-    ),
-    _row("sshpass", rf"(\bsshpass[^\S\n]+-p[^\S\n]*){_NOT_YET}\S+", rf"\1{MARK}"),
-    # URLs: user and password; a token as the user; one cut off by a shortened message; signed ones.
-    _row("://", r"(://)[^\s/:@'\"<>]{0,256}:[^\s/@'\"<>]{0,256}(?:@[^\s/@'\"<>]{0,256}){0,4}@", rf"\1{MARK}@"),
-    _row("://", r"(://)[^\s/:@'\"<>]{1,128}:(?!\d{1,5}(?:[/?#,;\s]|$))[^\s@'\"<>]{1,256}@", rf"\1{MARK}@"),
-    _row("://", rf"(://){_NOT_YET}[^\s/:@'\"<>]{{20,512}}@", rf"\1{MARK}@"),
-    _row("://", r"(://[^\s/:@'\"<>\[]{1,64}:)(?!\d{1,5}\b)[^\s/@'\"<>\[]{1,256}(?=\.\.\.|…)", rf"\1{MARK}"),
-    _row(
-        "x-amz- x-goog- sig= signature= accesskeyid= accessid= pair-id= token= key= code= secret= auth=",
-        r"((?:[?&]|&amp;)(?:X-Amz-(?:Signature|Credential|Security-Token)|X-Goog-(?:Signature|Credential)|Signature|sig"
-        r"|AWSAccessKeyId|GoogleAccessId|Key-Pair-Id|(?:access_?|auth_?|id_?)?token|auth|secret|api_?key"
-        rf"|(?:key|code)(?==[\w-]{{16}}))=){_NOT_YET}[^&\s\"'<>]+",
-        rf"\1{MARK}",
-        re.IGNORECASE,
-    ),
-    _row("hooks.slack", r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/+-]+", rf"\1{MARK}"),
-    _row("webhook", r"((?:discord(?:app)?\.com/api/webhooks|webhook\.office\.com/webhookb2)/)[\w/@.-]+", rf"\1{MARK}"),
-    # Shapes that speak for themselves.
-    _row("akia asia", r"\b(?:AKIA[A-Z0-9]{8,}|ASIA[A-Z0-9]{12,})\b"),
-    _row("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\b(?:gh[pousr]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,})"),
-    _row(
-        "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- glffct-",
-        r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_.-]{8,}",
-    ),
-    _row("hf_ api_org_", r"\b(?:hf|api_org)_(?:[A-Za-z0-9]{28,}|(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6,}(?=\.\.\.|…|\Z))"),
-    _row(
-        "sk- sk_ rk_",
-        r"\b(?:sk-(?:proj|ant|svcacct|admin|or|lf)-[\w-]{8,}|sk-[A-Za-z0-9]{20,}|[sr]k_(?:live|test)_\w{8,})",
-    ),
-    _row("xox xapp-", r"\b(?:xox[a-z]-[A-Za-z0-9-]{8,}|xapp-\d-[A-Za-z0-9-]{8,})"),
-    _row("aiza ya29. gocspx-", r"\b(?:AIza[\w-]{20,}|ya29\.[\w.-]{10,}|GOCSPX-[\w-]{10,})"),
-    _row("eyj", r"\beyJ[\w-]{8,}\.[\w-]{6,}(?:\.[\w-]*){0,3}"),
-    _row("nvapi- npm_ pypi-", r"\b(?:nvapi-[\w-]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,})"),
-    _row(
-        "dckr_pat_ dop_v1_ glc_ hvs. hvb.", r"\b(?:dckr_pat_[\w-]{10,}|dop_v1_\w{20,}|glc_\w{20,}|hv[sb]\.[\w-]{20,})"
-    ),
-    _row("wandb_v1_ gsk_ r8_ xai- dapi", r"\b(?:wandb_v1_\w{10,}|gsk_\w{30,}|r8_\w{30,}|xai-\w{30,}|dapi[0-9a-f]{32})"),
-    _row(
-        "sg. tskey- lsv2_ age-secret-key-",
-        r"\b(?:SG\.[\w-]{16,}\.[\w-]{16,}|tskey-\w+-[\w-]{8,}|lsv2_\w{20,}|AGE-SECRET-KEY-1\w{20,})",
-    ),
-)
+def _named(key: Any, value: Any) -> Any:
+    """A value that only its key tells to be a secret."""
+    if isinstance(key, str) and isinstance(value, str) and "\n" not in value and _TELLING.search(key):
+        lead = f"{key}="
+        if redact(lead + value) == lead + MARK:
+            return MARK
+    return value

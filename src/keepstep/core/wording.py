@@ -69,6 +69,10 @@ def size(number: float) -> str:
 
 
 def shorten(text: str, most: int = 200) -> str:
-    """One line of bounded length."""
+    """One line of bounded length. Secrets go first: the half of a token that is left by a cut is not recognised any more."""
     flat = " ".join(text.split())
+    if len(flat) > most or "\n" in text:
+        from keepstep.core.redact import redact  # costly, and seldom needed
+
+        flat = " ".join(redact(text).split())
     return flat if len(flat) <= most else flat[: most - 3].rstrip() + "..."

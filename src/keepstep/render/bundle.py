@@ -8,6 +8,7 @@ put in. The same input gives the same bytes.
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import os
 import platform
@@ -23,7 +24,7 @@ from keepstep import __version__
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.redact import redact, redacted
+from keepstep.core.redact import MARK, redact, redacted, taken_out
 from keepstep.core.report import SCHEMA, Report
 from keepstep.core.visible import visible
 from keepstep.core.wording import count, size
@@ -42,6 +43,8 @@ TAIL = 200
 MOST_OF_ONE = 2 << 20
 MOST_IN_ALL = 24 << 20
 MOST_EVIDENCE = 50_000
+MOST_SECRETS = 500
+"""That are looked for in all other members once they were recognised."""
 
 
 def write_bundle(
@@ -91,7 +94,22 @@ def _write(out: Path, members: Iterable[tuple[str, bytes]], force: bool) -> None
 
 
 def _members(report: Report, items: tuple[Evidence[Fact], ...], sources: Sequence[Left]) -> Iterator[tuple[str, bytes]]:
-    logs, about = _logs(items, sources)
+    logs, about, secrets = _logs(items, sources)
+    for path, data in _all_members(report, items, sources, logs, about):
+        yield path, _hide(data, secrets)
+
+
+def _hide(data: bytes, secrets: list[str]) -> bytes:
+    """A secret that was recognised in one place, gone from all others: a report may show a line without the name before it."""
+    for secret in secrets:
+        for written in dict.fromkeys((secret, json.dumps(secret)[1:-1], html.escape(secret))):
+            data = data.replace(written.encode("utf-8", "replace"), MARK.encode())
+    return data
+
+
+def _all_members(
+    report: Report, items: tuple[Evidence[Fact], ...], sources: Sequence[Left], logs: list[tuple[str, bytes]], about: list[dict[str, Any]]
+) -> Iterator[tuple[str, bytes]]:
     manifest: dict[str, Any] = {
         "schema": "keepstep.bundle/1",
         "report_schema": SCHEMA,
@@ -116,7 +134,7 @@ def _bytes(text: str) -> bytes:
 
 def _logs(
     items: tuple[Evidence[Fact], ...], sources: Sequence[Left]
-) -> tuple[list[tuple[str, bytes]], list[dict[str, Any]]]:
+) -> tuple[list[tuple[str, bytes]], list[dict[str, Any]], list[str]]:
     wanted: dict[str, set[int]] = {}
     for each in items:
         wanted.setdefault(each.origin.source, set()).add(each.origin.line or 0)
@@ -124,6 +142,7 @@ def _logs(
     about: list[dict[str, Any]] = []
     room = MOST_IN_ALL
     taken: set[str] = set()
+    secrets: set[str] = set()
     for left in sources:
         entry: dict[str, Any] = {"name": redact(left.name), "size": left.size, "kind": left.kind.value}
         if left.kind is not Kind.LOG:
@@ -132,12 +151,14 @@ def _logs(
             entry["left_out"] = f"the bundle holds {size(MOST_IN_ALL)} of logs already"
         else:
             text, entry["part"] = _excerpt(left, wanted.get(left.name, set()))
-            data = _bytes(visible(redact(text)))[:MOST_OF_ONE]
+            clean = redact(text)
+            secrets |= taken_out(text, clean)
+            data = _bytes(visible(clean))[:MOST_OF_ONE]
             room -= len(data)
             entry["file"] = _member_name(redact(left.name), taken)
             logs.append((entry["file"], data))
         about.append(entry)
-    return logs, about
+    return logs, about, sorted(secrets, key=len, reverse=True)[:MOST_SECRETS]
 
 
 def _member_name(name: str, taken: set[str]) -> str:

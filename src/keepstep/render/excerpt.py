@@ -44,12 +44,26 @@ def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
             if number > last:
                 break
             if number in near:
-                kept[number] = redact(line)[:LONGEST_SHOWN]
+                kept[number] = line
+        kept = _redacted_together(kept)
         for place in places:
             above = tuple(kept[n] for n in range(place - AROUND, place) if n in kept)
             below = tuple(kept[n] for n in range(place + 1, place + AROUND + 1) if n in kept)
             found[left.name, place] = (above, below)
     return found
+
+
+def _redacted_together(lines: Mapping[int, str]) -> dict[int, str]:
+    """Lines by number, redacted with their neighbours, since a secret may be broken over two of them."""
+    out: dict[int, str] = {}
+    window: list[int] = []
+    for number in sorted(lines):
+        window.append(number)
+        if number + 1 not in lines:
+            clean = redact("\n".join(lines[n] for n in window)).split("\n")
+            out.update((n, line[:LONGEST_SHOWN]) for n, line in zip(window, clean, strict=True))
+            window = []
+    return out
 
 
 def text_lines(left: Left) -> Iterator[str]:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets that take several lines: keys in armour, blocks of YAML, and what a terminal wrapped. Lines stay as many as they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.redaction.names import CREDENTIALS, KEYS, PASSWORDS, SECRETS
+from keepstep.core.redaction.row import MARK, NOT_YET, after, row
+from keepstep.core.redaction.values import QUOTED, changes, is_nothing, keep_name, looks_random
+
+_BEGIN = lazy_pattern(r"-{4,5} ?BEGIN [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d:")
+_END = lazy_pattern(r"-{4,5} ?END [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9a-f]{0,128}")
+_BODY = lazy_pattern(r"(?:\\[nr]|[A-Za-z0-9+/=\s])*")
+LONGEST_KEY = 64 << 10
+SPEAKER = r"(?:[\[(<][^\])>\n]{1,60}[\])>][:|>]? ?|\d{1,5}: |[\w.-]{1,40} \| )?"
+"""Who wrote the line, as launchers put it before each: ``[rank0]: ``, ``(Worker pid=12) ``, ``0: ``, ``worker-0 | ``."""
+_SEAM = rf"[^\S\n]{{0,4}}\\?\n{SPEAKER}[^\S\n]{{0,40}}"
+_NAME = rf"(?:{PASSWORDS}|{KEYS}|{SECRETS}|{CREDENTIALS}|token)"
+
+
+def without_armour(text: str) -> str:
+    """Private keys in PEM, PGP and PuTTY form gone, whole or cut off."""
+    if "PRIVATE KEY" not in text and "PuTTY-User-Key-File" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    for begin in _BEGIN.finditer(text):
+        if begin.start() < at:
+            continue
+        end = _END.search(text, begin.end(), begin.end() + LONGEST_KEY)
+        body = _BODY.match(text, begin.end())
+        stop = end.end() if end else body.end() if body else begin.end()
+        if not end:  # blank lines after what was cut off are none of it
+            stop = begin.end() + len(text[begin.end() : stop].rstrip())
+        out += [text[at : begin.start()], _marks(text[begin.start() : stop])]
+        at = stop
+    return "".join([*out, text[at:]])
+
+
+def _marks(gone: str) -> str:
+    return "\n".join([MARK] * (gone.count("\n") + 1))
+
+
+def _next_line(match: re.Match[str]) -> str:
+    """``password:`` and its value on the next line: not where that begins a list or another setting."""
+    value = match["value"]
+    if is_nothing(value) or (value.isalpha() and value.islower() and match["block"] is None):
+        return match[0]
+    if match["name"].lower() == "token" and not looks_random(value):
+        return match[0]
+    return match[0][: match.start("value") - match.start()] + MARK
+
+
+SPANNING = (
+    after("</", rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}[^<]{{1,4096}}(?=</(?P=tag)>)", re.IGNORECASE),
+    row("username", r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)(?P<value>\\{0,8}"[^"\n]*")""", keep_name),
+    after("password", rf"(\b(?:machine\s{{1,4}}\S{{1,256}}|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+"),
+    # name and value as a pair of settings: environments in Kubernetes, ECS, XML
+    row(
+        "pass secret key cred token _pat",
+        rf"""\b(?:name|key)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}\\{{0,8}}["']?[\w.-]{{0,60}}?(?:{_NAME}|_PAT)\\{{0,8}}["']?[^\S\n]{{0,4}},?(?:{_SEAM}|[^\S\n]{{0,8}})"""
+        rf"""\\{{0,8}}["']?value\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<value>{QUOTED}|\\"[^"\n]*|[^\s"'\\{{][^\s"'\\]*)""",
+        keep_name,
+        re.IGNORECASE,
+        gate=r"""(?:name|key)\\{0,8}["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}\\{0,8}["']?[\w.-]{0,80}\\{0,8}["']?[^\S\n]{0,4}(?:,|\n|\Z|\\{0,8}["']?value)""",
+    ),
+    # the value on the next line
+    row(
+        "pass secret key credential token phrase mnemonic",
+        rf"""(?P<name>{_NAME})\\{{0,8}}["']?(?:[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}(?P<block>[|>][-+]?)?|(?P<flag>[^\S\n]{{1,4}}\\)){_SEAM}{NOT_YET}(?P<value>[^\s:"'\[\]{{}}#,<>-][^\s:"'\[\]{{}},<>]{{3,4000}})(?(flag)(?=\s|\Z)|(?=[^\S\n]*(?:\n|\Z|\\)))""",
+        _next_line,
+        re.IGNORECASE,
+        gate=r"""(?:pass|secret|key|credential|token|phrase|mnemonic)[a-z0-9_-]{0,20}\\{0,8}["']?[^\S\n]{0,4}(?:[:=][^\S\n]{0,4}(?:[|>][-+]?)?|\\)[^\S\n]{0,4}\\?\n""",
+    ),
+)
+
+_WRAP = lazy_pattern(
+    rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}})(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})(?P<alone>[\\"'`,;)\]}}]{{0,4}}[^\S\n]*(?=\n|\Z))?(?=[\s"'`,;)\]}}\\]|\Z)"""
+)
+_BROKEN = lazy_pattern(r"[\w+/=.~%-]\Z")
+WIDE = 60
+"""A terminal that wraps lines has at least so many columns; a shorter line was not wrapped, unless what follows looks random."""
+MOST_LINES = 60
+
+
+def unwrapped(text: str, clean: Callable[[str], str]) -> str:
+    """The rest of a secret that was broken over lines gone, and its beginning where that alone was too short to be known."""
+    at = 0
+    out: list[str] = []
+    for wrap in _WRAP.finditer(text):
+        if wrap.start() < at or not (text[wrap.start() - 1 : wrap.start()].isalnum() or text[wrap.start() - 1 : wrap.start()] in "+/=.~%-_\\\r"):
+            continue
+        begin = max(text.rfind("\n", 0, wrap.start("seam")) + 1, at)
+        head = text[begin : wrap.start("seam")].rstrip("\\\r")
+        if not _BROKEN.search(head) or not _goes_on(head, wrap) or not _is_one(head, wrap["rest"], clean):
+            continue
+        rests = [wrap]
+        while len(rests) < MOST_LINES and rests[-1]["alone"] == "":
+            more = _WRAP.match(text, rests[-1].end("rest"))
+            if more is None or not _goes_on(rests[-1]["rest"], more):
+                break
+            rests.append(more)
+        out += [text[at:begin], clean(head + wrap["rest"]), *(each["seam"] + MARK for each in rests)]
+        at = rests[-1].end("rest")
+    return "".join([*out, text[at:]])
+
+
+def _is_one(head: str, rest: str, clean: Callable[[str], str]) -> bool:
+    """Together they are one secret: it ends where the rest does, and did not begin with it."""
+    joined = clean(head + rest)
+    return joined.endswith(MARK) and joined != clean(head) + MARK
+
+
+def _goes_on(line: str, wrap: re.Match[str]) -> bool:
+    rest = wrap["rest"]
+    letters, changed = changes(rest)
+    if letters >= 8 and changed >= 3 and changed >= 0.3 * letters:
+        return True
+    mixed = any(c.isdigit() for c in rest) + any(c.islower() for c in rest) + any(c.isupper() for c in rest[1:]) >= 2
+    return len(line) >= WIDE and wrap["alone"] is not None and mixed and rest.rstrip("=").isalnum()
