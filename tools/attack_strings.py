@@ -12,7 +12,7 @@ import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     from re import _constants as _ops  # type: ignore[attr-defined]
@@ -41,14 +41,13 @@ class Effort:
 
 
 THOROUGH = Effort(ways=48, fillings=10, times=(1, 7, 40, 300), cuts=6)
-QUICK = Effort(ways=12, fillings=3, times=(1, 40), cuts=2)
+QUICK = Effort(ways=8, fillings=2, times=(1, 40), cuts=2)
 BREAK = "\n\x00"
 """No pattern goes on with this."""
 _REPEATS = {_ops.MAX_REPEAT, _ops.MIN_REPEAT, getattr(_ops, "POSSESSIVE_REPEAT", _ops.MAX_REPEAT)}
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(NamedTuple):
     """One place of a pattern: the characters it takes, one to write, and how often."""
 
     takes: frozenset[str]
@@ -57,10 +56,6 @@ class _Item:
     most: int = 1
     opens: int = 0
     """How many places the repeated group that begins here has; 0 where none does."""
-
-    @property
-    def wide(self) -> bool:
-        return self.most >= WIDE
 
 
 def attacks(pattern: str | bytes, flags: int, size: int, effort: Effort = THOROUGH) -> Iterator[str]:
@@ -107,7 +102,7 @@ def _flat(sequence: Iterable[Any], way: int, groups: dict[int, list[_Item]], bef
             out += groups.get(argument, [])
         elif op in (_ops.ASSERT, _ops.ASSERT_NOT) and argument[0] > 0:
             inside = _flat(argument[1], way, groups, before + out, aside)
-            if any(item.wide for item in inside):
+            if any(item.most >= WIDE for item in inside):
                 aside.append(tuple(before + out + inside))
     return out
 
@@ -126,20 +121,18 @@ def _repeat(argument: Any, way: int, groups: dict[int, list[_Item]], before: lis
 
 
 @lru_cache(maxsize=20_000)
-def _takes(op: Any, argument: str) -> tuple[frozenset[str], str]:
+def _takes(op: Any, argument: str) -> _Item:
     if op is _ops.LITERAL:
-        return frozenset(argument), argument
+        return _Item(frozenset(argument), argument)
     pattern = {_ops.ANY: r".", _ops.NOT_LITERAL: f"[^{re.escape(argument)}]"}.get(op, argument)
     taken = [c for c in PALETTE if re.match(pattern, c)]
-    return frozenset(taken), (taken or ["é"])[min(1, len(taken) - 1)] if taken else "é"
+    return _Item(frozenset(taken), taken[min(1, len(taken) - 1)] if taken else "é")
 
 
 def _single(op: Any, argument: Any) -> _Item:
     if op is _ops.IN:
-        takes, sample = _takes(op, _class(argument))
-    else:
-        takes, sample = _takes(op, "" if op is _ops.ANY else chr(argument))
-    return _Item(takes, sample)
+        return _takes(op, _class(argument))
+    return _takes(op, "" if op is _ops.ANY else chr(argument))
 
 
 _CATEGORIES = {
@@ -168,7 +161,7 @@ def _class(members: list[Any]) -> str:
 
 
 def _of_way(items: tuple[_Item, ...], size: int, effort: Effort) -> Iterator[str]:
-    wide = [n for n, item in enumerate(items) if item.wide]
+    wide = [n for n, item in enumerate(items) if item.most >= WIDE]
     whole = "".join(item.sample * max(item.least, 1) for item in items)
     yield from _endless(whole[:1], size)
     yield from _endless(whole, size)
@@ -177,16 +170,24 @@ def _of_way(items: tuple[_Item, ...], size: int, effort: Effort) -> Iterator[str
         return
     cuts = sorted({*(n + 1 for n in wide[-effort.cuts :]), _last_needed(items), len(items)})
     yield from _literals(items, wide, size)
+    plain = [_sample(item) for item in items]
     for fill in _fillings(items, wide)[: effort.fillings]:
         taking = [n for n in wide if fill in items[n].takes]
+
+        def filled(cut: int, times: int, fill: str = fill, taking: list[int] = taking) -> str:
+            parts = plain[:cut]
+            for n in taking:
+                if n < cut:
+                    parts[n] = fill * max(items[n].least, min(times, items[n].most))
+            return "".join(parts)
+
         yield from _endless(fill, size)
         for n in taking:
-            yield _written(items[:n], fill, 1) + fill * min(size, items[n].most) + BREAK
+            yield filled(n, 1) + fill * min(size, items[n].most) + BREAK
         for cut in cuts:
-            head = items[:cut]
-            yield _written(head, fill, max(1, size // max(1, len([n for n in taking if n < cut])))) + BREAK
+            yield filled(cut, max(1, size // max(1, len([n for n in taking if n < cut])))) + BREAK
             for times in effort.times:
-                yield from _endless(_written(head, fill, times), size)
+                yield from _endless(filled(cut, times), size)
 
 
 def _last_needed(items: tuple[_Item, ...]) -> int:
@@ -202,10 +203,10 @@ def _groups(items: tuple[_Item, ...], size: int) -> Iterator[str]:
     """Each repeated group over and over, and then what does not go on."""
     for n, item in enumerate(items):
         if item.opens:
-            before = _written(items[:n], "", 1)
+            before = _written(items[:n], "")
             group = items[n : n + item.opens]
             for fill in ("", *sorted(frozenset.intersection(*(each.takes for each in group)), key=PALETTE.index)[:2]):
-                for unit in {_written(group, fill, 1), fill}:
+                for unit in {_written(group, fill), fill}:
                     yield from (before + text for text in _endless(unit, size))
 
 
@@ -237,12 +238,10 @@ def _fillings(items: tuple[_Item, ...], wide: list[int]) -> list[str]:
     return [char for _, char in most_first]
 
 
-def _written(items: Iterable[_Item], fill: str, times: int) -> str:
-    """A text that the items take, with the filling in every repeat that takes it."""
-    out: list[str] = []
-    for item in items:
-        if item.wide and fill and fill in item.takes:
-            out.append(fill * max(item.least, min(times, item.most)))
-        else:
-            out.append(item.sample * (item.least if item.least or item.wide else 1))
-    return "".join(out)
+def _sample(item: _Item) -> str:
+    return item.sample * (item.least if item.least or item.most >= WIDE else 1)
+
+
+def _written(items: Iterable[_Item], fill: str) -> str:
+    """A text that the items take, with the filling once in every repeat that takes it."""
+    return "".join(fill * max(item.least, 1) if item.most >= WIDE and fill and fill in item.takes else _sample(item) for item in items)

@@ -67,6 +67,17 @@ def test_a_pattern_is_compiled_when_it_is_asked() -> None:
     assert lazy_pattern(rb"\d+").findall(b"1 and 2") == [b"1", b"2"]
 
 
+def test_a_pattern_for_short_texts_looks_no_further() -> None:
+    pattern = lazy_pattern(r"\w+ failed", most=10)
+    assert isinstance(pattern, LazyPattern) and pattern.most == 10
+    assert pattern.search("it failed!") and pattern.match("it failed, and more") and pattern.fullmatch("it failed")
+    assert not pattern.search("in the end it failed") and not pattern.match("somebody failed")
+    assert not pattern.fullmatch("somebody failed")
+    assert pattern.search("in the end it failed", 11) and not pattern.search("it failed", 0, 5)
+    assert lazy_pattern("a", most=3).findall("aaaaa") == ["a"] * 3 == [each[0] for each in lazy_pattern("a", most=3).finditer("aaaaa")]
+    assert lazy_pattern("a", most=3).sub("b", "aaaaa") == "bbbaa"
+
+
 def test_every_lazy_pattern_compiles() -> None:
     program = """
 import gc

@@ -53,6 +53,8 @@ def test_a_leading_word_is_found_whole() -> None:
         (r"a [^\n]{0,60} b", r"a\s{1,16}(?!\s)[^\n]{0,60}(?<!\s)\s{1,16}b"),
         (r"a\w*[^\n]{0,60}b", r"a\w*(?!\w)[^\n]{0,60}b"),
         (r"(?:\w+ )+x", r"(?:\w+\s{1,16})+x"),
+        (r"a (?=(.{0,60}b))", r"a\s{1,16}(?!\s)(?=(.{0,60}b))"),
+        (r"[]^ ]{0,3}[a\] ] x", r"[]^ ]{0,3}[a\] ]\s{1,16}x"),
     ],
 )
 def test_how_it_is_written(before: str, after: str) -> None:

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No pattern of the tables can be made slow by what stands in a log: each is attacked with texts made from the pattern itself.
+"""No pattern of the package can be made slow by what stands in a log: each is attacked with texts made from the pattern itself.
 
-``python -m tools.slow_patterns`` tries more of them, on every other pattern of the package too, and shows the text.
+The limit is 50 ms of processor time on 8 kB. Of what takes longer the best of four counts, scaled to the pace of the machine
+(``tools.slow_patterns.KNOWN_S``), so that a busy or a slow one fails nothing. ``python -m tools.slow_patterns`` tries more texts, and
+shows the one that was slow.
 """
 
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
 from tools.attack_strings import QUICK
-from tools.slow_patterns import Asked, every_pattern, measure, measure_all, of_tables
+from tools.slow_patterns import Asked, every_pattern, measure_all, of_tables
 
-SHARDS = 8
-MOST_S = 0.25
-"""On 8 kB, with room for a busy machine. `tools.slow_patterns` shows those over 50 ms."""
+SHARDS = 4
 
 SLOW = (
     r"expected to be in states?\s+[^\n]{0,120}?\s+but\s+current\s+state\s+is",
@@ -30,52 +29,52 @@ SLOW = (
 )
 
 
+@pytest.fixture(scope="module")
+def every() -> list[Asked]:
+    return every_pattern()
+
+
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_no_pattern_of_a_table_is_slow(shard: int) -> None:
-    every = of_tables()
-    assert len(every) > 3000
-    slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.seconds > MOST_S]
+def test_no_pattern_is_slow(shard: int, every: list[Asked]) -> None:
+    slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.slow]
     assert not slow, "\n".join(f"{each.seconds * 1000:.0f} ms: {each.asked.where} {each.asked.pattern!r} on {each.text[:80]!r}" for each in slow)
 
 
-def test_patterns_of_all_kinds_are_attacked() -> None:
-    every = every_pattern()
-    where = {each.where for each in every}
+def test_patterns_of_all_kinds_are_attacked(every: list[Asked]) -> None:
+    by_place = {each.where: each for each in every}
     assert len(every) > 4000
-    assert {"tables", "keepstep.parse.prefix._NCCL", "keepstep.core.redact._NOTHING"} <= where
+    assert {"tables", "keepstep.parse.prefix._NCCL", "keepstep.core.redact._NOTHING"} <= by_place.keys()
     assert {each.pattern for each in of_tables()} <= {each.pattern for each in every}
-    assert any(each.where.startswith("keepstep.rules.") for each in every)
+    assert any(where.startswith("keepstep.rules.") for where in by_place)
+    assert by_place["keepstep.core.redact._NOTHING"].uses == {"fullmatch"}
+    assert by_place["keepstep.core.stacks._HANDLERS"].most == 2000
 
 
 @pytest.mark.parametrize("pattern", SLOW)
-def test_the_attacks_find_patterns_that_are_slow(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.slow_patterns.HANGS_S", 2.0)
+def test_the_attacks_find_patterns_that_are_slow(pattern: str) -> None:
     (found,) = measure_all([Asked("here", pattern)], QUICK)
     assert found.slow, (pattern, found.seconds)
 
 
-def test_a_pattern_that_does_not_come_to_an_end_is_named_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.slow_patterns.HANGS_S", 0.5)
+@pytest.mark.parametrize(("pattern", "use"), [(r"\s*\d*\s*", "fullmatch"), (r"[^,\[]*(?:\[\w*\][^,\[]*)*(?:,|$)", "findall")])
+def test_a_pattern_is_asked_as_its_module_asks_it(pattern: str, use: str) -> None:
+    asked = [Asked("here", pattern, uses=frozenset({each})) for each in ("match", use)]
+    assert [found.slow for found in measure_all(asked, QUICK)] == [False, True]
+
+
+def test_a_pattern_that_does_not_come_to_an_end_is_named_and_the_others_are_measured() -> None:
     every = [Asked("one", "plain"), Asked("two", r"(?:a|aa|a+)*$x"), Asked("three", "plain too")]
     found = list(measure_all(every, QUICK))
     assert [each.asked.where for each in found] == ["one", "two", "three"]
     assert [each.slow for each in found] == [False, True, False]
+    assert found[1].text.startswith("aaaa")
 
 
-def test_what_is_linear_is_not_called_slow() -> None:
-    assert not measure(Asked("here", r"rank (?P<rank>\d{1,5}) failed: [^\n]{0,200}"), QUICK).slow
+def test_what_is_linear_or_looks_at_little_is_not_called_slow() -> None:
+    asked = [Asked("here", r"rank (?P<rank>\d{1,5}) failed: [^\n]{0,200}"), Asked("here", r"(?P<name>[\w.]+)\s+is not there", most=400)]
+    assert not any(found.slow for found in measure_all(asked, QUICK))
 
 
-def test_one_long_line_of_blanks_is_read_at_once() -> None:
-    from keepstep.analyze.known import known
-    from keepstep.parse.logscan import LogScan
-
-    line = b"expected to be in states " + b" " * 60_000 + b"but current state is\n"
-    began = time.thread_time()
-    list(LogScan(known()).scan([line]))
-    assert time.thread_time() - began < 2.0
-
-
-def test_every_pattern_of_a_table_compiles() -> None:
-    for each in every_pattern():
+def test_every_pattern_compiles(every: list[Asked]) -> None:
+    for each in every:
         re.compile(each.pattern, each.flags)

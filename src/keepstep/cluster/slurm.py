@@ -11,6 +11,7 @@ from keepstep.cluster.said import MOST_TASKS, Said, Variables
 from keepstep.core.facts.cluster import Fault
 
 LONGEST = 1_000_000
+MOST_BRACKETS = 8
 
 
 def read_slurm(env: Mapping[str, str]) -> Said:
@@ -60,12 +61,23 @@ def _tasks_per_host(env: Mapping[str, str], hosts: list[str], size: int, read: V
 def expand_hosts(text: str) -> Iterator[str]:
     """``gpu[01-03,7],login`` as gpu01, gpu02, gpu03, gpu7, login; nothing where it cannot be read."""
     made = 0
-    for part in re.findall(r"[^,\[\]]*(?:\[[^\]]*\][^,\[\]]*)*(?:,|$)", text):
-        for host in _expand(part.rstrip(",").strip()):
+    for part in _parts(text):
+        for host in _expand(part.strip()) if part.count("[") <= MOST_BRACKETS else ():
             made += 1
             if made > MOST_TASKS:
                 return
             yield host
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What commas outside brackets separate."""
+    begin = depth = 0
+    for mark in re.finditer(r"[\[\],]", text):
+        depth += {"[": 1, "]": -1, ",": 0}[mark[0]]
+        if mark[0] == "," and depth == 0:
+            yield text[begin : mark.start()]
+            begin = mark.end()
+    yield text[begin:]
 
 
 def _expand(part: str) -> Iterator[str]:

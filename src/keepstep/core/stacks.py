@@ -10,6 +10,9 @@ from enum import Enum
 from keepstep.core.facts.process import Frame
 from keepstep.core.lazy_pattern import lazy_pattern
 
+LONGEST_SYMBOL = 2000
+"""Of a function's name, templates included, so much is looked at."""
+
 
 class Whose(Enum):
     """To whom the code of a frame belongs."""
@@ -24,7 +27,7 @@ class Whose(Enum):
 _FRAMEWORKS = (
     r"torch|torchvision|torchaudio|torch_xla|torchtext|tensorflow|tensorflow_\w+|keras|tf_keras|jax|jaxlib|flax|optax"
     r"|horovod|deepspeed|apex|megatron\w*|transformer_engine|flash_attn\w*|xformers|triton|nvidia|cupy|libtpu|ray|accelerate"
-    r"|lightning|pytorch_lightning|bitsandbytes|vllm|paddle|mxnet|onnxruntime|fairscale|torchrec|fbgemm_gpu|jax_cuda\d*\w*"
+    r"|lightning|pytorch_lightning|bitsandbytes|vllm|paddle|mxnet|onnxruntime|fairscale|torchrec|fbgemm_gpu|jax_cuda\w*"
 )
 _INSTALLED = lazy_pattern(r"(?:site|dist)-packages/(?P<package>[^/]+)")
 _FRAMEWORK_NAME = lazy_pattern(rf"^(?:{_FRAMEWORKS})(?:\.|-|_C|$)")
@@ -59,7 +62,8 @@ _HANDLERS = lazy_pattern(
     r"FailureSignalHandler|FatalSignalHandler|SignalHandler|signal_handler|sigaction|__restore_rt|sigreturn|killpg|^raise$|gsignal|^abort$"
     r"|__GI_raise|__GI_abort|pthread_kill|__assert_fail|__libc_message|malloc_printerr|^std::terminate|__cxa_throw|_Unwind_"
     r"|google::LogMessage|LogMessageFatal|absl::.*(?:Log|Die|Fail)|tsl::internal::LogMessage|fatal_error|Backtrace|StackTrace"
-    r"|__verbose_terminate_handler|__cxa_rethrow|opal_backtrace|mca_base_\w+handler|orte_\w*signal|ucs_handle_error|ucs_debug"
+    r"|__verbose_terminate_handler|__cxa_rethrow|opal_backtrace|mca_base_\w+handler|orte_\w*signal|ucs_handle_error|ucs_debug",
+    most=LONGEST_SYMBOL,
 )
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 
 from keepstep.core.facts.process import Frame
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.core.stacks import Whose, whose
+from keepstep.core.stacks import LONGEST_SYMBOL, Whose, whose
 
 
 class Kind(Enum):
@@ -47,7 +47,7 @@ _VAGUE = (_STEP, _BACKWARD)
 # Innermost first; the first frame (from the inside) that any row matches decides the wait,
 # except that a collective further out wins over a lock, sleep or read that carries it out.
 _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], ...] = tuple(
-    (kind, name, lazy_pattern(function), lazy_pattern(file) if file else None)
+    (kind, name, lazy_pattern(function, most=LONGEST_SYMBOL), lazy_pattern(file) if file else None)
     for kind, name, function, file in (
         (
             Kind.MEETING,
@@ -158,8 +158,8 @@ _WAITS: tuple[tuple[Kind, str | None, re.Pattern[str], re.Pattern[str] | None], 
         (
             Kind.DEVICE,
             "the wait for an array",
-            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w*Future.*Await|xla::Py(?:Array|ClientBuffer)\w*::.*[Aa]wait"
-            r"|xla::\w*(?:PjRt|Cpu|Gpu|Tpu)\w*Buffer::(?:~|Delete|Release)",
+            r"AwaitBuffersReady|BlockUntilReady|ToLiteralSync|PjRt\w{0,60}Future.{0,300}Await|xla::Py(?:Array|ClientBuffer)\w{0,60}::.{0,300}[Aa]wait"
+            r"|xla::\w{0,60}(?:PjRt|Cpu|Gpu|Tpu)\w{0,60}Buffer::(?:~|Delete|Release)",
             None,
         ),
         (Kind.DEVICE, "the wait for a tensor", r"^_?numpy(?:_internal)?$", r"tensorflow/python/framework/ops\.py"),

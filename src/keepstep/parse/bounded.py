@@ -29,10 +29,10 @@ _PADDED = " " * (_PADDING + 1)
 _PAD = lazy_pattern(_PADDED + r"+")
 
 _TOKEN = lazy_pattern(
-    r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|\(\?P<\w+>|\(\?P=\w+\)|\(\?[aiLmsux]+\)|\(\?[aimsux-]*:|\(\?<?[=!]|\(\?>|[\s\S]"
+    r"\\.|\[\^?\]?(?:[^\]\\]|\\[\s\S])*(?:\]|\\?\Z)|\(\?P<\w+>|\(\?P=\w+\)|\(\?[aiLmsux]+\)|\(\?[aimsux-]*:|\(\?<?[=!]|\(\?>|[\s\S]"
 )
 _REPEAT = lazy_pattern(r"(?:(?P<sign>[*+])|\{(?P<least>\d*)(?:,(?P<most>\d*))?\})\??")
-_BRACKETS = lazy_pattern(r"\)*\??(?:\(\?P<\w+>|\(\?[aimsux-]*:|\((?!\?))*")
+_BRACKETS = lazy_pattern(r"\)*\??(?:\(\?P<\w+>|\(\?[aimsux-]*:|\(\?=|\((?!\?))*")
 """Groups that end and begin, between one part of a pattern and the next."""
 _BLANK = {" ", r"\s", r"[ \t]", r"[^\S\n]"}
 _WORDY = {r"\d", r"\w", r"\S"}

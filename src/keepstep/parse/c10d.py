@@ -118,7 +118,7 @@ def _short(text: str | None) -> str | None:
     if not text:
         return None
     op = re.search(r"OpType=(\w+)", text)
-    shape = re.search(r"TensorShape=\[([^\]]*)\]", text)
+    shape = re.search(r"TensorShape=\[([^\[\]]*)\]", text)
     return f"{op[1] if op else '?'}[{shape[1] if shape else ''}]"
 
 
@@ -236,7 +236,7 @@ _DEBUG_MODE = (
     signature(
         r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running (?:inconsistent "
         r")?collective: "
-        r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+),? ?)?[^\n]{0,800}?)"
+        r"(?P<left>CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d+)(?!\d),? ?)?[^\n]{0,800}?)"
         r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: "
         r"(?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
         _fingerprints,

@@ -70,7 +70,8 @@ def _late(match: re.Match[str]) -> Fact | None:
 def _late_block(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     text = match.string
     for number, line in enumerate(lines):
-        if number > 40 or not (_TASK.search(line) or "barrier" in line or re.fullmatch(r"\s*\d*\s*", line)):
+        bare = line.strip()
+        if number > 40 or not (_TASK.search(line) or "barrier" in line or not bare or bare.isdecimal()):
             break
         text += "\n" + line
     name = re.search(r"(?:Barrier_id|Id): (?P<id>[^\s,]+?)\.?(?:[\s,]|$)", text)

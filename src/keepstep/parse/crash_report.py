@@ -24,7 +24,7 @@ _STACK = (
     # absl and glog: "    @     0x7f2b1c0d5390     1232  tensorflow::Foo::Bar()"
     lazy_pattern(r"^[^@]{0,160}?@ +0x[\da-f]+ +(?:\d+ +)?(?P<function>\S(?:.*\S)?)\s*$"),
     # glibc's backtrace_symbols: "/usr/lib/libfoo.so(symbol+0x1f) [0x7f...]", with a number or without
-    lazy_pattern(r"^.{0,80}?(?P<library>/[^\s()]+)\((?P<function>[^)+]*)(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"),
+    lazy_pattern(r"^.{0,80}?(?P<library>/[^\s()]{1,400})\((?P<function>[^)+]{0,600})(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"),
     # UCX: " 0  0x0000000000042520 __sigaction()  ???:0"
     lazy_pattern(r"^.{0,60}?\b\d+ +0x[\da-f]+ (?P<function>\S.*?)\(\) +(?P<source>\S+):\d+"),
     # sanitizers: "    #1 0x7f3b in foo(int) (/usr/lib/libfoo.so+0x1234)" or "... in foo /src/foo.cc:12:3"
@@ -111,11 +111,14 @@ def _of_old_glibc(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     yield NativeAbort(what=match["what"].strip(), frames=_frames(lines))
 
 
+_IN_LIBRARY = r" {1,8}\[(?P<library>[^\]+]{1,200})(?:\+[^\]]{0,40})?\](?: {1,8}(?P<function>\S+))?"
+
+
 def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The JVM's report; ``# C  [libhdfs.so+0x1f]  name`` is the frame."""
     frames: list[Frame] = []
     for _, line in zip(range(25), lines, strict=False):
-        found = re.search(r"# [CVJj] +\[(?P<library>[^\]+]+)(?:\+[^\]]*)?\](?: +(?P<function>\S+))?", line)
+        found = re.search(rf"# [CVJj]{_IN_LIBRARY}", line)
         if found:
             frames.append(Frame(function=found["function"] or "???", library=found["library"]))
             break
@@ -125,7 +128,7 @@ def _java(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 def _java_frame(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """The frame of the JVM's report, where the line that names the signal is not there."""
     for _, line in zip(range(3), lines, strict=False):
-        found = re.search(r"# C +\[(?P<library>[^\]+]+)(?:\+[^\]]*)?\](?: +(?P<function>\S+))?", line)
+        found = re.search(rf"# C{_IN_LIBRARY}", line)
         if found:
             frame = Frame(function=found["function"] or "???", library=found["library"])
             yield NativeAbort(what="the JVM was struck in native code", where=found["library"], frames=(frame,))

@@ -20,7 +20,7 @@ from keepstep.parse.signature import signature
 
 def _ranks(listed: str) -> tuple[int, ...]:
     """``[1, 3]``, or the ranks' names with their hosts, of which none is a number alone."""
-    inside = re.match(r"[\[{]((?:'?\d+'?(?:, )?)+)[\]}]", listed)
+    inside = re.match(r"[\[{]([\d', ]+)[\]}]", listed)
     return tuple(int(n) for n in re.findall(r"\d+", inside[1])) if inside else ()
 
 

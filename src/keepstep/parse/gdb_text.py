@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame
@@ -13,11 +14,10 @@ from keepstep.parse.block import block
 
 MOST_FRAMES = 120
 MOST_LINES = 400
+LONGEST_LINE = 2000
 
-_FRAME = lazy_pattern(
-    r"^\s*#\d+\s+(?:(?P<address>0x[\da-f]+) in )?(?P<function>.+?) ?\((?P<arguments>.*?)\)?(?: at (?P<source>[^\s:]+):(?P<line>\d+))?"
-    r"(?: from (?P<library>\S+))?\s*$"
-)
+_FRAME = lazy_pattern(r"\s*#\d+\s+(?:(?P<address>0x[\da-f]+) in )?(?P<function>\S[^(\n]*)\(", most=LONGEST_LINE)
+_SOURCE = lazy_pattern(r"(?P<source>[^\s:]+):(?P<line>\d+)")
 _STARTS = lazy_pattern(r"^\s*#\d+\s+")
 _FIRST = lazy_pattern(r"^\s*#0\s")
 _HANDLED = lazy_pattern(r"^\s*#\d+\s+<signal handler called>")
@@ -67,27 +67,59 @@ def believed(
         if not _STARTS.match(line):
             continue
         kept.append(line)
-        match = _FRAME.match(line[:2000])
-        if match is None:
+        told = _told(line)
+        if told is None:
             continue
-        if match["library"]:
-            if not is_read(match["library"]):
-                return kept, match["library"]
-        elif match["function"] == "??" and not (match["address"] and library_at(int(match["address"], 16))):
+        if told.library:
+            if not is_read(told.library):
+                return kept, told.library
+        elif told.function == "??" and not (told.address and library_at(told.address)):
             break
     return kept, None
 
 
 def _frame(line: str, library_at: Callable[[int], str | None]) -> Frame | None:
-    match = _FRAME.match(line[:2000])
-    if match is None:
+    told = _told(line)
+    if told is None:
         return None
-    address = int(match["address"], 16) if match["address"] else None
-    library = (library_at(address) if address is not None else None) or match["library"]
+    library = (library_at(told.address) if told.address is not None else None) or told.library
     if library:
-        return Frame(function=match["function"], file=library, library=library.rpartition("/")[2])
-    number = int(match["line"]) if match["line"] else None
-    return Frame(function=match["function"], file=match["source"], line=number, library="")
+        return Frame(function=told.function, file=library, library=library.rpartition("/")[2])
+    return Frame(function=told.function, file=told.source, line=told.line, library="")
+
+
+class _Told(NamedTuple):
+    """What a line of a backtrace says."""
+
+    address: int | None
+    function: str
+    source: str | None
+    line: int | None
+    library: str | None
+
+
+def _told(line: str) -> _Told | None:
+    """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``: read from its beginning, then from its end."""
+    line = line[:LONGEST_LINE]
+    begin = _FRAME.match(line)
+    if begin is None:
+        return None
+    rest, library = _last(line[begin.end() :].rstrip(), " from")
+    _, place = _last(rest, " at")
+    source = _SOURCE.fullmatch(place) if place else None
+    return _Told(
+        address=int(begin["address"], 16) if begin["address"] else None,
+        function=begin["function"].removesuffix(" "),
+        source=source["source"] if source else None,
+        line=int(source["line"]) if source else None,
+        library=library,
+    )
+
+
+def _last(text: str, word: str) -> tuple[str, str | None]:
+    """What follows the word, if that is the last but one, and what stands before it."""
+    before, _, last = text.rpartition(" ")
+    return (before.removesuffix(word), last) if last and before.endswith(word) and not any(map(str.isspace, last)) else (text, None)
 
 
 def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

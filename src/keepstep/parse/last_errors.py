@@ -47,7 +47,8 @@ _ERROR = lazy_pattern(
 # the only level that NCCL has for errors, and how Kubernetes marks an event
 _ERROR_AS_WARNING = lazy_pattern(
     r"\b[NR]CCL WARN\b.{0,300}(?i:fail|error|mismatch|no |cannot|refused|time|truncated|invalid|closed)"
-    r"|\bWarning\s{2,}(?:Evicted|Failed\w*|BackOff|Unhealthy|OOM\w*|Node\w+|Exceeded\w*)\b"
+    r"|\bWarning\s{2,}(?:Evicted|Failed\w*|BackOff|Unhealthy|OOM\w*|Node\w+|Exceeded\w*)\b",
+    most=LONGEST,
 )
 _TOLD_OF_ERRORS = lazy_pattern(
     r"(?i:\berror (?:reported|recorded)\b|\ban error (?:occurred|was)\b)|\b\w*[a-z](?:Error|Exception)\b['>:]|\b[NR]CCL INFO \S+:\d+ -> [1-9]\b"

@@ -55,12 +55,15 @@ NEAR = 4 << 10
 """Of a line that is longer than twice this, so much is read before and after a hit."""
 LONG = 1 << 10
 """Lines from which on the time is taken between two searches."""
+LONGEST_BEFORE = 2 << 10
+"""Of what stands before a block, so much is looked at: the first half and the last of it."""
 _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
     r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
     r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).{0,300}?(?i:exception|error|fail|retry|could not|skip|ignor)"
-    r"|\bfailed with: $"
+    r"|\bfailed with: $",
+    most=LONGEST_BEFORE,
 )
 
 
@@ -190,8 +193,9 @@ class LogScan:
         shift = len(above) - low
         counted_to, number = 0, here.line
         given_up = -1
+        covered: dict[int, int] = {}
         for anchor, end in wanted:
-            if end + shift <= given_up:
+            if end + shift <= given_up or end + shift <= covered.get(anchor, -1):
                 continue
             if self.patience.is_out(self.bytes):
                 return
@@ -203,6 +207,8 @@ class LogScan:
             if start - shift > counted_to:
                 number += newlines(here.data, counted_to, start - shift)
                 counted_to = start - shift
+            if stop - start > 2 * NEAR:
+                covered[anchor] = min(end + shift + NEAR // 2, stop)
             writer, text = self._line(buffer, start, stop, end + shift)
             joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
             yield from self._read(anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text)
@@ -258,7 +264,7 @@ class LogScan:
             key = (anchor << 16 | order, writer.key)
             if self._seen[key] >= MOST_PER_STREAM:
                 continue
-            if len(text) > LONG and not self.patience.goes_on():
+            if len(text) > LONG and not self._goes_on(each):
                 break
             fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
             if fact is None and raised is not None:
@@ -274,7 +280,7 @@ class LogScan:
             if consumed and not one.inside_others:
                 continue
             key = (anchor << 16 | 0x8000 | order, writer.key)
-            if len(text) > LONG and not self.patience.goes_on():
+            if len(text) > LONG and not self._goes_on(one.begin):
                 break
             match = one.begin.pattern.search(text)
             if match is None or self._seen[key] >= MOST_PER_STREAM:
@@ -293,14 +299,21 @@ class LogScan:
                 else:
                     yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
 
+    def _goes_on(self, each: Signature) -> bool:
+        """Whether the line may be searched for this, too. To compile it takes time once, which is not the line's."""
+        if not each.is_compiled:
+            with self.patience.paused():
+                each.pattern  # noqa: B018
+        return self.patience.goes_on()
+
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
         """The words just before a block: same line, else the line above, if the same writer's."""
         if column > 0 and text[:column].strip():
-            return text[:column]
+            return _ends(text[:column])
         if start <= 1:
             return ""
         above, words = self._line(buffer, *bounds(buffer, start - 1))
-        return words if above.key == writer.key else ""
+        return _ends(words) if above.key == writer.key else ""
 
     def _above(self, buffer: bytes, start: int) -> str:
         above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
@@ -315,14 +328,14 @@ class LogScan:
         if start > 1:
             above = self._line(buffer, *bounds(buffer, start - 1))
             if above[0].key in (writer.key, ""):
-                fact = each.read(above[1] + "\n" + text)
+                fact = each.read(_near(above[1], len(above[1])) + "\n" + text)
                 if fact is not None:
                     return fact
         after = stop + (2 if buffer[stop : stop + 2] == b"\r\n" else 1)
         if after < len(buffer):
             below = self._line(buffer, *bounds(buffer, after, ends=False))
             if below[0].key in (writer.key, ""):
-                return each.read(text + "\n" + below[1])
+                return each.read(text + "\n" + _near(below[1], 0))
         return None
 
     def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
@@ -377,6 +390,12 @@ class LogScan:
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
             yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
+
+
+def _ends(text: str) -> str:
+    """What a long text begins and ends with."""
+    half = LONGEST_BEFORE // 2 - 1
+    return f"{text[:half]}…{text[-half:]}" if len(text) > LONGEST_BEFORE else text
 
 
 def _near(text: str, place: int) -> str:

@@ -163,7 +163,7 @@ SIGNATURES = (
 
 
 def _size_in(text: str | None) -> str | None:
-    found = re.search(r"[\d.]+ ?[KMGTP]i?B|\d{4,} bytes", text or "")
+    found = re.search(r"(?<![\d.])[\d.]+ ?[KMGTP]i?B|(?<!\d)\d{4,} bytes", text or "")
     return found[0] if found else None
 
 

@@ -34,8 +34,8 @@ from keepstep.parse.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
 _INTERFACE = lazy_pattern(
-    r"(?:\[\d+\])?(?P<name>[a-zA-Z][\w.@\-]*):(?P<address>\d+(?:\.\d+){3}|"
-    r"[0-9a-fA-F:]*::?[0-9a-fA-F:]+)(?:%[\w.@\-]+)?<\d+>"
+    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|"
+    r"(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
 )
 
 

@@ -89,7 +89,7 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"(?:Error|Exception): (?!--)(?=[^\n]{0,160}?(?=[NnIi])(?:\b[Nn][Aa][Nn]s?\b|\b[Ii]nf\b|[Ii]nfinit|[Nn]on-?finite|not finite))"
+        r"(?:Error|Exception): (?!\s|--)(?=[^\n]{0,160}?(?=[NnIi])(?:\b[Nn][Aa][Nn]s?\b|\b[Ii]nf\b|[Ii]nfinit|[Nn]on-?finite|not finite))"
         r"[^\n]{0,160}?(?=[LlGga])(?P<what>\b[Ll]oss(?:es)?\b|[Gg]radients?\b|\bgrad[_ ]?norm\b|\blogits\b|\bactivations\b)",
         NonFinite,
         anchors=("Error: ", "Exception: "),

@@ -8,7 +8,8 @@ that nobody takes it for read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 PER_LINE_S = 0.02
 """Between two searches it is asked whether a line took longer: the last one may take it beyond."""
@@ -44,6 +45,13 @@ class Patience:
         if line != self._line:
             self._line = line
             self._line_began = self._clock()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is done meanwhile is not counted against the line."""
+        began = self._clock()
+        yield
+        self._line_began += self._clock() - began
 
     def goes_on(self) -> bool:
         """Whether the line may be searched once more."""

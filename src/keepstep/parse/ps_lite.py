@@ -48,7 +48,7 @@ SIGNATURES = (
     signature(r"Check failed: \(?my_node_\.port\)? != \(?-1\)?[^\n]{0,30}bind failed", PortTaken, anchors=("my_node_.port",)),
     # its launchers start each process with these variables, and print the command of one that failed
     signature(
-        r"DMLC_WORKER_ID=(?P<rank>\d{1,5})\b[^\n]{0,2000}DMLC_ROLE=worker\b[^\n]{0,4000}returned non-zero exit status (?P<code>\d{1,3})\b",
+        r"DMLC_WORKER_ID=(?P<rank>\d{1,5})\b(?=([^\n]{0,2000}?DMLC_ROLE=worker\b))\2[^\n]{0,2000}returned non-zero exit status (?P<code>\d{1,3})\b",
         ProcessExited,
         reporter="the dmlc tracker",
         anchors=("DMLC_WORKER_ID=",),

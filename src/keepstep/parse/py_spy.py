@@ -22,9 +22,10 @@ MOST_FRAMES = 150
 MOST_STRANGERS = 4
 """Other lines that may stand between, such as the arguments that ``--locals`` shows."""
 
-_FRAME = lazy_pattern(r"^\s*(?P<function>[\w.<>:~\[\] ,*&]{1,200}?) \((?P<file>[^()\n]{1,300}?)(?::(?P<line>\d+))?\)\s*$")
+LONGEST_FRAME = 600
+_FRAME = lazy_pattern(r"^\s*(?P<function>[\w.<>:~\[\] ,*&]{1,200}?) \((?P<file>[^()\n]{1,300}?)(?::(?P<line>\d+))?\)\s*$", most=LONGEST_FRAME)
 _THREAD = lazy_pattern(r"\bThread (?:(?:0x)?[\dA-Fa-f]+ )?\((?:active|idle)(?:\+gil)?\)")
-_OF_PYSTACK = lazy_pattern(r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"\n]{1,300})", line (?P<line>\d+), in (?P<function>\S.{0,200}?)\s*$')
+_OF_PYSTACK = lazy_pattern(r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"\n]{1,300})", line (?P<line>\d+), in (?P<function>\S.{0,200}?)\s*$', most=LONGEST_FRAME)
 _SHOWN = lazy_pattern(r"^\s+(?:Arguments:|Locals:|[\w.]+: )")
 
 
@@ -34,7 +35,7 @@ def _thread(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     for _, line in zip(range(MOST_FRAMES * 2), lines, strict=False):
         if not line.strip() or _THREAD.search(line):
             break
-        found = _FRAME.match(line[:600])
+        found = _FRAME.match(line)
         if found is not None:
             frames.append(_frame(found))
         elif not _SHOWN.match(line):
@@ -55,7 +56,7 @@ def _thread(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 def _pystack(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     frames: list[Frame] = []
     for _, line in zip(range(MOST_FRAMES * 2), lines, strict=False):
-        found = _OF_PYSTACK.match(line[:600])
+        found = _OF_PYSTACK.match(line)
         if found is not None:
             library = found["file"].rpartition("/")[2] if found["kind"] == "C" else None
             frames.append(Frame(function=found["function"], file=found["file"], line=int(found["line"]), library=library))

@@ -15,7 +15,7 @@ _WORKERS = lazy_pattern(r"\bnum_workers\s*=\s*(\d{1,4})\b")
 
 def read_script(name: str, text: str) -> ScriptCalls:
     """What ``text`` uses, by its words; comments do not count."""
-    code = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    code = re.sub(r"^[^\S\n]*#.*$", "", text, flags=re.M)
     workers = [int(number) for number in _WORKERS.findall(code)]
     return ScriptCalls(
         script=name,

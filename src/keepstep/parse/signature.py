@@ -34,7 +34,6 @@ Make = Callable[[re.Match[str]], Fact | None]
 
 SHORTEST_ANCHOR = 4
 LONGEST_ADVICE = 80
-_INSIDE_BRACKETS = lazy_pattern(r"\[.*\]")
 _ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
 """What comes next has not happened: a text tells what to do if it should."""
 
@@ -52,6 +51,10 @@ class Signature:
     def pattern(self) -> re.Pattern[str]:
         """Compiled when a line first holds an anchor: most patterns never are."""
         return re.compile(self.expression)
+
+    @property
+    def is_compiled(self) -> bool:
+        return "pattern" in self.__dict__
 
     def read(self, text: str) -> Fact | None:
         """The fact that the text states, if it matches."""
@@ -136,7 +139,8 @@ def _converters(fact: type[Fact]) -> dict[str, Callable[[str], Any]]:
 def converter(hint: object) -> Callable[[str], Any]:
     """By the words of a field's type: to evaluate the types of all facts would take longer than to read most logs."""
     words = hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
-    options = {option.strip() for option in _INSIDE_BRACKETS.sub("", words).split("|")}
+    outside = words.partition("[")[0] + words.rpartition("]")[2] if "[" in words else words
+    options = {option.strip() for option in outside.split("|")}
     if "int" in options:
         return _integer
     if "float" in options:

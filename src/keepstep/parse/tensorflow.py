@@ -261,7 +261,7 @@ SIGNATURES = (
     ),
     # A peer that went away
     signature(
-        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})"
+        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})(?!\d)"
         r"(?:(?!Additional GRPC)[\s\S]){0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})(?:(?=[\"}\n])|(?<=[^\"}\n]{120}))[^\n]{0,80}?grpc_status\"?:\s?14)",
         _remote,
     ),
@@ -361,7 +361,7 @@ SIGNATURES = (
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
     # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
     signature(
-        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
+        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
         anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),

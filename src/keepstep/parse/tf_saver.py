@@ -34,7 +34,7 @@ SIGNATURES = (
         anchors=("Failed to create a directory", "Failed to create a new directory"),
     ),
     signature(
-        rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?=[^\n;]{{0,300}}{_OF_CHECKPOINTS})(?P<path>[^\n;]{{1,420}}); "
+        rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?!\s)(?=[^\n;]{{0,300}}{_OF_CHECKPOINTS})(?P<path>[^\n;]{{1,420}}); "
         r"(?P<why>Permission denied|Read-only file system|Is a directory|Not a directory|Operation not permitted)",
         CheckpointUnreadable,
         anchors=("; Permission denied", "; Read-only file system", "; Is a directory", "; Not a directory", "; Operation not permitted"),

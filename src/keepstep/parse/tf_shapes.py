@@ -131,7 +131,7 @@ SIGNATURES = (
         op="CTC loss",
     ),
     signature(
-        r"(?:InvalidArgumentError: |(?<![A-Za-z])Invalid argument: |\) INVALID_ARGUMENT: )"
+        r"(?:InvalidArgumentError: |(?<![A-Za-z])Invalid argument: |\) INVALID_ARGUMENT: )(?!\s)"
         r"(?=[^\n]{0,240}\b(?:must|should|[Ee]xpected|[Mm]ismatch|incompatible|[Ii]ncompatible|does not match|don't match|doesn't match|"
         r"do not match|but got|not equal|different)\b)"
         r"(?P<op>(?:[^\n]{0,200}?)\b(?:[Ss]hapes?|[Dd]imensions?|\d-[Dd]imensional|[Rr]anks?|ndims)\b[^\n]{0,60})",

@@ -167,7 +167,7 @@ SIGNATURES = (
     ),
     # torch.distributed.launch of 1.1: the command of the very child that failed
     signature(
-        r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[[^\n]{0,4000}?--local_rank=(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
+        r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[(?=([^\n]{0,4000}?--local_rank=))\1(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
         ProcessExited,
         reporter="torchrun",
         anchors=("--local_rank=",),

@@ -40,7 +40,7 @@ _OF_RANK = lazy_pattern(r":? ?\(RANK (?P<rank>\d+)\)")
 _CHAINED = lazy_pattern(r"The above exception was the direct cause|During handling of the above exception")
 _STARTS_OTHER = lazy_pattern(
     r"Traceback \(most recent call last\)|^\s*\[?\d{4}-\d\d-\d\d|^\[?[IWEF]\d{3,4} \d\d:|^(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b"
-    r"|^={10,}|^-{10,}|^\[(?:INFO|WARNING|ERROR|DEBUG)\]|NCCL INFO|^\s*\d+/\d+ \[|\d+%\|"
+    r"|^={10,}|^-{10,}|^\[(?:INFO|WARNING|ERROR|DEBUG)\]|NCCL INFO|^\s*\d+/\d+ \[|\d%\|"
 )
 
 

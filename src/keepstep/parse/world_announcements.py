@@ -33,7 +33,7 @@ def _described(match: re.Match[str]) -> Fact | None:
     text = match.string
     if re.search(r"['\"]ps['\"]\s*:", text):
         return None
-    lists = re.findall(r"['\"](?:worker|chief|master)['\"]\s{0,8}:\s{0,8}\[([^\]\n]{1,4000})\]", text)
+    lists = re.findall(r"['\"](?:worker|chief|master)['\"]\s{0,8}:\s{0,8}\[([^\[\]\n]{1,4000})\]", text)
     count = sum(len(re.findall(r"['\"][^'\"]+['\"]", each)) for each in lists)
     return ProcessesStarted(count=count, by="TF_CONFIG") if count > 1 else None
 

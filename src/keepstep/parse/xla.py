@@ -261,7 +261,7 @@ SIGNATURES = (
     ),
     signature(
         r"(?:(?:XlaRuntimeError|JaxRuntimeError): (?:INTERNAL|UNKNOWN)|RuntimeError: I(?:nternal|NTERNAL)): (?:Error dispatching computation: )*"
-        r"(?!Error dispatching computation: |From /job|[^\n]{0,400}(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
+        r"(?!Error dispatching computation: |From /job|[^\n]{0,400}(?=[A-Za-z])(?:NCCL|nccl|[Cc]allback|out of memory|OOM|RESOURCE_EXHAUSTED"
         r"|CUDA_ERROR_(?!GRAPH|STREAM_CAPTURE|INVALID_PTX)|cuDNN|CUDNN|DNN library|[Hh]alted|TPU initialization|Failed to allocate|Unable to load|Unsupported \.version|Value 'sm_"
         r"|too much|too many|Unsupported Mosaic|Address already|[Cc]onnect|Socket|topology|Topology|Coordination service|RPC server|[Ss]olverDnCreate|blasCreate|Barrier|Gloo|[Tt]imed out|across replicas|collective mismatch|[Hh]eartbeat|HloModuleProto|NaN|nan\b))(?P<what>[^\n]{1,160})",
         InternalFault,

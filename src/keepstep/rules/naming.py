@@ -11,6 +11,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.rules.exceptions import is_library_file, is_of_the_program, short_type
+from keepstep.rules.word_row import LONGEST_TEXT
 from keepstep.rules.word_table import BEFORE, FALLOUT, TABLE
 
 CLEAR = 2.0
@@ -19,7 +20,7 @@ AHEAD = 1.4
 """And how many times what those of the next cause weigh, where neither is the more special one."""
 LONGEST = 700
 _LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
-_COMMAND = lazy_pattern(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?!-)[^\s'\",]+)?){3,}")
+_COMMAND = lazy_pattern(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?![-= '\",])[^\s'\",]+)?){3,}", most=LONGEST_TEXT)
 """The options of a command that an error quotes: they name what was asked for, not what failed."""
 FAR = 12
 """Lines above the end from which on an error counts less."""

@@ -19,7 +19,9 @@ class Row:
     words: tuple[tuple[float, re.Pattern[str]], ...]
 
 
-_WORDS = {r"\w*": r"\w{0,40}", r"\w+": r"\w{1,40}", r"\S*": r"\S{0,200}", r"\S+": r"\S{1,200}"}
+LONGEST_TEXT = 1000
+"""Of what an error says, so much is looked at."""
+_WORDS = {r"\d+": r"\d{1,40}", r"\w*": r"\w{0,40}", r"\w+": r"\w{1,40}", r"\S*": r"\S{0,200}", r"\S+": r"\S{1,200}"}
 
 
 def _bounded(pattern: str) -> str:
@@ -35,7 +37,7 @@ def row(cause: Cause, name: str, **words: str) -> Row:
         cause,
         name,
         tuple(
-            (float(weight[1]), lazy_pattern(_bounded(line.strip()), re.IGNORECASE))
+            (float(weight[1]), lazy_pattern(_bounded(line.strip()), re.IGNORECASE, most=LONGEST_TEXT))
             for weight, lines in words.items()
             for line in lines.strip().splitlines()
         ),

@@ -174,7 +174,7 @@ OF_SYSTEMS = (
         "a network interface",
         w3=r"""
             no (?:socket |network |usable |suitable )?interfaces? (?:was |were )?found|unable to find (?:address|interface|a set of common)|cannot assign requested address|\bEADDRNOTAVAIL\b
-            (?:invalid|unknown|no such|wrong) (?:network )?(?:interface|device)\b.{0,40}(?:eth|en\w|ib|lo|docker|\w*_?IFNAME)|[A-Z]+_SOCKET_IFNAME|btl_tcp_if|oob_tcp_if
+            (?:invalid|unknown|no such|wrong) (?:network )?(?:interface|device)\b.{0,40}(?:eth|en\w|ib|lo|docker|\w*IFNAME)|(?<![A-Z])[A-Z]+_SOCKET_IFNAME|btl_tcp_if|oob_tcp_if
             common .{0,30}interfaces|IFNAME
         """,
         w2=r"\binterfaces?\b.{0,60}\b(?:not|no|fail\w*|invalid|unable)\b|docker0|virbr0",

@@ -18,7 +18,7 @@ OF_TENSORFLOW = (
         w3=r"""
             (?:process|rank|worker)(?:es|s)?(?: number| count)?\b.{0,60}\b(?:larger|more|greater|fewer|less|exceeds?)\b.{0,40}\b(?:slots|gpus|devices|available|hosts)
             (?:insufficient|not enough|too few) (?:devices|accelerators|chips|cores)\b|expect(?:ed)? (?:the following )?(?:\d+ )?(?:devices|replicas|cores|processes)\b.{0,200}\b(?:available|but|found|got|only)|\b(?:devices|replicas|cores|processes)\b.{0,60}\b(?:found|got|only) \d+
-            mesh[_ ]shape\b.{0,80}\b(?:must|not|devices|product|invalid)|\bmesh\b.{0,60}\b(?:requires?|needs?|expects?) \d+ devices|replica groups? should|device assignment|on all TPU hosts|logical shapes must have the same product|cannot reshape array of size \d+ into shape \(\d+,(?:\d+,?)*\).{0,80}(?:mesh|devices)
+            mesh[_ ]shape\b.{0,80}\b(?:must|not|devices|product|invalid)|\bmesh\b.{0,60}\b(?:requires?|needs?|expects?) \d+ devices|replica groups? should|device assignment|on all TPU hosts|logical shapes must have the same product|cannot reshape array of size \d+ into shape \(\d+,[\d,]*\).{0,80}(?:mesh|devices)
         """,
     ),
     row(

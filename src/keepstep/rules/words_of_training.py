@@ -137,7 +137,7 @@ OF_TRAINING = (
         Cause.CHECKPOINT_CORRUPT_OR_MISSING,
         "a checkpoint that is missing or cannot be read",
         w3=r"""
-            (?:(?<!gradient[_ ])(?<!activation[_ ])(?<!\bModel)checkpoint|ckpt|snapshot|weights? file|model file|safetensors|orbax|\.pth?\b|\.h5\b|\.ckpt|\.zarr\w*|SaveV2|RestoreV2|MergeV2Checkpoints)\S*.{0,120}\b(?:not found|no such (?:file|object)|does(?: not|n'?t) exist|corrupt\w*|missing|invalid|incomplete|truncated|unable to open|could not|cannot|can'?t|failed|not ready|404)
+            (?:(?<!gradient[_ ])(?<!activation[_ ])(?<!\bModel)checkpoint|ckpt|snapshot|weights? file|model file|safetensors|orbax|\.pth?\b|\.h5\b|\.ckpt|\.zarr\w*|SaveV2|RestoreV2|MergeV2Checkpoints)(?:\S*(?!\S).{0,120}|\S*?)\b(?:not found|no such (?:file|object)|does(?: not|n'?t) exist|corrupt\w*|missing|invalid|incomplete|truncated|unable to open|could not|cannot|can'?t|failed|not ready|404)
             (?:not find|no|find a valid|unable to (?:open|load|read|find)|could not (?:open|load|read|find)|failed to (?:open|load|read|find|resume|restore)|can'?t (?:find|load|open)|missing|error (?:opening|reading|loading|restoring|writing)|no such file or directory:?) .{0,60}(?:checkpoints?\b|ckpt|snapshot|pytorch_model|model\.safetensors|\.pth?\b|zarr|orbax)
             PytorchStreamReader|central directory|invalid load key|pickle data was truncated|header ?too ?(?:large|small)|SafetensorError|UnpicklingError|unable to open file .{0,60}\.h5|not trained yet
         """,

@@ -18,7 +18,7 @@ from keepstep.parse.rank_env import Member, member
 
 _PROC = Path("/proc")
 _MAPPED = lazy_pattern(
-    rb"/(?:libtorch_cpu|libtensorflow_cc|libtensorflow_framework|_pywrap_tensorflow\w*|_jax|xla_extension)\.\S*so"
+    rb"/(?:libtorch_cpu|libtensorflow_cc|libtensorflow_framework|_pywrap_tensorflow\w*|_jax|xla_extension)\.[^\s/]*so"
 )
 _PYTHON = lazy_pattern(r"(?:^|/)(?:python|pypy|pt_main_thread|ray::)[\w.:]*$")
 _LAUNCHER = lazy_pattern(

@@ -66,7 +66,7 @@ def system() -> dict[str, str]:
 
 def _cpu_model() -> str:
     with contextlib.suppress(OSError):
-        if match := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
+        if match := re.search(r"^model name[ \t]{0,20}:[ \t]{0,20}(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
             return match[1].strip()
     return platform.processor() or "unknown"
 

@@ -109,9 +109,9 @@ KNOWN: dict[Cause, tuple[Returns, str]] = {
 }
 
 _PASSING_TYPES = re.compile(
-    r"(?:^|\.)(?:\w*(?:Connection|Connect|Read|Write|Pool)(?:Aborted|Refused|Reset)?(?:Error|Timeout\w*)|BrokenPipeError|TimeoutError|timeout"
+    r"(?:^|\.)(?:\w{0,80}(?:Connection|Connect|Read|Write|Pool)(?:Aborted|Refused|Reset)?(?:Error|Timeout\w{0,80})|BrokenPipeError|TimeoutError|timeout"
     r"|BlockingIOError|InterruptedError|IncompleteRead|RemoteDisconnected|ChunkedEncodingError|ServiceUnavailable|UnavailableError"
-    r"|DeadlineExceeded\w*|TooManyRequests|InternalServerError|GatewayTimeout|EndpointConnectionError|SlowDown)$"
+    r"|DeadlineExceeded\w{0,80}|TooManyRequests|InternalServerError|GatewayTimeout|EndpointConnectionError|SlowDown)$"
 )
 _PASSING_WORDS = re.compile(
     r"\[Errno (?:5|11|70|103|104|107|110|111|112|113|116|121)\]|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"

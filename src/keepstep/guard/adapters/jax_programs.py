@@ -23,15 +23,15 @@ OPERATIONS = (
     "collective-permute", "collective-broadcast", "send", "recv",
 )  # fmt: skip
 _COLLECTIVE = re.compile(r" *(?:ROOT )?%?[\w.\-]+ = (?P<type>[^=]+?) (?P<op>" + "|".join(OPERATIONS) + r")(?:-start)?\((?P<rest>.*)")
-_GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=(.*?)(?=, [a-z_]+=|$)")
+_GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=(.*?)(?=, [a-z_]+=|\n|$)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _NOISE = re.compile(r"\{[^{}]*\}|/\*[^*]*\*/")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 """XLA counts the elements of a long tuple: ``/*index=5*/``."""
-_ENTRY = re.compile(r"entry_computation_layout=\{\((?P<ins>.*?)\)->(?P<outs>.*?)\}(?:, [a-z_]+=|$)")
-_TYPE = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
-_MAIN = re.compile(r"^ENTRY .*?^\}", re.MULTILINE | re.DOTALL)
-_NAMED = re.compile(r" parameter\((\d+)\)[^\n]*?op_name=\"((?:[^\"\\]|\\.)*)\"")
+_END = re.compile(r"\}(?:, [a-z_]+=|$)")
+_TYPE = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_PARAMETER = re.compile(r" parameter\((?P<number>\d+)\)(?P<rest>[^\n]*)")
+_NAME = re.compile(r"op_name=\"((?:[^\"\\]|\\.)*)\"")
 _OPERATION = re.compile(r"= \"?(?:stablehlo|mhlo|chlo|func|sdy)\.([a-z_]+)|= call @\w+")
 
 
@@ -67,16 +67,29 @@ def read_module(text: str) -> Module:
     """Read the text of a compiled module."""
     module = Module()
     text = text[:LONGEST_TEXT]
-    if entry := _ENTRY.search(text[: text.find("\n") if "\n" in text else None]):
-        module.ins = _types(entry["ins"])
-        module.outs = _types(entry["outs"])
+    module.ins, module.outs = _entry(text.partition("\n")[0])
     for line in _lines_with_collectives(text):
         if found := _COLLECTIVE.fullmatch(_COMMENT.sub("", line)):
             module.collectives.append(_collective(found, text))
-    if entry_text := _MAIN.search(text):
-        for named in _NAMED.finditer(entry_text[0]):
-            module.names.setdefault(int(named[1]), named[2].replace("\\'", "'").replace('\\"', '"'))
+    for parameter in _PARAMETER.finditer(_main(text)):
+        if name := _NAME.search(parameter["rest"]):
+            module.names.setdefault(int(parameter["number"]), name[1].replace("\\'", "'").replace('\\"', '"'))
     return module
+
+
+def _entry(heading: str) -> tuple[list[str], list[str]]:
+    """The types that go in and come out: ``entry_computation_layout={(f32[2]{0})->(f32[])}``."""
+    layout = heading.partition("entry_computation_layout={(")[2]
+    ins, _, rest = layout.partition(")->")
+    end = _END.search(rest)
+    return (_types(ins), _types(rest[: end.start()])) if end else ([], [])
+
+
+def _main(text: str) -> str:
+    """The computation that the program begins with."""
+    begin = 0 if text.startswith("ENTRY ") else text.find("\nENTRY ")
+    end = text.find("\n}", begin) if begin >= 0 else -1
+    return text[begin:end] if end >= 0 else ""
 
 
 def _lines_with_collectives(text: str) -> list[str]:

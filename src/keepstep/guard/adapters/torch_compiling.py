@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections import Counter, deque
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from keepstep.core.blackbox import Phase
+from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.guard.adapters.torch_state import Torch
 
 _COMPILE = int(Phase.COMPILE)
@@ -18,8 +18,12 @@ STORM = 5
 """Compilations of one function after the first step..."""
 RECENT = 8
 """... in so few steps that most of them compile."""
-_CHANGED = re.compile(r"(?:tensor )?'?(?:L\[)?'?(?P<name>[\w.]+)'?\]?'? (?P<what>\w[\w ]*?)(?: at index (?P<index>\d+))?\. expected (?P<old>[^,]+), actual (?P<new>\S+)")
-_COMPARED = re.compile(r"L\['(?P<name>\w+)'\](?P<rest>[^=<>!]*)(?:==|<=|>=|<|>) *(?P<old>[^#\s]+)")
+LONGEST_REASON = 400
+_CHANGED = lazy_pattern(
+    r"(?:tensor )?'?(?:L\[)?'?(?P<name>[\w.]+)'?\]?'? (?P<what>\w[\w ]*?)(?: at index (?P<index>\d+))?\. expected (?P<old>[^,]+), actual (?P<new>\S+)",
+    most=LONGEST_REASON,
+)
+_COMPARED = lazy_pattern(r"L\['(?P<name>\w+)'\](?P<rest>[^=<>!]*)(?:==|<=|>=|<|>) *(?P<old>[^#\s]+)", most=LONGEST_REASON)
 
 
 def hook(state: Torch, module: ModuleType) -> None:
@@ -91,7 +95,7 @@ class Compiling:
         self._counts[place] += 1
         self._seconds[place] = float(getattr(found, "entire_frame_compile_time_s", None) or 0.0)
         if reason:
-            self._reasons.setdefault(place, []).append(str(reason)[:400])
+            self._reasons.setdefault(place, []).append(str(reason)[:LONGEST_REASON])
 
     def _tell(self, function: str, count: int) -> None:
         reason = what_changes(self._reasons.get(function, []))
