@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import html
 import io
+import json
 import os
 import platform
 import re
