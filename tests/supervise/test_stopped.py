@@ -295,3 +295,17 @@ def test_a_command_in_which_no_rank_has_shown_itself_may_wait_for_minutes() -> N
     suspicion = world.go(400)
     assert suspicion is not None and suspicion.kind == "unguarded"
     assert GIVEN_IDLE_S <= world.at - since <= GIVEN_IDLE_S + 3 * TICK
+
+
+def test_where_a_rank_has_left_by_itself_the_others_may_be_on_their_way_out() -> None:
+    world = two()
+    world.go(10.0)
+    world.ranks[0].phase = Phase.END
+    world.go(0.5)
+    del world.ranks[0]
+    world.halt()
+    suspicion = world.go(30.0)
+    assert suspicion is not None
+    assert world.watch.judge(suspicion, still=True, at=suspicion.at + TELLS_S, sure=False) is None
+    assert world.watch.judge(suspicion, still=True, at=suspicion.at + TELLS_BETWEEN_S, sure=False) is not None
+    assert world.watch.judge(suspicion, still=True, at=suspicion.at, sure=True) is not None, "what is proven is told at once"

@@ -150,12 +150,15 @@ class Watch:
     _stuck: str = ""
     _lively: int = 0
     """Looks in vain."""
+    _leaving: bool = False
+    """A rank has left by itself: the others may be on their way out, too."""
 
     def see(self, signs: Sequence[Sign], at: float) -> Suspicion | None:
         """Take note of all living ranks, and say whether it is time to look at their stacks."""
         for sign in signs:
             self._remember(sign)
         for pid in set(self._ranks) - {sign.pid for sign in signs}:
+            self._leaving = self._leaving or self._ranks[pid].sign.phase is Phase.END
             del self._ranks[pid]
         if not signs:
             return None
@@ -188,7 +191,7 @@ class Watch:
         if (signs and self._has_moved(suspicion, signs)) or still is False:
             return None
         quiet = suspicion.quiet_s + at - suspicion.at
-        tells = self.crowding * (TELLS_BETWEEN_S if suspicion.kind == "between" else TELLS_S)
+        tells = self.crowding * (TELLS_BETWEEN_S if suspicion.kind == "between" or self._leaving else TELLS_S)
         if not (sure and still is True) and quiet < tells:
             return None
         again = self._stop is not None and self._stuck == suspicion.kind and quiet >= SURE_S
