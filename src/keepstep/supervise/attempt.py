@@ -17,7 +17,7 @@ from keepstep.supervise.below import Below
 from keepstep.supervise.coming_back import ComingBack
 from keepstep.supervise.ending import Doors, end, ended
 from keepstep.supervise.hangs import Hangs
-from keepstep.supervise.launch import Member, start
+from keepstep.supervise.launch import Member
 from keepstep.supervise.lone_restart import Comeback, LoneRestarts, put_aside
 from keepstep.supervise.metrics import Metrics, OomCounters
 from keepstep.supervise.output import Output
@@ -99,15 +99,12 @@ class Attempt:
         try:
             process = means.pool.take(launch, out, err) if means.pool is not None else None
             self.warm += process is not None
-            if process is None:
-                with means.reaper.starting():
-                    process = start(launch, out, err)
+            process = process or means.reaper.start(launch, out, err)
         except OSError as error:
             raise UserError(f"{launch.command[0]} could not be started: {error.strerror}") from error
         finally:
             os.close(out)
             os.close(err)
-        means.reaper.add(process.pid)
         self._doors.add(process.pid)
         self._oom.remember(process.pid)
         return Started(member, process)

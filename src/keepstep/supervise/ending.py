@@ -13,8 +13,12 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keepstep.supervise import control_group, reaper
+
+if TYPE_CHECKING:
+    from keepstep.supervise.spares import Launch
 
 POLL_S = 0.05
 LAST_S = 1.0
@@ -122,9 +126,14 @@ class Reaper:
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
         )
 
-    def starting(self) -> contextlib.AbstractContextManager[None]:
-        """Around each start: what is started belongs to the run, and cannot leave it where there are control groups."""
-        return control_group.inside(self.group)
+    def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start a process of the run. Where there are control groups, it cannot leave it."""
+        from keepstep.supervise.launch import start  # the companion, which starts nothing, does without
+
+        with control_group.inside(self.group):
+            process = start(launch, out, err, pass_fds)
+        self.add(process.pid)
+        return process
 
     def add(self, pid: int) -> None:
         entry = reaper.read(pid)

@@ -8,7 +8,6 @@ import os
 import random
 import secrets
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -31,11 +30,11 @@ from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.ending import Reaper
 from keepstep.supervise.gaps import Gaps
 from keepstep.supervise.interrupts import Interrupts
-from keepstep.supervise.launch import launches, start
+from keepstep.supervise.launch import launches
 from keepstep.supervise.policy import Action, Decision, Happened
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
-from keepstep.supervise.spares import Launch, Pool, Start
+from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.terminal import Terminal
 
@@ -117,7 +116,7 @@ class Supervisor:
         asked, job = self._asked, self._asked.job
         token = secrets.token_hex(12)
         reaper = Reaper(token)
-        pool = Pool(start=self._start_spare(reaper), say=self._terminal.say, on=asked.spares and not job.as_given)
+        pool = Pool(start=reaper.start, say=self._terminal.say, on=asked.spares and not job.as_given)
         for folder in pool.variables.values():
             reaper.remove(folder)
         means = Means(
@@ -145,16 +144,6 @@ class Supervisor:
             reaper.kill_all(patience_s=5.0)
             reaper.bye()
             means.looks.shutdown(wait=False, cancel_futures=True)
-
-    @staticmethod
-    def _start_spare(reaper: Reaper) -> Start:
-        def begin(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-            with reaper.starting():
-                process = start(launch, out, err, pass_fds)
-            reaper.add(process.pid)
-            return process
-
-        return begin
 
     def _attempt(self, number: int, token: str, means: Means) -> int | None:
         """One attempt. Returns the run's status, or None where there shall be another attempt."""
