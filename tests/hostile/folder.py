@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pickle
+import random
 import struct
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def bombs(folder: Path, size: int) -> None:
     (folder / "bomb.log.gz").write_bytes(gzip.compress(zeros, 6))
     (folder / "bomb.log.bz2").write_bytes(bz2.compress(zeros))
     (folder / "bomb.log.xz").write_bytes(lzma.compress(zeros, preset=0))
-    (folder / "cut.log.gz").write_bytes(gzip.compress(os.urandom(5000))[:-100])
+    (folder / "cut.log.gz").write_bytes(gzip.compress(random.Random(16).randbytes(5000))[:-100])
     if importlib.util.find_spec("zstandard"):
         import zstandard
 

@@ -259,3 +259,16 @@ def test_numbers_of_a_fact_that_nothing_can_be_done_with_are_refused() -> None:
     for index in (-1, MOST_RANKS):
         with pytest.raises(ValueError):
             from_dict({**good, "rank": {"index": index}})
+
+
+def test_a_packed_log_that_is_cut_off_is_never_healthy(tmp_path: Path) -> None:
+    from keepstep.analyze.why import explain_paths
+    from keepstep.core.report import Verdict
+    from keepstep.render.html import render_html
+    from keepstep.render.terminal import render_terminal
+
+    data = gzip.compress(b"".join(b"shard %d is loaded\n" % n for n in range(20_000)))
+    (tmp_path / "rank0.log.gz").write_bytes(data[: len(data) // 2])
+    report = explain_paths([tmp_path]).report
+    assert report.verdict is Verdict.UNKNOWN and report.exit_status == 3
+    assert "not all could be read" in render_terminal(report) and "not all could be read" in render_html(report)

@@ -77,7 +77,8 @@ def scan_logs(
         mine.sort(key=lambda d: d.begin)
         results.append(Scanned(left.name, tuple(_joined(mine))))
         for problem in {d.problem: None for d in mine if d.problem}:
-            coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=problem))
+            state = CoverageState.PARTLY if any(d.size for d in mine) else CoverageState.UNAVAILABLE
+            coverage.append(Coverage(what=left.name, state=state, why=problem))
         coverage += [Coverage(what=left.name, state=CoverageState.PARTLY, why=why) for why in _not_read(mine)]
     return results, coverage
 

@@ -16,7 +16,7 @@ _ACTS = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and line end, delete, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u3164\ufeff\uffa0"  # without width
-    "\u2028\u2029\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # line ends, no characters, tags
+    "\u2028\u2029\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # line ends, no characters, tags
 )
 
 

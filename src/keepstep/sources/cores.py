@@ -90,6 +90,8 @@ def _stacks(path: Path, core: Core, what: str) -> tuple[Stacks, list[Coverage]]:
 
     def line(state: CoverageState, why: str = "", part: str = "") -> list[Coverage]:
         cut = "it is cut off (a size limit or a full disk)" if core.truncated else ""
+        if cut and core.signal_name is None:  # the part that would tell why may be the part that is missing
+            state = CoverageState.PARTLY
         return [Coverage(what=part + what, state=state, why="; ".join(each for each in (cut, why) if each))]
 
     if core.machine != _this_machine():
