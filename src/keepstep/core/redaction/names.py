@@ -228,6 +228,7 @@ NAMES = (
         rf"(?:^|[|│┃:\]])[^\S\n]{{0,20}}[\w.-]{{0,40}}?{_ANY_NAME}[^\S\n]{{0,60}}(?:[|│┃]|\t|[^\S\n]{{2}})[^\S\n]{{0,60}}{VALUE}",
         _column,
         re.IGNORECASE,
+        gate=r"(?:pass|key|secret|credential|token|phrase|mnemonic|string|signature)[\w-]{0,20}[^\S\n]{0,60}(?:[|│┃]|\t|[^\S\n]{2})",
     ),
     row(
         "setenv env set",
@@ -243,6 +244,6 @@ NAMES = (
         rf"(?P<name>{KEYS}|{_TOKENS}|\bsecret|\btoken)\b{_SAYS}(?P<value>{QUOTED}|[^\s\"'`]{{14,4000}})",
         _said,
         re.IGNORECASE,
-        gate=r"""(?:secret|key|token)[^\S\n](?:[^\n]{0,16}[^\S\n])?["'`]?[^\s"'`]{14}""",
+        gate=r"""(?:secret|key|token)\w{0,16}[^\S\n]{1,4}(?:(?:is|was|are|be|will be|would be|\w{3,7} to|equals|of|provided)[^\S\n]{0,4}:?[^\S\n]{1,4})?["'`]?[^\s"'`]{14}""",
     ),
 )

@@ -28,7 +28,7 @@ COMMANDS = (
     after("htpasswd", rf"(\bhtpasswd[^\S\n]{{1,4}}-\w{{0,6}}b\w{{0,6}}[^\S\n]{{1,4}}\S{{1,256}}[^\S\n]{{1,4}}\S{{1,128}}[^\S\n]{{1,4}}){NOT_YET}\S+"),
     after("-storepass -keypass -passwd -pass", rf"([^\S\n]-(?:store|key|src|dest)?pass(?:wd|word)?[^\S\n]{{1,4}})(?!-|pass:|env:|file:){NOT_YET}{_WORD}"),
     after("/p:", rf"([^\S\n]/p:){NOT_YET}(?=\S{{4}})\S+"),
-    after("sqlplus oracle:thin exp imp", rf"((?:\bsqlplus[^\S\n]{{1,4}}|\boracle:thin:)[\w.$-]{{1,64}}/){NOT_YET}[^\s@/]{{1,128}}(?=@)"),
+    after("sqlplus oracle:thin", rf"((?:\bsqlplus[^\S\n]{{1,4}}|\boracle:thin:)[\w.$-]{{1,64}}/){NOT_YET}[^\s@/]{{1,128}}(?=@)"),
     after("auth login(", rf"""((?:\bauth[^\S\n]{{0,4}}=[^\S\n]{{0,4}}|BasicAuth|DigestAuth|\.auth|\blogin|\bauthenticate)\([^\S\n]{{0,4}}["'][^"'\n]{{0,128}}["'][^\S\n]{{0,4}},[^\S\n]{{0,4}}["']){NOT_YET}[^"'\n]+"""),
     after("@", rf"((?<![\w:/.@-])[A-Za-z_][\w.-]{{0,31}}:){NOT_YET}(?=[^\s:@/]{{0,63}}\d)(?=[^\s:@/]{{0,63}}[A-Za-z])[^\s:@/\"'<>()\[\]]{{6,64}}(?=@(?!sha)[\w-]{{1,63}}[.:])", gate=r":[^\s:@/]{6,64}@[\w-]{1,63}[.:]"),
     after("ssh-keygen", rf"(\bssh-keygen\b{_ARGUMENTS}-[NP][^\S\n]{{0,4}}){NOT_YET}(?!\s|-|\"\"|''){_WORD}"),
@@ -84,6 +84,8 @@ LINES = (
     after("private-mac private-lines", r"(Private-MAC: )[0-9a-f]{32,}"),
 )
 
+SHORTEST_LINE = 64
+"""Of a file in base64: programs break it after 64, 70 or 76 characters."""
 _FULL = r"(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})(?=\r?$)"
 _BLOCK = lazy_pattern(rf"(?m)(?:^|(?<=\s)){_FULL}(?:\r?\n[^\S\n]{{0,40}}[A-Za-z0-9+/]{{4,76}}={{0,2}}(?=\r?$)){{0,400}}")
 _PIECE = lazy_pattern(r"[A-Za-z0-9+/]{4,76}={0,2}")
