@@ -50,6 +50,7 @@ def test_nothing_is_redacted_in_the_recordings() -> None:
 
 def test_the_page_is_current() -> None:
     assert page() == PAGE.read_text("utf-8"), "run `make docs`"
+    assert f"| **all** | **{len(every_kind())}** |" in page()
 
 
 def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ def kinds_list() -> str:
 def page() -> str:
     """The page with the table as it is now."""
     block = f"{table(scores())}\n\n{kinds_list()}"
-    return BLOCK.sub(lambda _: block, PAGE.read_text("utf-8"))
+    text, times = BLOCK.subn(lambda _: block, PAGE.read_text("utf-8"))
+    if times != 1:
+        raise SystemExit(f"{PAGE.name} has no place for the table")
+    return text
 
 
 def main() -> int:

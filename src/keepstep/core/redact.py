@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.redaction.names import NAMES
-from keepstep.core.redaction.places import COMMANDS, LINES, URLS, without_blocks_of_base64
+from keepstep.core.redaction.places import COMMANDS, LINES, SHORTEST_LINE, URLS, without_blocks_of_base64
 from keepstep.core.redaction.row import MARK, Row, vocabulary
 from keepstep.core.redaction.shapes import SHAPES
 from keepstep.core.redaction.spanning import SPANNING, unwrapped, without_armour
@@ -69,8 +69,10 @@ def _redact_seen(text: str) -> str:
 
 
 def _redact(text: str, depth: int = 0) -> str:
-    text = without_blocks_of_base64(without_armour(text))
+    text = without_armour(text)
     words = vocabulary(text)
+    if any(len(word) >= SHORTEST_LINE for word in words.split()):
+        text = without_blocks_of_base64(text)
     numbers = sorted({number for hint, hinted in _HINTED.items() if hint in words for number in hinted})
     for number in numbers:
         if number < len(SPANNING):

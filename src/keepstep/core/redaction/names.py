@@ -22,13 +22,13 @@ from keepstep.core.redaction.values import (
 
 _MORE = r"(?:[_-]?(?:\d{1,3}|hash|b64|base64|enc|encrypted|plain|plaintext|text|value|str|string|raw|old|new|prod|dev|test))?"
 PASSWORDS = (
-    rf"(?:(?:password|passwd|passphrase|passwort|passcode|kennwort|contrase(?:ñ|n)a|senha|mot[_ ]de[_ ]passe){_MORE}"
-    r"|(?:db|smtp|mail|user|mysql|pg|postgres|redis|mongo|ftp|ssh|admin|root|http|proxy|ldap|registry|key|store|database|sudo|vpn|bind)[_-]?pass"
-    r"|пароль|密码|パスワード)"
+    rf"(?:(?:password|passwd|passphrase|passwort|passcode|kennwort|contrase(?:ñ|n)a|senha|mot[_ ]de[_ ]passe|store_?pass){_MORE}"
+    r"|(?:db|smtp|mail|user|mysql|pg|postgres|redis|mongo|ftp|ssh|admin|root|http|proxy|ldap|registry|key|store|database|sudo|vpn|bind|become)[_-]?pass"
+    r"|пароль|密码|パスワード|비밀번호|암호)"
 )
 KEYS = (
     r"(?:api|access|secret|secret[ _.-]?access|private|priv|auth|account|shared[_.-]?access|encryption|signing|master|client|app|db|database"
-    r"|subscription|storage|license|service|session|ssh|hmac|consumer|deploy|instrumentation|certificate|write|ingest|admin|webhook)"
+    r"|subscription|storage|license|service|session|ssh|hmac|consumer|deploy|instrumentation|certificate|write|ingest|admin|webhook|shared|fernet|decryption)"
     rf"[ _.-]?key(?:[_.-]?id|[^\S\n]provided)?{_MORE}"
 )
 SECRETS = rf"(?:secret{_MORE}|private[_-]?exponent|mnemonic|(?:seed|recovery)[_ -]?phrase|recovery[_ -]?codes?|(?:one[ -]time|verification|2fa|mfa)[ _-]code)"
@@ -85,6 +85,20 @@ def _key_like(match: re.Match[str]) -> str:
     return keep_name(match)
 
 
+def _random_only(match: re.Match[str]) -> str:
+    return keep_name(match) if looks_random(match["value"]) else match[0]
+
+
+def _short(match: re.Match[str]) -> str:
+    """``pass=``, ``token=`` and the like with a value of letters and digits: no count, no word, no path."""
+    word = match["value"].strip("\"'`\\")
+    before = match.string[max(0, match.start() - _SPOKEN_OF) : match.start()]
+    if len(word) < 6 or "/" in word or word.startswith(("<", "$", "{")) or _TEXT_KIND.search(before):
+        return match[0]
+    mixed = any(c.isalpha() for c in word) and any(c.isdigit() for c in word)
+    return keep_name(match) if mixed and not re.fullmatch(r"0x[0-9a-fA-F]+|[\d.]+[A-Za-z]{1,3}", word) else match[0]
+
+
 def _pwd(match: re.Match[str]) -> str:
     """``PWD`` is a folder, unless it is a password's short name."""
     return match[0] if re.match(r"""[\\"']*(?:/|~|\.|[A-Za-z]:\\)""", match["value"]) else keep_name(match)
@@ -129,7 +143,7 @@ def _docker_auth(match: re.Match[str]) -> str:
 
 def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> Row:
     """A row for a name that ends in a word and has a value: that word has to be followed by a sign."""
-    gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'`\]]*[^\S\n]{{0,40}}(?:[:=,>]|->|%3[ad]|\\u003|&#61)"""
+    gate = rf"""{word}[\w-]{{0,12}}(?: provided)?[\\"'`\]]*[^\S\n]{{0,40}}(?:[:=,>：＝]|->|%3[ad]|\\u003|&#61)"""
     return Row((word,), lazy_pattern(pattern, re.IGNORECASE), put, lazy_pattern(gate))
 
 
@@ -163,7 +177,7 @@ NAMES = (
     row("-token", rf"(?<=-)(?<![\w]-)(?<![\w]--)(?P<name>token){_AFTER_FLAG}(?!-)(?=[^\s\d]{{0,40}}\d|[^\s]{{20}}){VALUE}", _token, re.IGNORECASE),
     # settings
     _setting("pass", rf"{PASSWORDS}{EQUALS}{VALUE}", keep_name),
-    row("kennwort contrase senha mot_de пароль 密码 パスワード", rf"{PASSWORDS}(?:{EQUALS}|：){VALUE}", keep_name, re.IGNORECASE),
+    row("kennwort contrase senha passe пароль 密码 パスワード 비밀번호 암호", rf"{PASSWORDS}{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
     _setting("key", rf"{KEYS}{EQUALS}{SIMPLE}", keep_name),
     _setting("secret", rf"{SECRETS}{EQUALS}{VALUE}", keep_name),
     row("mnemonic phrase recovery -code _code", rf"{SECRETS}{EQUALS}(?P<value>{QUOTED}|[^\n\"']{{1,400}})", keep_name, re.IGNORECASE),
@@ -179,12 +193,42 @@ NAMES = (
         re.IGNORECASE,
         gate=r"""(?:key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie|_sk)[\\"'`\]]{0,4}[^\S\n]{0,40}(?:[:=,>-]{1,3}|%3[ad]|\\u003|&#61)[^\S\n]{0,40}[^\s]{14}""",
     ),
+    row("psk", rf"\bpsk{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
+    row("pass pw auth", rf"(?<![A-Za-z])(?:pass|pw|REDISCLI_AUTH)[^\S\n]{{0,2}}[=:][^\S\n]{{0,2}}{SIMPLE}", _short, re.IGNORECASE),
+    row("token=", rf"(?<![A-Za-z])token={SIMPLE}", _short),
+    row(
+        "password_ secret_ token_ key_",
+        rf"(?:PASSWORD|SECRET|TOKEN|API_?KEY)_(?!FILE|PATH|NAME|URL|URI|ENV|ID\b|TYPE|TTL|VERSION|COUNT|LEN)[A-Z0-9_]{{1,40}}{EQUALS}{SIMPLE}",
+        _short,
+    ),
+    after("sessionid csrftoken .sid", rf"((?:J?SESSION_?ID|csrftoken|connect\.sid|PHPSESSID)=[\"']?){NOT_YET}[\w.%-]{{16,}}", re.IGNORECASE),
+    after("account.key", rf"(account\.key\.[\w.]{{1,200}}[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){NOT_YET}[\w+/=]{{16,}}"),
+    # several values: lists, before and after a change
+    after(
+        "passwords secrets api_keys tokens",
+        rf"""((?:passwords|secrets|api_?keys|(?:access|auth)_?tokens)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}[\[(]){NOT_YET}(?=[^\S\n]{{0,4}}\\{{0,8}}["'])[^\])\n]{{6,4000}}""",
+        re.IGNORECASE,
+    ),
+    after("-> =>", rf"""((?:{PASSWORDS}|{KEYS}|{SECRETS}|token)[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}"?\[redacted\]"?[^\S\n]{{1,4}}[-=]>[^\S\n]{{1,4}}"){NOT_YET}[^"\n]+""", re.IGNORECASE),
+    row(
+        "pass",
+        rf"{PASSWORDS}[^\S\n]{{1,4}}(?:was[^\S\n])?(?:changed|rotated|updated|reset)[^\S\n]{{1,4}}from[^\S\n]{{1,4}}(?P<value>\S{{4,200}})[^\S\n]{{1,4}}to[^\S\n]{{1,4}}\S{{4,200}}",
+        lambda match: f"{match[0][: match.start('value') - match.start()]}{MARK} to {MARK}",
+        re.IGNORECASE,
+        gate=r"pass(?:word|wd|phrase|wort|code)[^\n]{1,30}from[^\S\n]",
+    ),
+    after("pass", rf"({PASSWORDS}[^\S\n]{{1,4}}for[^\S\n]{{1,4}}[^\n:]{{1,80}}:[^\S\n]{{1,4}}){NOT_YET}(?=\S{{0,80}}[\d!#$%^&*~])\S{{6,}}", re.IGNORECASE, gate=r"pass[a-z]{0,8}[^\S\n]for[^\S\n]"),
+    after("code otp pin", r"(\b(?:(?:verification|one-time|security|2fa|mfa|login)[ _-]?code|otp|totp|pin)(?:[^\S\n]is|[^\S\n]?[:=])[^\S\n]{1,4})\d{4,10}\b", re.IGNORECASE),
+    row("token secret key password", r"""(?:token|secret|api_?key|password)\w{0,12}\([^\S\n]{0,4}(?:\w{1,12}=)?(?P<value>["'][^"'\n]{14,400}["'])""", _random_only, re.IGNORECASE, gate=r"(?:token|secret|key|password)\w{0,12}\("),
+    after("kty", r"""("(?:d|p|q|dp|dq|qi|k)"[^\S\n]{0,4}:[^\S\n]{0,4}")[\w-]{20,}"""),
+    after("identified", rf"(\bIDENTIFIED[^\S\n](?:WITH[^\S\n]\w{{1,40}}[^\S\n])?(?:BY|AS)[^\S\n](?:PASSWORD[^\S\n])?['\"]){NOT_YET}[^'\"\n]+", re.IGNORECASE),
     # tables and shells: a blank between name and value
     row(
         "pass key secret credential token",
         rf"(?:^|[|│┃:\]])[^\S\n]{{0,20}}[\w.-]{{0,40}}?{_ANY_NAME}[^\S\n]{{0,60}}(?:[|│┃]|\t|[^\S\n]{{2}})[^\S\n]{{0,60}}{VALUE}",
         _column,
         re.IGNORECASE,
+        gate=r"(?:pass|key|secret|credential|token|phrase|mnemonic|string|signature)[\w-]{0,20}[^\S\n]{0,60}(?:[|│┃]|\t|[^\S\n]{2})",
     ),
     row(
         "setenv env set",
@@ -200,6 +244,6 @@ NAMES = (
         rf"(?P<name>{KEYS}|{_TOKENS}|\bsecret|\btoken)\b{_SAYS}(?P<value>{QUOTED}|[^\s\"'`]{{14,4000}})",
         _said,
         re.IGNORECASE,
-        gate=r"""(?:secret|key|token)[^\S\n](?:[^\n]{0,16}[^\S\n])?["'`]?[^\s"'`]{14}""",
+        gate=r"""(?:secret|key|token)\w{0,16}[^\S\n]{1,4}(?:(?:is|was|are|be|will be|would be|\w{3,7} to|equals|of|provided)[^\S\n]{0,4}:?[^\S\n]{1,4})?["'`]?[^\s"'`]{14}""",
     ),
 )

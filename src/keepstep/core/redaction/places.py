@@ -24,6 +24,23 @@ COMMANDS = (
     after("ldap", rf"(\bldap\w{{3,8}}\b{_ARGUMENTS}-w[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"),
     after("redis-cli", rf"(\bredis-cli\b{_ARGUMENTS}-a[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"),
     after("smbclient", rf"(\bsmbclient\b{_ARGUMENTS}-U[^\S\n]{{0,4}}[\w.\\/@-]{{1,64}}%){NOT_YET}{_WORD}"),
+    after("sudo chpasswd stdin", rf"""(\becho[^\S\n]{{1,4}}(?:-n[^\S\n])?["']?){NOT_YET}[^\s"'|]{{4,400}}(?=["']?[^\S\n]{{0,4}}\|[^\n]{{0,200}}?(?:sudo[^\S\n]-S|chpasswd|-stdin))"""),
+    after("htpasswd", rf"(\bhtpasswd[^\S\n]{{1,4}}-\w{{0,6}}b\w{{0,6}}[^\S\n]{{1,4}}\S{{1,256}}[^\S\n]{{1,4}}\S{{1,128}}[^\S\n]{{1,4}}){NOT_YET}\S+"),
+    after("-storepass -keypass -passwd -pass", rf"([^\S\n]-(?:store|key|src|dest)?pass(?:wd|word)?[^\S\n]{{1,4}})(?!-|pass:|env:|file:){NOT_YET}{_WORD}"),
+    after("/p:", rf"([^\S\n]/p:){NOT_YET}(?=\S{{4}})\S+"),
+    after("sqlplus oracle:thin", rf"((?:\bsqlplus[^\S\n]{{1,4}}|\boracle:thin:)[\w.$-]{{1,64}}/){NOT_YET}[^\s@/]{{1,128}}(?=@)"),
+    after("auth login(", rf"""((?:\bauth[^\S\n]{{0,4}}=[^\S\n]{{0,4}}|BasicAuth|DigestAuth|\.auth|\blogin|\bauthenticate)\([^\S\n]{{0,4}}["'][^"'\n]{{0,128}}["'][^\S\n]{{0,4}},[^\S\n]{{0,4}}["']){NOT_YET}[^"'\n]+"""),
+    after("@", rf"((?<![\w:/.@-])[A-Za-z_][\w.-]{{0,31}}:){NOT_YET}(?=[^\s:@/]{{0,63}}\d)(?=[^\s:@/]{{0,63}}[A-Za-z])[^\s:@/\"'<>()\[\]]{{6,64}}(?=@(?!sha)[\w-]{{1,63}}[.:])", gate=r":[^\s:@/]{6,64}@[\w-]{1,63}[.:]"),
+    after("ssh-keygen", rf"(\bssh-keygen\b{_ARGUMENTS}-[NP][^\S\n]{{0,4}}){NOT_YET}(?!\s|-|\"\"|''){_WORD}"),
+    after("openssl", rf"(\bopenssl\b{_ARGUMENTS}-k[^\S\n]{{1,4}}){NOT_YET}(?!-){_WORD}"),
+    after("/user:", rf"([^\S\n]/user:\S{{1,64}}[^\S\n]{{1,4}}){NOT_YET}(?![/-]){_WORD}", re.IGNORECASE),
+    after("--user", rf"((?<![\w-])--user(?:name)?(?:=|[^\S\n]{{1,4}})[\"']?[\w.@-]{{1,64}}:){NOT_YET}(?=[^\s\"']{{0,60}}[A-Za-z])(?=[^\s\"']{{0,60}}(?:\d|[a-z][A-Z]|[A-Z]{{2}}[a-z]))[^\s\"']{{6,}}"),
+    # an AWS id, and the secret and the token of its session after it: in a CSV of keys, a tuple, or the text of `aws sts`
+    after(
+        "akia asia",
+        r"(\bA(?:KI|SI)A[A-Z0-9]{12,20}\b[^\n]{0,60}?[\s,:;|/\"'])"
+        r"(?=[A-Za-z0-9+/]{0,39}[A-Z])(?=[A-Za-z0-9+/]{0,39}[a-z])(?=[A-Za-z+/]{0,39}\d)[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])(?:[\s,]{1,4}[A-Za-z0-9+/=]{80,})?",
+    ),
     after("pass:", rf"([^\S\n]-pass(?:in|out|word)?[^\S\n]{{1,4}}pass:){NOT_YET}\S+"),
     after(
         "curl wget http",
@@ -64,15 +81,11 @@ LINES = (
     after("543 6432 :*:", r"((?:^|(?<=[\s\"']))[\w.*-]{1,128}:(?:543\d|6432|\*):[\w*-]{1,63}:[\w.@-]{1,63}:)(?!\[redacted\])[^\s:\"']+"),
     # kubeadm join, and other places that say "token" shortly before one of this shape
     after("token", r"(\btoken\w{0,8}[\"']?[^\S\n:=]{0,4}[:=]?[^\S\n\"']{0,4}[\"']?)[a-z0-9]{6}\.[a-z0-9]{16}\b"),
-    # AWS: id and secret side by side, as in a CSV of keys, `aws configure` or a credential string
-    after(
-        "akia asia redacted",
-        r"((?:\[redacted\]|\bA(?:KI|SI)A[A-Z0-9]{12,20})[\"']?(?:[^\S\n]{0,4}[,:;/|]|[^\S\n]|[^\S\n]{0,4}(?:and|with)[^\S\n])[^\S\n]{0,4}[\"']?)"
-        r"(?=[A-Za-z0-9+/]{0,39}[A-Z])(?=[A-Za-z0-9+/]{0,39}[a-z])(?=[A-Za-z+/]{0,39}\d)[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])",
-    ),
     after("private-mac private-lines", r"(Private-MAC: )[0-9a-f]{32,}"),
 )
 
+SHORTEST_LINE = 64
+"""Of a file in base64: programs break it after 64, 70 or 76 characters."""
 _FULL = r"(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})(?=\r?$)"
 _BLOCK = lazy_pattern(rf"(?m)(?:^|(?<=\s)){_FULL}(?:\r?\n[^\S\n]{{0,40}}[A-Za-z0-9+/]{{4,76}}={{0,2}}(?=\r?$)){{0,400}}")
 _PIECE = lazy_pattern(r"[A-Za-z0-9+/]{4,76}={0,2}")

@@ -81,7 +81,7 @@ SHAPES = (
     _prefixed("ops_eyJ pul- ico- dckr_pat_ dckr_oat_ dt0c01. AGE-SECRET-KEY-1", r"(?=[A-Za-z_.+/=-]{0,40}\d)[\w.+/=-]{20,}"),
     row("a3-", rf"{_B}A3-[A-Z0-9]{{6}}-[A-Z0-9]{{5,11}}(?:-[A-Z0-9]{{5,6}}){{3,4}}\b"),
     row(".atlasv1.", rf"{_B}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{30,}}"),
-    row("$", r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|[1567y]\$[./A-Za-z0-9$=,]{8,200}|argon2\w{1,3}\$[\w$=,+/.-]{20,400})"),
+    row("$", r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|(?:[1567y]|apr1)\$[./A-Za-z0-9$=,]{8,200}|argon2\w{1,3}\$[\w$=,+/.-]{20,400})"),
     row("pbkdf2 scrypt:", rf"{_B}(?:pbkdf2|scrypt)[:_][\w:-]{{1,40}}\$[\w$=+/.-]{{16,300}}"),
     _prefixed("xprv yprv zprv tprv", r"(?=[A-Z]{0,40}[a-z])[A-Za-z0-9]{90,120}\b"),
     # tokens that describe themselves

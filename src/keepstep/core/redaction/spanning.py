@@ -15,7 +15,7 @@ _BEGIN = lazy_pattern(r"-{4,5} ?BEGIN [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-
 _END = lazy_pattern(r"-{4,5} ?END [A-Z0-9 _-]{0,60}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9a-f]{0,128}")
 _BODY = lazy_pattern(r"(?:\\[nr]|[A-Za-z0-9+/=\s])*")
 LONGEST_KEY = 64 << 10
-SPEAKER = r"(?:[\[(<][^\])>\n]{1,60}[\])>][:|>]? ?|\d{1,5}: |[\w.-]{1,40} \| )?"
+SPEAKER = r"(?:[\[(<][^\])>\n]{1,60}[\])>][:|>]? ?|\d{1,5}: |[\w.-]{1,40} \| |\d{4}-\d\d-\d\d[T ][\d:.,]{5,15}[Z+\d:]{0,6} (?:[A-Z]{4,8} )?)?"
 """Who wrote the line, as launchers put it before each: ``[rank0]: ``, ``(Worker pid=12) ``, ``0: ``, ``worker-0 | ``."""
 _SEAM = rf"[^\S\n]{{0,4}}\\?\n{SPEAKER}[^\S\n]{{0,40}}"
 _NAME = rf"(?:{PASSWORDS}|{KEYS}|{SECRETS}|{CREDENTIALS}|token)"
@@ -56,6 +56,12 @@ def _next_line(match: re.Match[str]) -> str:
 
 SPANNING = (
     after("</", rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}[^<]{{1,4096}}(?=</(?P=tag)>)", re.IGNORECASE),
+    after(
+        "</",
+        rf"(<(?:name|key|td|th|dt|string[^\S\n]name=)[\"'>]{{1,2}}[\w .-]{{0,60}}?(?:{_NAME})[\"']?(?:</(?:name|key|td|th|dt)>\s{{0,40}}<(?:value|string|td|dd))?>){NOT_YET}[^<\n]{{4,4096}}(?=</)",
+        re.IGNORECASE,
+        gate=r"pass|secret|key|credential|token",
+    ),
     row("username", r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)(?P<value>\\{0,8}"[^"\n]*")""", keep_name),
     after("password", rf"(\b(?:machine\s{{1,4}}\S{{1,256}}|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+"),
     # name and value as a pair of settings: environments in Kubernetes, ECS, XML
@@ -78,7 +84,7 @@ SPANNING = (
 )
 
 _WRAP = lazy_pattern(
-    rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}})(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})(?P<alone>[\\"'`,;)\]}}]{{0,4}}[^\S\n]*(?=\n|\Z))?(?=[\s"'`,;)\]}}\\]|\Z)"""
+    rf"""(?P<seam>\n{SPEAKER}[^\S\n]{{0,40}}(?P<quote>[bu]?["'])?)(?P<rest>[\w+/.~%-]{{4,4096}}={{0,2}})(?P<alone>[\\"'`,;)\]}}]{{0,4}}[^\S\n]*(?=\n|\Z))?(?=[\s"'`,;)\]}}\\]|\Z)"""
 )
 _BROKEN = lazy_pattern(r"[\w+/=.~%-]\Z")
 WIDE = 60
@@ -91,19 +97,23 @@ def unwrapped(text: str, clean: Callable[[str], str]) -> str:
     at = 0
     out: list[str] = []
     for wrap in _WRAP.finditer(text):
-        if wrap.start() < at or not (text[wrap.start() - 1 : wrap.start()].isalnum() or text[wrap.start() - 1 : wrap.start()] in "+/=.~%-_\\\r"):
+        if wrap.start() < at or not (text[wrap.start() - 1 : wrap.start()].isalnum() or text[wrap.start() - 1 : wrap.start()] in "+/=.~%-_\\\r\"'"):
             continue
         begin = max(text.rfind("\n", 0, wrap.start("seam")) + 1, at)
         head = text[begin : wrap.start("seam")].rstrip("\\\r")
+        if wrap["quote"] is not None:  # Python prints a long string as several, each in its own quotes
+            if not head.endswith(wrap["quote"][-1]):
+                continue
+            head = head[:-1]
         if not _BROKEN.search(head) or not _goes_on(head, wrap) or not _is_one(head, wrap["rest"], clean):
             continue
         rests = [wrap]
-        while len(rests) < MOST_LINES and rests[-1]["alone"] == "":
-            more = _WRAP.match(text, rests[-1].end("rest"))
+        while len(rests) < MOST_LINES and rests[-1]["alone"] in ("", "'", '"', "\\"):
+            more = _WRAP.match(text, rests[-1].end("alone"))
             if more is None or not _goes_on(rests[-1]["rest"], more):
                 break
             rests.append(more)
-        out += [text[at:begin], clean(head + wrap["rest"]), *(each["seam"] + MARK for each in rests)]
+        out += [text[at:begin], clean(head + wrap["rest"]), *(each["seam"] + MARK + ((each["alone"] or "") if each is not rests[-1] else "") for each in rests)]
         at = rests[-1].end("rest")
     return "".join([*out, text[at:]])
 
