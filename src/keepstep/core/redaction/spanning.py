@@ -55,7 +55,12 @@ def _next_line(match: re.Match[str]) -> str:
 
 
 SPANNING = (
-    after("</", rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}[^<]{{1,4096}}(?=</(?P=tag)>)", re.IGNORECASE),
+    row(
+        "</",
+        rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}(?P<value>[^<]{{1,4096}})(?=</(?P=tag)>)",
+        lambda match: match[1] + _marks(match["value"]),
+        re.IGNORECASE,
+    ),
     after(
         "</",
         rf"(<(?:name|key|td|th|dt|string[^\S\n]name=)[\"'>]{{1,2}}[\w .-]{{0,60}}?(?:{_NAME})[\"']?(?:</(?:name|key|td|th|dt)>\s{{0,40}}<(?:value|string|td|dd))?>){NOT_YET}[^<\n]{{4,4096}}(?=</)",
