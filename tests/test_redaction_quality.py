@@ -152,3 +152,13 @@ def test_no_text_made_against_one_pattern_is_slow_in_all_of_redaction() -> None:
         if (took := time.thread_time() - began) > 1.0:
             slow.append((took, asked.pattern, text[:80]))
     assert not slow, slow
+
+
+def test_secrets_of_several_lines_in_one_element_leave_as_many_lines() -> None:
+    text = "\x1b[1m<password>\nabc1\ndef2\n</password>\x1b[0m\nnext"
+    clean = redact(text)
+    assert clean.count("\n") == text.count("\n") and "abc1" not in clean and "def2" not in clean and clean.endswith("\nnext")
+
+
+def test_two_secrets_that_stand_close_are_both_redacted() -> None:
+    assert redact("zip -r -P z0jtY0sUMA a.zip zip -r -P 8tMn185zeR b.zip").count(MARK) == 2

@@ -47,6 +47,7 @@ _COLOURED = ("\x1b", "\x9b", "[0m", "[m", "[39m", "\\x1b", "\\u001b", "033[", "\
 _PACKED = lazy_pattern(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
 _TELLING = lazy_pattern(r"pass|secret|key|token|auth|cred|pwd", re.IGNORECASE)
 _DEEPEST = 2
+_MOST_PASSES = 6
 _SPANNED = 3
 """Lines from the name of a setting to its value."""
 
@@ -55,17 +56,26 @@ def redact(text: str) -> str:
     """The text with every secret that is recognised replaced by ``[redacted]``."""
     if any(code in text for code in _COLOURED) or not (text.isascii() or _UNSEEN.search(text) is None):
         return _redact_seen(text)
-    return _redact(text)
+    return _redact_all(text)
 
 
 def _redact_seen(text: str) -> str:
     """Judged as it is seen. Lines without a secret keep their colours."""
     seen = _UNSEEN.sub("", text)
-    clean = _redact(seen)
+    clean = _redact_all(seen)
     if clean == seen:
         return text
     lines = zip(text.split("\n"), seen.split("\n"), clean.split("\n"), strict=True)
     return "\n".join(line if before == after else after for line, before, after in lines)
+
+
+def _redact_all(text: str) -> str:
+    """Until nothing more is found: what one secret leaves behind may show another that stood too close to it."""
+    for _ in range(_MOST_PASSES):
+        before, text = text, _redact(text)
+        if text == before:
+            break
+    return text
 
 
 def _redact(text: str, depth: int = 0) -> str:

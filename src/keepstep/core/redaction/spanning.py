@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 
 from keepstep.core.lazy_pattern import lazy_pattern
@@ -27,12 +28,14 @@ def without_armour(text: str) -> str:
         return text
     out: list[str] = []
     at = 0
+    ends = [each.end() for each in _END.finditer(text)]
     for begin in _BEGIN.finditer(text):
         if begin.start() < at:
             continue
-        end = _END.search(text, begin.end(), begin.end() + LONGEST_KEY)
+        later = bisect_right(ends, begin.end())
+        end = ends[later] if later < len(ends) and ends[later] <= begin.end() + LONGEST_KEY else None
         body = _BODY.match(text, begin.end())
-        stop = end.end() if end else body.end() if body else begin.end()
+        stop = end if end else body.end() if body else begin.end()
         if not end:  # blank lines after what was cut off are none of it
             stop = begin.end() + len(text[begin.end() : stop].rstrip())
         out += [text[at : begin.start()], _marks(text[begin.start() : stop])]
@@ -55,7 +58,12 @@ def _next_line(match: re.Match[str]) -> str:
 
 
 SPANNING = (
-    after("</", rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}[^<]{{1,4096}}(?=</(?P=tag)>)", re.IGNORECASE),
+    row(
+        "</",
+        rf"(<(?P<tag>[\w:.-]{{0,40}}(?:password|secret|token|apikey)[\w:.-]{{0,40}})>){NOT_YET}(?P<value>[^<]{{1,4096}})(?=</(?P=tag)>)",
+        lambda match: match[1] + _marks(match["value"]),
+        re.IGNORECASE,
+    ),
     after(
         "</",
         rf"(<(?:name|key|td|th|dt|string[^\S\n]name=)[\"'>]{{1,2}}[\w .-]{{0,60}}?(?:{_NAME})[\"']?(?:</(?:name|key|td|th|dt)>\s{{0,40}}<(?:value|string|td|dd))?>){NOT_YET}[^<\n]{{4,4096}}(?=</)",
