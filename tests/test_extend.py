@@ -117,6 +117,7 @@ def test_a_group_called_rank_says_whom_it_is_about(tmp_path: Path) -> None:
         (('because = "the quota is used up"', 'becase = "x"'), "did you mean 'because'"),
         (("quotad: refused job (?P<job>.+)$", "(unclosed"), "no regular expression"),
         (("quotad: refused job (?P<job>.+)$", r"(?P<job>\\d+)"), "no fixed text of 4 or more characters"),
+        (("quotad: refused job (?P<job>.+)$", "quotad: (?P<job>(?:a+)+) refused"), "repeats a repeat"),
         (("refused job {job}", "refused job {jobs}"), "no (?P<jobs>...)"),
         (('fix = "ask for more"', "fix = 3"), "fix has to be a text"),
         (('fix = "ask for more"', 'severity = "deadly"'), "severity is one of fatal, warning, note"),

@@ -27,6 +27,7 @@ from keepstep.core.finding import Fix, Found, Safety, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 from keepstep.core.rule import Rule
+from keepstep.extend.repeats import repeats_a_repeat
 from keepstep.parse.signature import Signature, signature
 
 MOST_FOUND = 20
@@ -92,6 +93,8 @@ def _signature(entry: dict[str, Any]) -> Signature:
         rank = match.groupdict().get("rank")
         return SignatureMatched(name=name, groups=groups, rank=whole(rank))
 
+    if repeats_a_repeat(entry["pattern"]):
+        raise _Wrong("pattern repeats a repeat, such as (a+)+: a single line could keep it busy for hours")
     try:
         return signature(entry["pattern"], make, anchors=entry.get("anchors", ()))
     except re.error as error:
