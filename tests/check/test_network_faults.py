@@ -38,7 +38,7 @@ def test_a_healthy_cluster_gives_no_finding(cluster: Cluster, torch: bool) -> No
         assert looked[grpc] == ("checked" if importlib.util.find_spec("grpc") else "unavailable")
 
 
-@pytest.mark.parametrize("torch", [False, True], ids=["tensorflow", "torch"])
+@pytest.mark.parametrize("torch", [False, pytest.param(True, marks=pytest.mark.long)], ids=["tensorflow", "torch"])
 def test_a_pair_whose_packets_are_dropped_is_named_and_the_printed_rule_opens_it(cluster: Cluster, torch: bool) -> None:
     for one, other in ((1, 2), (2, 1)):
         block(cluster, one, *NEW, "-s", address(other), "-j", "DROP")
@@ -63,7 +63,7 @@ def test_a_host_that_drops_every_connection_is_named_once(cluster: Cluster) -> N
     assert cluster.check().titles == []
 
 
-@pytest.mark.parametrize("how", ["icmp-port-unreachable", "icmp-host-prohibited", "tcp-reset"])
+@pytest.mark.parametrize("how", [pytest.param("icmp-port-unreachable", marks=pytest.mark.long), "icmp-host-prohibited", "tcp-reset"])
 def test_a_firewall_that_rejects_is_told_from_one_that_drops(cluster: Cluster, how: str) -> None:
     block(cluster, 2, *NEW, "-j", "REJECT", "--reject-with", how)
     ended = cluster.check()
@@ -79,7 +79,7 @@ def test_connections_that_are_cut_as_soon_as_they_stand_are_told_from_refused_on
     assert "stood and was cut" in ended.report["findings"][0]["because"]
 
 
-@pytest.mark.parametrize("cluster", [2, 3], indirect=True)
+@pytest.mark.parametrize("cluster", [2, pytest.param(3, marks=pytest.mark.long)], indirect=True)
 def test_a_link_that_is_open_in_one_direction_only_is_named(cluster: Cluster) -> None:
     block(cluster, 1, *NEW, "-s", address(0), "-j", "DROP")
     ended = cluster.check()
@@ -97,7 +97,7 @@ def test_a_firewall_that_opens_only_the_known_port_matters_to_torch_and_not_to_t
     assert all("gloo" in title for title in ended.titles)
 
 
-@pytest.mark.parametrize("cluster", [2, 3, 4], indirect=True)
+@pytest.mark.parametrize("cluster", [2, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)], indirect=True)
 def test_a_host_on_a_slow_cable_is_named(cluster: Cluster) -> None:
     last = cluster.count - 1
     cluster.hosts.at_switch("tc", "qdisc", "add", "dev", f"port{last}", *SHAPE)
@@ -118,7 +118,7 @@ def test_a_cable_that_is_slow_in_one_direction_is_named_with_the_direction(clust
     assert "to node-1" in ended.titles[0] or "node-1 is slow inwards" in ended.titles[0]
 
 
-@pytest.mark.parametrize("cluster", [2, 3], indirect=True)
+@pytest.mark.parametrize("cluster", [2, pytest.param(3, marks=pytest.mark.long)], indirect=True)
 def test_a_black_hole_for_large_packets_is_named_with_the_size_that_passes(cluster: Cluster) -> None:
     for host in range(cluster.count):
         block(cluster, host, "-i", "eth0", "-p", "tcp", "-m", "length", "--length", "1301:65535", "-j", "DROP")
@@ -131,6 +131,7 @@ def test_a_black_hole_for_large_packets_is_named_with_the_size_that_passes(clust
     assert cluster.check().titles == []
 
 
+@pytest.mark.long
 def test_a_black_hole_in_one_direction_is_named_by_its_host(cluster: Cluster) -> None:
     block(cluster, 2, "-i", "eth0", "-p", "tcp", "-m", "length", "--length", "1301:65535", "-j", "DROP")
     ended = cluster.check()
@@ -180,6 +181,7 @@ def test_a_port_of_the_job_that_is_held_is_said_and_another_one_tried(cluster: C
     assert any("port 2222 of node-1" in each["what"] and "tried on port" in each["why"] for each in ended.report["coverage"])
 
 
+@pytest.mark.long
 def test_a_host_that_cannot_come_is_named_with_what_it_says_itself(cluster: Cluster) -> None:
     block(cluster, 0, *NEW, "-s", address(2), "-j", "DROP")
     ended = cluster.check(words=("--wait", "8"))

@@ -98,7 +98,10 @@ def until(condition: Callable[[], object], shown: Callable[[], str]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(("framework", "script"), [("torch", TORCH), ("jax", JAX), ("tensorflow", TENSORFLOW)])
+@pytest.mark.parametrize(
+    ("framework", "script"),
+    [("torch", TORCH), pytest.param("jax", JAX, marks=pytest.mark.long), pytest.param("tensorflow", TENSORFLOW, marks=pytest.mark.long)],
+)
 def test_the_missing_rank_is_named_and_a_late_one_ends_the_words(framework: str, script: str, ranks: Callable[[str], Ranks]) -> None:
     pytest.importorskip(framework)
     run, at = ranks(script), f"127.0.0.1:{free_ports(1)[0]}"
@@ -122,6 +125,7 @@ def test_a_rank_given_twice_is_told_at_once(framework: str, script: str, ranks: 
     until(lambda: any(each["twice"] == pids for each in run.notes()), lambda: str(run.notes()))
 
 
+@pytest.mark.long
 def test_ranks_that_wait_at_different_ports_are_told_of_each_other(ranks: Callable[[str], Ranks]) -> None:
     pytest.importorskip("torch")
     run, (one, other) = ranks(TORCH), free_ports(2)

@@ -55,6 +55,7 @@ def test_a_function_with_other_collectives_is_told_before_it_runs(runs: Callable
     assert any("all-gather" in str(fact.values) and "all-reduce" in str(fact.values) for fact in _broken(ran))
 
 
+@pytest.mark.long
 def test_a_variable_that_only_one_rank_creates_is_told_against_what_the_other_is_about_to_run(
     runs: Callable[[str], Ran],
 ) -> None:

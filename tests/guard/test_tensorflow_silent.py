@@ -65,11 +65,13 @@ def test_a_model_in_scope_whose_step_goes_without_strategy_run_is_told_too(runs:
     assert len(told) == 2 and all(fact.steps <= 100 and fact.scoped for fact in told)
 
 
+@pytest.mark.long
 def test_a_loop_that_reduces_its_gradients_by_hand_is_no_training_apart(runs: Callable[[str], Ran]) -> None:
     ran = runs("by hand")
     assert (ran.codes, ran.remarkable, ran.spoken) == ([0, 0], [], [])
 
 
+@pytest.mark.long
 def test_what_is_counted_beside_the_step_changes_no_result(runs: Callable[[str], Ran]) -> None:
     ran = runs("healthy")
     assert (ran.codes, ran.remarkable, ran.spoken) == ([0, 0], [], [])

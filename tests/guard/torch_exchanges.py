@@ -26,7 +26,7 @@ def average(tensors: list[torch.Tensor]) -> None:
         each /= dist.get_world_size()
 
 
-def by_hand(every: int, *, weights: bool, frozen: bool = False) -> None:
+def by_hand(every: int, *, weights: bool, frozen: bool = False, pause_s: float = 0.01) -> None:
     """Gradients averaged at every step, or weights now and then (local SGD)."""
     model = mlp()
     if frozen:
@@ -44,7 +44,7 @@ def by_hand(every: int, *, weights: bool, frozen: bool = False) -> None:
         optimizer.step()
         if weights and (step + 1) % every == 0:
             average([each.data for each in model.parameters()])
-        time.sleep(0.01)
+        time.sleep(pause_s)
 
 
 def accumulated() -> None:
@@ -109,7 +109,7 @@ def piped() -> None:
 WAYS = {
     "gradients by hand": lambda: by_hand(1, weights=False),
     "weights every 30 steps": lambda: by_hand(30, weights=True),
-    "weights every 100 steps": lambda: by_hand(100, weights=True),
+    "weights every 100 steps": lambda: by_hand(100, weights=True, pause_s=0.04),
     "head on a frozen backbone": lambda: by_hand(1, weights=False, frozen=True),
     "accumulated": accumulated,
     "sharded": sharded,

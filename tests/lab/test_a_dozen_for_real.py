@@ -15,7 +15,7 @@ from keepstep.lab.score import what_is_missing
 
 QUICK = [scenario for scenario in SCENARIOS.values() if scenario.quick]
 WITH_GUARD = ("tf_width_mismatch", "torch_lock_deadlock", "jax_ragged_batches", "torch_asleep_then_ended")
-WITH_RUN = ("tf_segfault", "torch_gil_held", "jax_key_error")
+WITH_RUN = ("tf_segfault", "jax_key_error")
 
 
 def judged(scenario: Scenario, *more: str) -> dict[str, object]:

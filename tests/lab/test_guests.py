@@ -97,7 +97,7 @@ def test_the_page_shows_what_was_wrong_and_what_was_not_run() -> None:
 
 @pytest.mark.frameworks
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), [("torch_spawn", "guard"), ("torch_gpt", "ranks")])
+@pytest.mark.parametrize(("name", "way"), [pytest.param("torch_spawn", "guard", marks=pytest.mark.long), ("torch_gpt", "ranks")])
 def test_a_healthy_guest_is_left_alone(name: str, way: str) -> None:
     if missing := what_is_missing(GUESTS[name]):
         pytest.skip(missing)

@@ -18,10 +18,11 @@ from keepstep.core.evidence import CoverageState
 from keepstep.core.facts.network import PortTaken
 from keepstep.parse.block_lines import LONGEST_LINE
 from keepstep.parse.knowledge import build, tables
-from keepstep.parse.logscan import NEAR, LogScan
+from keepstep.parse.logscan import LogScan
+from keepstep.parse.long_lines import NEAR
 from keepstep.parse.patience import PER_LINE_S, Patience
 from keepstep.parse.signature import signature
-from keepstep.sources.files import find_files
+from keepstep.sources.search import find_files
 from tools.slow_patterns import slower_than_usual
 
 MOST_S = 0.05

@@ -16,7 +16,8 @@ from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.report import Verdict
 from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import NEAR, LogScan
+from keepstep.parse.logscan import LogScan
+from keepstep.parse.long_lines import NEAR
 from keepstep.parse.patience import PER_LINE_S, Patience
 from keepstep.parse.signature import signature
 from keepstep.sources.search import find_files

@@ -163,6 +163,7 @@ def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> 
     assert "came back 1 time" in run.err and "trained" in run.log(0, attempt=1) and "10 min" not in run.err
 
 
+@pytest.mark.long
 def test_a_sleeping_rank_of_tensorflow_comes_back_too(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TENSORFLOW, env={"TF_CPP_MIN_LOG_LEVEL": "2"})

@@ -25,6 +25,7 @@ from keepstep.parse.knowledge import Knowledge
 from keepstep.parse.last_errors import LAST_LINES, read_errors
 from keepstep.parse.line_count import newlines
 from keepstep.parse.log_lines import clean, find_headings, head, held, sample, stamped
+from keepstep.parse.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
 from keepstep.parse.memory_readings import read_memory
 from keepstep.parse.patience import Patience
 from keepstep.parse.pieces import pieces, with_last
@@ -51,12 +52,8 @@ TAIL_OF_ONE = 4 << 10
 LONGEST_TOLD = 4 << 10
 """Of a line that may tell of progress or be the last words."""
 QUOTE = 400
-NEAR = 4 << 10
-"""Of a line that is longer than twice this, so much is read before and after a hit."""
 LONG = 1 << 10
 """Lines from which on the time is taken between two searches."""
-LONGEST_BEFORE = 2 << 10
-"""Of what stands before a block, so much is looked at: the first half and the last of it."""
 _ANCHOR = itemgetter(0)
 
 _LOGGER = lazy_pattern(
@@ -227,7 +224,7 @@ class LogScan:
         upto = len(clean(buffer[start:hit])) if hit is not None and hit > start and raw[:1] != b"{" else None
         writer, told = self._prefixes.split(text, upto)
         if hit is not None and len(told) > 2 * NEAR:
-            told = _near(told, len(told) * (hit - start) // len(raw) if upto is None else upto - text.find(told))
+            told = near(told, len(told) * (hit - start) // len(raw) if upto is None else upto - text.find(told))
         text = told
         if writer is NOBODY:
             if self._headings:
@@ -309,11 +306,11 @@ class LogScan:
     def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
         """The words just before a block: same line, else the line above, if the same writer's."""
         if column > 0 and text[:column].strip():
-            return _ends(text[:column])
+            return ends_of(text[:column])
         if start <= 1:
             return ""
         above, words = self._line(buffer, *bounds(buffer, start - 1))
-        return _ends(words) if above.key == writer.key else ""
+        return ends_of(words) if above.key == writer.key else ""
 
     def _above(self, buffer: bytes, start: int) -> str:
         above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
@@ -328,14 +325,14 @@ class LogScan:
         if start > 1:
             above = self._line(buffer, *bounds(buffer, start - 1))
             if above[0].key in (writer.key, ""):
-                fact = each.read(_near(above[1], len(above[1])) + "\n" + text)
+                fact = each.read(near(above[1], len(above[1])) + "\n" + text)
                 if fact is not None:
                     return fact
         after = stop + (2 if buffer[stop : stop + 2] == b"\r\n" else 1)
         if after < len(buffer):
             below = self._line(buffer, *bounds(buffer, after, ends=False))
             if below[0].key in (writer.key, ""):
-                return each.read(text + "\n" + _near(below[1], 0))
+                return each.read(text + "\n" + near(below[1], 0))
         return None
 
     def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
@@ -390,15 +387,3 @@ class LogScan:
             shown, writer, text, timed = end[-1]
             words = text.strip()[:QUOTE]
             yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)
-
-
-def _ends(text: str) -> str:
-    """What a long text begins and ends with."""
-    half = LONGEST_BEFORE // 2 - 1
-    return f"{text[:half]}…{text[-half:]}" if len(text) > LONGEST_BEFORE else text
-
-
-def _near(text: str, place: int) -> str:
-    """What stands around a place of a long line, marked where it was cut: no pattern takes that for a line's beginning or end."""
-    low, high = max(0, place - NEAR), place + NEAR
-    return ("…" if low else "") + text[low:high] + ("…" if high < len(text) else "")

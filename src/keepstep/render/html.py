@@ -122,8 +122,6 @@ IN_A_PART = "Nothing wrong was found, but not all could be looked at"
 def _headline(report: Report, said: str, verb: str) -> Markup:
     root = report.root
     if root is None:
-        if report.verdict is Verdict.UNKNOWN and any(each.state is CoverageState.PARTLY for each in report.coverage):
-            said = "Nothing wrong was found, but not all could be read"
         return fill("headline_plain.html", verb=verb, verdict=report.verdict.value, headline=said, detail=_looked(report))
     return fill(
         "headline.html",

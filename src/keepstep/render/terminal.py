@@ -72,8 +72,6 @@ class _Page:
         root = report.root
         self._attempt = root.attempt if root is not None else None
         word, tint, words = _VERDICTS[report.verdict]
-        if report.verdict is Verdict.UNKNOWN and any(each.state is CoverageState.PARTLY for each in report.coverage):
-            words = "nothing wrong was found, but not all could be read"
         for told in report.story:
             yield from textwrap.wrap(told, self._width, subsequent_indent="  ")
         if report.story:
