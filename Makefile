@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PLAIN := .venv-plain
 # Tests of code that has another way to do its work where hyperscan, pystack or a framework is missing.
-NATIVE_TESTS := tests/analyze tests/cli tests/parse tests/sources tests/test_frameworks_blocked.py tests/test_extend.py tests/test_readme.py --ignore tests/parse/test_no_pattern_is_slow.py
+NATIVE_TESTS := tests/analyze tests/cli tests/parse tests/sources tests/test_frameworks_blocked.py tests/test_extend.py tests/test_readme.py --ignore tests/parse/test_no_pattern_is_slow.py --ignore tests/parse/test_long_lines.py
 OLD := .venv-old
 LOWEST := .venv-lowest
 LOCKER := .venv-lock

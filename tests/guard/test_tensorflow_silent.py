@@ -44,7 +44,8 @@ def test_a_loss_that_one_rank_makes_nan_is_told_with_that_rank(runs: Callable[[s
     ran = runs("loss")
     assert not ran.facts("BatchOdd")
     told = ran.facts("LossNotFinite")
-    assert told and {fact.began for fact in told} == {(1,)}
+    # a rank that leaves before the other one has said when its own began does not know it
+    assert (1,) in {fact.began for fact in told} <= {(1,), ()}
 
 
 @pytest.mark.long
