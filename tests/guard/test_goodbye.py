@@ -76,6 +76,13 @@ def test_the_status_of_a_forked_child_is_not_taken_for_that_of_the_rank(tmp_path
     assert (status, ended.status, report.verdict.value) == (0, 0, "healthy")
 
 
+def test_a_program_that_closes_all_its_files_finds_nothing_of_ours_in_the_next_one(tmp_path: Path) -> None:
+    written = tmp_path / "results.txt"
+    closing = f"os.closerange(3, 60000)\nkept = [os.open({str(written)!r}, os.O_WRONLY | os.O_CREAT) for _ in range(40)]\nraise SystemExit(3)"
+    status, _, _ = left(tmp_path / "guard", closing)
+    assert status == 3 and written.read_bytes() == b""
+
+
 def test_an_exit_that_the_program_caught_is_no_goodbye(tmp_path: Path) -> None:
     status, (ended,), report = left(tmp_path, "try:\n    sys.exit(3)\nexcept SystemExit:\n    session.step_done()")
     assert (status, ended.status, ended.steps, report.verdict.value) == (0, 0, 6, "healthy")

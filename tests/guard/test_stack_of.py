@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from keepstep.guard import stack_of
 from keepstep.guard.stack_of import DEEPEST, calls
 
 
@@ -77,6 +78,14 @@ def test_a_forked_child_tells_its_own_and_leaves_its_parents_alone() -> None:
     os.waitpid(child, 0)
     assert os.read(reader, 5) == b"right"
     assert before and calls(threading.get_ident())
+
+
+def test_a_child_that_is_forked_while_the_stack_is_read_is_not_held() -> None:
+    with stack_of._paper._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if calls(threading.get_ident()) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_thread_that_makes_and_drops_frames_and_garbage_meanwhile_is_not_harmed() -> None:

@@ -183,7 +183,7 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
     if why_not is not None:
         how = f"read {_them(paths)}, then allow it with `keepstep rules trust {shlex.quote(str(folder))}`"
         what = f"{count(len(paths), 'Python file')} in {folder}"
-        gathered.coverage.append(Coverage(what=what, state=CoverageState.NOT_CHECKED, why=f"not run, for {why_not}; {how}"))
+        gathered.coverage.append(Coverage(what=what, state=CoverageState.NOT_CHECKED, why=f"not run: {why_not}; {how}"))
         return
     for path in paths:
         data = files.get(path.name)

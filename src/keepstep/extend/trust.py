@@ -98,7 +98,7 @@ def why_not(folder: Path, files: dict[str, bytes]) -> str | None:
     """Why these files are not run; None where the user has decided that they are."""
     made = decisions().get(str(folder))
     if made is None:
-        return "nobody has decided to trust them"
+        return "you have not trusted this folder"
     return None if made.digest == digest(files) else "they have changed since you trusted them"
 
 

@@ -4,13 +4,22 @@
 Python tells nobody: after ``raise SystemExit(3)``, or an ``exit(3)`` of a native library, every exit handler looks as after a
 success. glibc hands the status to what was registered by ``on_exit``. By then Python is gone, so what it calls is ``putw``,
 also of glibc, which writes one number to a stream. Where there is no glibc nothing is written.
+
+The stream has a high descriptor. A program may close all that it has (a daemon does), and the next file that it opens gets
+the lowest number that is free: it must not be ours, or the status would be written into that file.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import resource
 from pathlib import Path
+
+from keepstep.core.private_files import open_private
+
+MOST = 1 << 16
 
 
 class ExitStatus:
@@ -22,7 +31,7 @@ class ExitStatus:
         libc = ctypes.CDLL(None)
         if not (hasattr(libc, "on_exit") and hasattr(libc, "putw") and hasattr(libc, "fdopen")):
             return
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = _high(open_private(path, os.O_WRONLY | os.O_EXCL))
         libc.fdopen.restype = ctypes.c_void_p
         libc.on_exit.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         stream = libc.fdopen(handle, b"wb")
@@ -36,3 +45,12 @@ class ExitStatus:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def _high(handle: int) -> int:
+    """The same file under a number that is handed out only when very many are open."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, (min(allowed, MOST) if allowed != resource.RLIM_INFINITY else MOST) // 2)
+    finally:
+        os.close(handle)

@@ -35,12 +35,11 @@ class _Paper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handle: int | None = None
-        self._pid = 0
 
     def dump(self) -> str:
         with self._lock:
-            if self._handle is None or self._pid != os.getpid():  # a forked child would share the place to write at
-                self._handle, self._pid = _nameless(), os.getpid()
+            if self._handle is None:
+                self._handle = _nameless()
             os.lseek(self._handle, 0, os.SEEK_SET)
             os.ftruncate(self._handle, 0)
             faulthandler.dump_traceback(self._handle, all_threads=True)
@@ -57,6 +56,15 @@ def _nameless() -> int:
 
 
 _paper = _Paper()
+
+
+def _in_child() -> None:
+    """A forked child would share the place to write at, and may find the lock held by a thread that it does not have."""
+    global _paper
+    _paper = _Paper()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def calls(thread: int) -> list[Call]:

@@ -39,4 +39,4 @@ def line_of_caller() -> str | None:
 
 def line_of_thread(thread: int) -> str | None:
     """Where another thread, by Python's number, is right now."""
-    return next((f"{os.path.basename(file)}:{line}" for file, line, _ in calls(thread)[:DEEPEST] if not is_library(file)), None)
+    return next((f"{os.path.basename(file)}:{line}" for file, line, _ in calls(thread) if not is_library(file)), None)

@@ -92,7 +92,7 @@ class _Search:
         """What was seen and, for its kind or place, not read."""
         state = CoverageState.PARTLY if self._logs_behind_links else CoverageState.NOT_CHECKED
         told = (
-            (self._links, "link out of the folder", "links out of the folder", "not followed; --follow reads what they lead to", state),
+            (self._links, "link out of the folder", "links out of the folder", "not followed; --follow does", state),
             (self._special, "pipe, socket or device", "pipes, sockets and devices", "never opened inside of a folder", CoverageState.NOT_CHECKED),
             (self._kernels, "place of the kernel", "places of the kernel", "/proc, /sys and /dev hold no logs", CoverageState.NOT_CHECKED),
         )
