@@ -72,7 +72,7 @@ def test_a_decision_holds_for_this_path_and_these_files_only(tmp_path: Path, cap
 
     copied = with_python_rules(tmp_path / "copy", marker)
     (copied / "_shared.py").write_text("x = 1\n")
-    assert "nobody has decided" in said(found(tmp_path / "copy"))
+    assert "you have not trusted this folder" in said(found(tmp_path / "copy"))
     for change in ("evil.py", "_shared.py", "more.py"):
         before = (rules / change).read_text() if (rules / change).exists() else None
         (rules / change).write_text("import this_is_not_looked_for\n")
@@ -91,7 +91,7 @@ def test_decisions_are_listed_and_taken_back(tmp_path: Path, own_settings: Path,
     assert run(["rules", "trust", "--list"]) == 0
     assert str(rules) in capsys.readouterr().out
     assert run(["rules", "trust", "--forget", str(rules)]) == 0
-    assert "nobody has decided" in said(found(tmp_path / "project"))
+    assert "you have not trusted this folder" in said(found(tmp_path / "project"))
     assert run(["rules", "trust", "--forget", str(rules)]) == 2
     (tmp_path / "empty").mkdir()
     assert run(["rules", "trust", str(tmp_path / "empty")]) == 2
@@ -173,7 +173,7 @@ def test_decisions_in_a_file_that_another_user_owns_do_not_count(tmp_path: Path,
     rules = with_python_rules(tmp_path / "project", tmp_path / "ran")
     assert run(["rules", "trust", str(rules)]) == 0
     os.chown(own_settings / "trusted.json", 4321, 4321)
-    assert "nobody has decided" in said(found(tmp_path / "project"))
+    assert "you have not trusted this folder" in said(found(tmp_path / "project"))
     assert not (tmp_path / "ran").exists()
 
 
@@ -182,7 +182,7 @@ def test_damaged_decisions_are_none(tmp_path: Path, own_settings: Path, text: st
     rules = with_python_rules(tmp_path / "project", tmp_path / "ran")
     own_settings.mkdir(parents=True)
     (own_settings / "trusted.json").write_text(text)
-    assert "nobody has decided" in said(found(tmp_path / "project"))
+    assert "you have not trusted this folder" in said(found(tmp_path / "project"))
     assert run(["rules", "trust", str(rules)]) == 0
     assert not found(tmp_path / "project").coverage
 
