@@ -92,6 +92,21 @@ while True: time.sleep(0.1)
     assert run.manifest["state"] == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [(signal.SIGINT, "the user ended the run (Ctrl-C)"), (signal.SIGTERM, "the run was told to end from outside (SIGTERM)")],
+    ids=["SIGINT", "SIGTERM"],
+)
+@pytest.mark.parametrize("how", [("-n", "2"), ()], ids=["ranks", "as given"])
+def test_the_report_names_the_signal_that_ended_the_run(tmp_path: Path, how: tuple[str, ...], sent: int, told: str) -> None:
+    script = "import os, time\nopen(f\"pid-{os.environ.get('RANK', 0)}\", 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+    run = Running(tmp_path, *how, script=script)
+    wait_for(lambda: len(pids_in(tmp_path)) == (2 if how else 1))
+    run.process.send_signal(sent)
+    assert run.finish() == 128 + sent
+    assert told in why(run.run)
+
+
 def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
     script = """
 import os, signal, time

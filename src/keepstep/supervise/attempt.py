@@ -147,7 +147,7 @@ class Attempt:
         """Until a rank fails, all are done, nothing moves any more, or the user has enough."""
         while True:
             self._doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
-            if self._means.interrupted():
+            if self._means.interrupted() is not None:
                 return Outcome(Happened.INTERRUPTED)
             self._below.look()
             outcome = self._exits()
@@ -343,7 +343,7 @@ class Attempt:
                 if each.exit is not None and each.exit.well:
                     self.records.exited(each.member, each.exit)
         if living and outcome.happened is not Happened.ENDED_WELL:
-            self.records.ending([each.member for each in living], outcome)
+            self.records.ending([each.member for each in living], outcome, asked=means.interrupted(), sent=means.first_signal())
         spare = means.pool.pids() if means.pool is not None else ()
         grace, idle = means.grace_s, None
         if outcome.happened not in (Happened.INTERRUPTED, Happened.ENDED_WELL):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -81,18 +82,22 @@ class Records:
             self.exited(Member(rank=below.rank), below.exit, first=True)
         self.exited(member, exit_, first=below is None)
 
-    def ending(self, members: Iterable[Member], outcome: Outcome) -> None:
-        """The ranks that are about to be ended, and for whose sake."""
+    def ending(self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM) -> None:
+        """The ranks that are about to be ended (``sent``: what they hear), and for whose sake. ``asked``: the signal that the run itself got."""
+        name = signal.Signals(asked if asked is not None else sent).name
         because = {
             Happened.EXITED: f"rank {outcome.rank} failed",
             Happened.RAISED: f"rank {outcome.rank} failed, and has not exited",
             Happened.STOPPED: "the run has stopped",
             Happened.SUSPECTED: "the run has stopped",
-            Happened.INTERRUPTED: "the user or a scheduler ended the run",
+            Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run was told to end by {name}",
         }.get(outcome.happened, "the run is over")
-        by = "user" if outcome.happened is Happened.INTERRUPTED else "agent"
-        fact = TerminationRequested(signal="SIGTERM", by=by, reason=because)
-        self._add(EXITS, [(fact, member.rank, time.time(), f"ending {member.name} (SIGTERM): {because}") for member in members])
+        by: str | None = "agent"
+        if outcome.happened is Happened.INTERRUPTED:
+            by = "user" if asked == signal.SIGINT else None
+        fact = TerminationRequested(signal=name, by=by, reason=because)
+        quote = f"({signal.Signals(sent).name}): {because}"
+        self._add(EXITS, [(fact, member.rank, time.time(), f"ending {member.name} {quote}") for member in members])
 
     def standing(self, ranks: Mapping[int, int | None]) -> None:
         """Where the others stood when one failed."""

@@ -124,7 +124,7 @@ class Supervisor:
             reaper=reaper,
             pool=pool,
             terminal=self._terminal,
-            interrupted=lambda: self._interrupt.signal is not None,
+            interrupted=lambda: self._interrupt.signal,
             hurry=lambda: self._interrupt.again,
             first_signal=lambda: self._interrupt.first,
             grace_s=asked.grace_s,

@@ -51,7 +51,8 @@ class Means:
     reaper: Reaper
     pool: Pool | None
     terminal: Terminal
-    interrupted: Callable[[], bool]
+    interrupted: Callable[[], int | None]
+    """The signal that asked for the run to end, if one did."""
     hurry: Callable[[], bool]
     first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0

@@ -29,7 +29,7 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
-_ENDING = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
+_ENDING = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", None)
 _FAILURES: tuple[type[Fact], ...] = (
     FatalSignal,
     NativeAbort,
@@ -54,6 +54,7 @@ _FIXES = (
     Fix(do="save a checkpoint when SIGTERM arrives, and start again from the newest one"),
     Fix(do="ask for more time, or for capacity that is not taken back"),
 )
+_BY_HAND = (Fix(do="nothing is broken: start it again from its newest checkpoint, if it was ended by mistake"),)
 
 
 @rule(
@@ -109,14 +110,15 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
         by = asked[0].fact.by
+        by_hand = signal == "SIGINT" and by == "user"
         yield Found(
-            title=f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
+            title="the user ended the run (Ctrl-C)" if by_hand else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
             because=asked[0].fact.reason or f"{signal} arrived and nothing had failed before",
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
             confidence=Confidence.SUPPORTED,
             standing=Standing.EXCEPTION,
-            fixes=_FIXES,
+            fixes=_BY_HAND if by_hand else _FIXES,
         )
         return
     exits = seen.bad_exits
