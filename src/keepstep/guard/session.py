@@ -30,6 +30,7 @@ from keepstep.guard.goodbye import Leaving, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
 from keepstep.guard.notes import Notes
+from keepstep.guard.orphan import Orphan
 from keepstep.guard.past import OwnPast
 from keepstep.guard.pauses import Pauses
 from keepstep.guard.pulse import Pulse
@@ -132,7 +133,7 @@ class Session(InWorld):
             last_words = LastWords(self)
             with self.part(last_words.part):
                 last_words.listen()
-            for task in (Held(self), Pauses(self), OwnPast(self), Thrift(self), last_words):
+            for task in (Held(self), Pauses(self), OwnPast(self), Thrift(self), Orphan(self._env), last_words):
                 self.pulse.every(task.period_s, task.part, task)
             self.pulse.start()
 
