@@ -1,11 +1,14 @@
 """Ranks from prefixes, names and the text itself."""
 
-from keepstep.analyze.attribution import Scanned, attribute
+from keepstep.analyze.attribution import Scanned, attribute, with_guards_words
+from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.network import AddressMap, PortTaken, ServerStarted
-from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.guard import RankRaised
+from keepstep.core.facts.network import AddressMap, PeerLost, PortTaken, ServerStarted
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
+from keepstep.core.identity import Rank
 from keepstep.parse.logscan import Sighting
 from keepstep.parse.prefix import NOBODY, Writer
 
@@ -150,3 +153,21 @@ def test_a_server_of_two_tasks_or_of_a_cluster_told_in_part_is_nobody():
     assert set(ranks(Scanned("a.log", (sighting(workers), sighting(one), sighting(other))))) == {None}
     part = AddressMap(job="worker", addresses=("localhost:1",), dense=False)
     assert set(ranks(Scanned("a.log", (sighting(part), sighting(one))))) == {None}
+
+
+def told(rank: int, kind: str = "builtins.TypeError", message: str = "no such operand") -> Evidence[RankRaised]:
+    fact = RankRaised(type=kind, message=message)
+    return Evidence(fact=fact, origin=Origin(source=f"rank{rank}.notes.jsonl"), rank=Rank(index=rank), quote="raised")
+
+
+def test_a_traceback_that_nobody_signed_is_of_the_rank_whose_guard_told_of_it():
+    log = Scanned("command.log", (sighting(ExceptionRaised(type="TypeError", message="no such operand", lines=5), line=3), sighting(PeerLost(how="reset"), line=7), sighting(line=9)))
+    logged = attribute([log])
+
+    def named(*words: Evidence[RankRaised]) -> list[int | None]:
+        return [e.rank.index if e.rank else None for e in with_guards_words(logged, words)]
+
+    assert named(told(1)) == [1, 1, None]
+    assert named(told(0), told(1)) == [None, None, None]  # one of them printed it, and nothing tells which
+    assert named(told(0, message="another"), told(1)) == [1, 1, None]
+    assert named() == named(told(1, kind="ValueError")) == [None, None, None]

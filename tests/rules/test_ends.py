@@ -47,6 +47,15 @@ def test_one_did_not() -> None:
     assert report.root.title == "rank 1's black box ends at step 151 without a goodbye"
 
 
+def test_a_rank_of_the_users_own_launcher_that_was_gone_before_the_run_was_ended() -> None:
+    gone = of(ProcessExited(reporter="keepstep run", pid=1001, first=True), 1, 101.0)
+    others = of(StartedWith()), left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), of(LOST, 0, 103.0)
+    report = judged(*others, gone)
+    assert report.root is not None and report.root.title == "rank 1's black box ends at step 151 without a goodbye"
+    report = judged(*others)  # without the supervisor's word it may have been ended by it
+    assert report.root is not None and report.root.ranks != (1,)
+
+
 def test_lost_peers_of_a_run_that_finished_well_are_nothing() -> None:
     assert judged(left(0), left(1, at=108.0), of(LOST, 0)).verdict.value == "healthy"
     assert judged(left(0), left(1, status=3), of(LOST, 0)).verdict.value == "failed"

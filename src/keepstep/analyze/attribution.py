@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.guard import RankRaised
 from keepstep.core.facts.network import AddressMap, ServerStarted
-from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.sync import CommMember
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.identity import Rank
@@ -22,6 +23,8 @@ from keepstep.parse.prefix import NOBODY, Writer, identify
 
 OF_MANY = ("launcher.log", "command.log")
 """What `keepstep run` calls the output of the user's own command: many ranks may speak in it, whatever one of them says of itself."""
+SAME_WORDS = 200
+"""So much of a message is compared: guards and parsers cut long ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,30 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
             origin = Origin(source=log.name, line=line, stream=stream)
             evidence.append(Evidence(fact=fact, origin=origin, rank=rank, at=at, quote=quote))
     return in_time_order(evidence)
+
+
+def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[Fact]]) -> list[Evidence[Fact]]:
+    """What stands in a traceback that nobody signed is of the rank whose guard told of that very exception, if only one did."""
+    raised = [(e.fact, e.rank) for e in told if isinstance(e.fact, RankRaised) and e.rank is not None]
+    owners: dict[str, list[tuple[range, Rank]]] = {}
+    for each in logged if raised else ():
+        fact, line = each.fact, each.origin.line
+        if each.rank is None and isinstance(fact, ExceptionRaised) and line is not None:
+            known = {rank for said, rank in raised if _is_same(said, fact)}
+            if len(known) == 1:
+                owners.setdefault(each.origin.source, []).append((range(line, line + max(fact.lines, 1)), known.pop()))
+    return [each if each.rank is not None else replace(each, rank=_within(each.origin, owners)) for each in logged]
+
+
+def _is_same(said: RankRaised, fact: ExceptionRaised) -> bool:
+    if said.type.rpartition(".")[2] != fact.type.rpartition(".")[2]:
+        return False
+    length = min(len(said.message), len(fact.message), SAME_WORDS)
+    return said.message[:length] == fact.message[:length] and (length > 0 or said.message == fact.message)
+
+
+def _within(origin: Origin, owners: Mapping[str, Sequence[tuple[range, Rank]]]) -> Rank | None:
+    return next((rank for lines, rank in owners.get(origin.source, ()) if origin.line in lines), None)
 
 
 def _is_of_another(fact: Fact, owner: Writer) -> bool:

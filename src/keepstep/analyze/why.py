@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keepstep.analyze.attribution import attribute, in_time_order
+from keepstep.analyze.attribution import attribute, in_time_order, with_guards_words
 from keepstep.analyze.scan_logs import scan_logs
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet
@@ -83,7 +83,7 @@ def explain_paths(
     gathered.evidence = with_arrivals(gathered.evidence, (left for left in files if left.kind is Kind.ARRIVALS), logs)
     _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
     own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
-    gathered.evidence += own
+    gathered.evidence = [*with_guards_words(gathered.evidence, own), *own]
     gathered.coverage += looked
     measured, looked = read_metrics(left for left in files if left.kind is Kind.METRICS)
     gathered.evidence += measured

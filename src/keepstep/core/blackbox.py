@@ -15,9 +15,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import PurePath
 from statistics import median
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from keepstep.core import foreign_json
 from keepstep.core.identity import MOST_RANKS
@@ -36,14 +35,6 @@ RECORD = struct.Struct("<QQqqIIQ")
 CAPACITY = 10_800
 """Half a megabyte: some thousand steps."""
 MOST_BYTES = 64 << 20
-EXIT = struct.Struct("=i")
-"""What the C library writes beside the box when the process leaves: its status."""
-P = TypeVar("P", bound=PurePath)
-
-
-def exit_file(box: P) -> P:
-    """The file with that status; empty or absent where the process did not get to it."""
-    return box.with_name(f".{box.stem}.exit")
 
 
 class Kind(IntEnum):

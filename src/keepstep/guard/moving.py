@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
-from keepstep.core.blackbox import exit_file
+from keepstep.core.exit_file import exit_file
 from keepstep.guard import identity, settling
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Exchange

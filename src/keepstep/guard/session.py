@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record, exit_file
+from keepstep.core.blackbox import LEAN_STEP, Kind, Phase, Record
+from keepstep.core.exit_file import exit_file
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity, mode, settling

@@ -16,6 +16,7 @@ from keepstep.core import blackbox, foreign_json, trails
 from keepstep.core.blackbox import BlackBox, Doing, Kind
 from keepstep.core.codec import from_dict
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
+from keepstep.core.exit_file import left_with
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import (
     CollectivesIssued,
@@ -28,7 +29,6 @@ from keepstep.core.facts.guard import (
 )
 from keepstep.core.identity import Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
-from keepstep.core.private_files import open_regular
 from keepstep.core.wording import count
 from keepstep.sources.files import Kind as FileKind
 from keepstep.sources.files import Left
@@ -180,21 +180,9 @@ def _rank(read: _Read) -> Rank | None:
     )
 
 
-def _left_with(read: _Read) -> int | None:
-    """The status that the C library saw. The guard's own goodbye takes ``raise SystemExit(3)`` for a success."""
-    if read.left.path is None:
-        return None
-    try:
-        with open_regular(blackbox.exit_file(read.left.path), follow=False) as stream:
-            data = stream.read(blackbox.EXIT.size + 1)
-    except OSError:
-        return None
-    return blackbox.EXIT.unpack(data)[0] & 0xFF if len(data) == blackbox.EXIT.size else None
-
-
 def _corrected(notes: list[Evidence[Fact]], boxes: list[_Read]) -> list[Evidence[Fact]]:
     """The goodbyes, with the status that each process really left with."""
-    known = {read.box.who.get("pid"): status for read in boxes if (status := _left_with(read))}
+    known = {read.box.who.get("pid"): status for read in boxes if (status := read.left.path is not None and left_with(read.left.path))}
     items: list[Evidence[Fact]] = []
     for each in notes:
         if isinstance(each.fact, RankEnded) and each.fact.status == 0 and (status := known.get(each.fact.pid)):
@@ -212,7 +200,7 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
         if read.alive or read.did is None or who.get("pid") in told:
             continue
         goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
-        status = _left_with(read)
+        status = read.left.path is not None and left_with(read.left.path)
         left = goodbye is not None or status is not None or read.did.phase is blackbox.Phase.END
         before = next((p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None)
         fact = RankEnded(

@@ -30,7 +30,7 @@ from keepstep.supervise.signs import signs_of
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.started import Means, Outcome, Started
 from keepstep.supervise.stopped import Sign
-from keepstep.supervise.told import Told, forget_repeated
+from keepstep.supervise.told import Told
 from keepstep.supervise.vitals import Boxes, Seer, is_same, training_process, uses_grace
 
 TICK_S = 0.25
@@ -145,21 +145,26 @@ class Attempt:
 
     def watch(self) -> Outcome:
         """Until a rank fails, all are done, nothing moves any more, or the user has enough."""
-        while True:
-            self._doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
-            if self._means.interrupted() is not None:
-                return Outcome(Happened.INTERRUPTED)
-            self._below.look()
-            outcome = self._exits()
-            if outcome is not None:
-                return outcome
-            now = time.monotonic()
-            self._bring_back(now)
-            if now >= self._tick_due:
-                self._tick_due = now + TICK_S
-                outcome = self._tick(now)
-                if outcome is not None:
-                    return outcome
+        while (outcome := self._look()) is None:
+            pass
+        if outcome.happened in (Happened.RAISED, Happened.STOPPED, Happened.INTERRUPTED):
+            self.records.lost(self._below.first_to_fail())
+        return outcome
+
+    def _look(self) -> Outcome | None:
+        """Once a tick, and whenever a process ends."""
+        self._doors.wait(max(0.0, min(TICK_S, self._tick_due - time.monotonic())))
+        if self._means.interrupted() is not None:
+            return Outcome(Happened.INTERRUPTED)
+        self._below.look()
+        if (outcome := self._exits()) is not None:
+            return outcome
+        now = time.monotonic()
+        self._bring_back(now)
+        if now < self._tick_due:
+            return None
+        self._tick_due = now + TICK_S
+        return self._tick(now)
 
     def hold(self, wait_s: float) -> None:
         """A stop that is only suspected shall be left alone for so long."""
@@ -284,10 +289,6 @@ class Attempt:
 
     def has_spares(self) -> bool:
         return self._means.pool is not None and bool(self._means.pool.pids())
-
-    def forget_repeated(self) -> None:
-        """What the output says as well is not needed twice."""
-        forget_repeated(self.folder, self.folder / "guard")
 
     def _stop(self, signs: list[Sign], now: float) -> Outcome | None:
         looked = self._hangs.is_looking

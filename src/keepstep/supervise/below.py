@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep.core.blackbox import Phase
+from keepstep.core.exit_file import left_with
 from keepstep.supervise import reaper
 from keepstep.supervise.ending import Doors, Exit
 from keepstep.supervise.vitals import Boxes, OpenBox, is_same, only_serve
 
 EXIT_CODE = 49
 """Its place in /proc/PID/stat after the name."""
+AT_ONCE_S = 0.2
+"""Ends so close to each other are seen in any order: the one of which more is known is taken for the first."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Below:
             self.doors.drop(pid)
             del self._living[pid]
             doing = box.doing()
-            exit_ = how_ended(pid, started)
+            exit_ = how_ended(pid, started, box.path)
             by_design = only_serve([box]) and any(each.exit.well or each.in_order for each in self._ended)
             ended = Ended(box.rank or 0, exit_, doing is not None and doing.phase is Phase.END, by_design)
             self._ended.append(ended)
@@ -70,16 +73,16 @@ class Below:
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
 
     def first_to_fail(self) -> Ended | None:
-        """Of the ranks that the launcher started last."""
+        """Of the ranks that the launcher started last. One that left no word of how it ended was killed, or crashed."""
         self.look()
-        last = [each for each in self._ended if each.exit.at >= self._newest]
-        failed = [each for each in last if each.failed]
-        unknown = [each for each in last if not each.exit.well and not each.in_order and not each.by_design]
-        return next(iter(failed or unknown), None)
+        last = [each for each in self._ended if each.exit.at >= self._newest and not each.by_design]
+        lost = [each for each in last if each.failed or not (each.exit.well or each.in_order)]
+        together = [each for each in lost if each.exit.at < lost[0].exit.at + AT_ONCE_S]
+        return min(together, key=lambda each: not each.failed, default=None)
 
 
-def how_ended(pid: int, started: int) -> Exit:
-    """How it ended, as long as its parent has not asked for it."""
+def how_ended(pid: int, started: int, box: Path) -> Exit:
+    """How it ended: by the kernel, as long as its parent has not asked for it, else by the C library's word beside its black box."""
     at = time.time()
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -88,4 +91,4 @@ def how_ended(pid: int, started: int) -> Exit:
             if status & 0x7F:
                 return Exit(pid=pid, at=at, signal=signal.Signals(status & 0x7F).name, dumped=bool(status & 0x80))
             return Exit(pid=pid, at=at, code=status >> 8)
-    return Exit(pid=pid, at=at)
+    return Exit(pid=pid, at=at, code=left_with(box))

@@ -52,6 +52,7 @@ class Records:
         self.unwritten: list[Evidence[Fact]] = []
         """What no disk would take: the report is made with it all the same."""
         self._reserve = reserve or Reserve()
+        self._gone: set[int] = set()
 
     def started(self, launch: Launch) -> None:
         """What ranks are started with: advice to set what is set already is none."""
@@ -62,6 +63,7 @@ class Records:
 
     def exited(self, member: Member, exit_: Exit, *, first: bool = False) -> None:
         """A rank ended by itself."""
+        self._gone.add(exit_.pid)
         fact = ProcessExited(
             reporter=REPORTER, code=exit_.code, signal=exit_.signal, pid=exit_.pid, local_rank=member.rank, first=first
         )
@@ -76,10 +78,14 @@ class Records:
         quote = f"worker {member.index} (rank {member.rank}, pid {exit_.pid}) ended with {exit_.words}; it was started again alone"
         self._add(EXITS, [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")])
 
+    def lost(self, below: Ended | None) -> None:
+        """A rank of the user's own launcher that is gone while the launcher still runs."""
+        if below is not None and below.exit.pid not in self._gone:
+            self.exited(Member(rank=below.rank), below.exit, first=True)
+
     def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
         """The first failure; ``below``: of the ranks of a launcher, the one that made it fail."""
-        if below is not None:
-            self.exited(Member(rank=below.rank), below.exit, first=True)
+        self.lost(below)
         self.exited(member, exit_, first=below is None)
 
     def ending(self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM) -> None:

@@ -37,6 +37,7 @@ from keepstep.supervise.remedy import Remedy
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.terminal import Terminal
+from keepstep.supervise.told import forget_repeated
 
 LARGEST_LOGS = 2 << 30
 """A run that ended well is not searched for more than this."""
@@ -185,7 +186,7 @@ class Supervisor:
                 return self._ended_well(attempt, said, outcome)
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
-            attempt.forget_repeated()
+            forget_repeated(attempt.folder, attempt.folder / "guard")
             report, progress = self._explain(attempt)
             now = as_policy(attempt, outcome, report, progress, remedies=tuple(self._standing.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):

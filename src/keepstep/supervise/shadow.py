@@ -124,7 +124,7 @@ class Companion:
         if box.pid in self._noted:
             return
         self._noted.add(box.pid)
-        exit_ = how_ended(box.pid, int(box.who.get("started") or 0))
+        exit_ = how_ended(box.pid, int(box.who.get("started") or 0), box.path)
         if exit_.code is None and exit_.signal is None:
             doing = box.doing()
             self._first_known = self._first_known and doing is not None and doing.phase is Phase.END

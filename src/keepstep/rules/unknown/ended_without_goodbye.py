@@ -48,11 +48,13 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     A library may end its process from native code when the work is done.
     """
     supervised = is_supervised(seen)
-    if ended_well(seen) or (supervised and seen.all(ProcessExited)):
+    told = [e for e in seen.all(ProcessExited) if e.fact.code is not None or e.fact.signal is not None]
+    if ended_well(seen) or (supervised and any(e.who is not None for e in told)):
         return
     ends = seen.once(ends_of)
-    silent = [] if supervised else list(ends.silent.values())  # those were ended by the supervisor
-    open_ends = [e for e in silent if exit_of(seen, e.fact.pid) is None]
+    # a supervisor ends those that are left, and says which had gone before
+    silent = [e for e in ends.silent.values() if not supervised or exit_of(seen, e.fact.pid) is not None]
+    open_ends = [e for e in silent if exit_of(seen, e.fact.pid) not in told]
     open_ends += [e for who, e in ends.badly.items() if not raised_by(seen, who)]
     if not open_ends:
         return
