@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.resource import MemoryLow, OomKilled
@@ -54,6 +54,27 @@ def test_a_rank_of_the_users_own_launcher_that_was_gone_before_the_run_was_ended
     assert report.root is not None and report.root.title == "rank 1's black box ends at step 151 without a goodbye"
     report = judged(*others)  # without the supervisor's word it may have been ended by it
     assert report.root is not None and report.root.ranks != (1,)
+
+
+def ctrl_c(rank: int, steps: int, at: float) -> list[Evidence[Fact]]:
+    ended = RankEnded(goodbye=True, status=130, raised="KeyboardInterrupt", steps=steps, pid=1000 + rank, world=2)
+    doing = RankDoing(phase="end", steps=steps, silent_s=0.0, usual_step_s=0.03, pid=1000 + rank, world=2)
+    return [of(ended, rank, at), of(doing, rank, at, source=f"rank{rank}.box"), killed(rank, at + 1.0, "SIGINT", first=rank == 1)]
+
+
+def test_ctrl_c_is_told_as_that() -> None:
+    report = judged(*ctrl_c(0, 20, 120.0), *ctrl_c(1, 20, 119.0))
+    assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"
+
+
+def test_a_hang_that_somebody_ends_by_ctrl_c_stays_the_cause() -> None:
+    waits = of(PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18 in load", steps=19), 0, 100.0)
+    ended = [*ctrl_c(0, 20, 120.0), *ctrl_c(1, 19, 119.0)]
+    report = judged(waits, *ended)
+    assert report.root is not None and (report.root.cause.value, report.root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (1,))
+    went_on = [*ctrl_c(0, 500, 120.0), *ctrl_c(1, 500, 119.0)]
+    report = judged(waits, *went_on)
+    assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"
 
 
 def test_lost_peers_of_a_run_that_finished_well_are_nothing() -> None:

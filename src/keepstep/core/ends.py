@@ -94,19 +94,35 @@ def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
     )
 
 
-def waited_to_the_end(seen: EvidenceSet) -> Evidence[PeersWait] | None:
-    """Ranks that waited for another when the job was ended, and none of them had moved since, for many times a usual step."""
-    doing = {e.who: e.fact for e in seen.all(RankDoing)}
-    if len(doing) < 2 or any(fact.alive or not _stood_still(fact) for fact in doing.values()):
-        return None
+def ended_by_hand(seen: EvidenceSet) -> bool:
+    """Whether all that ended badly here was ended by Ctrl-C."""
+    ends = seen.once(ends_of)
+    pids = {e.fact.pid for e in ends.interrupted.values()}
+    raised = {e.fact.type.rpartition(".")[2] for e in seen.all(ExceptionRaised) if not seen.survived(e) and not seen.merely_logged(e)}
+    told = all(e.fact.pid in pids or e.fact.signal in _SENT_BY_DESIGN[1:] for e in seen.bad_exits)
+    return bool(pids) and not ends.badly and raised <= {INTERRUPTED, "SignalException"} and told
+
+
+def waited_to_the_end(seen: EvidenceSet) -> tuple[Evidence[PeersWait], float] | None:
+    """Ranks that waited for another when the job was ended, and for how long none of them had moved then: many times a usual step."""
     last = max((e for e in seen.all(PeersWait)), key=lambda e: e.at or 0.0, default=None)
-    if last is None or any(doing[rank].steps > (last.fact.steps or 0) + 1 for rank in last.fact.late if rank in doing):
-        return None  # they went on after that
-    return last
-
-
-def _stood_still(fact: RankDoing) -> bool:
-    return fact.phase in _STEPPING and fact.steps > 0 and (fact.silent_s or 0.0) > max(STOOD_STILL_S, STOOD_STILL_STEPS * (fact.usual_step_s or 0.0))
+    doing = {e.who: e for e in seen.all(RankDoing)}
+    if last is None or len(doing) < 2:
+        return None
+    still = []
+    for who, each in doing.items():
+        fact, interrupted = each.fact, seen.once(ends_of).interrupted.get(who)
+        silent = fact.silent_s or 0.0
+        if fact.phase == "end" and interrupted is not None:  # it moved only to leave
+            silent = (interrupted.at or 0.0) - (last.at or 0.0)
+        elif fact.phase not in _STEPPING:
+            return None
+        if fact.alive or not fact.steps or silent <= max(STOOD_STILL_S, STOOD_STILL_STEPS * (fact.usual_step_s or 0.0)):
+            return None
+        if who in last.fact.late and fact.steps > (last.fact.steps or 0) + 1:
+            return None  # it went on after that
+        still.append(silent)
+    return last, min(still)
 
 
 def is_supervised(seen: EvidenceSet) -> bool:

@@ -84,7 +84,7 @@ class Companion:
         suspicion = self._watch.see(signs, at)
         if suspicion is not None:
             self._look(suspicion)
-        elif self._told is not None and self._watch.stopped is None:
+        elif self._told is not None and self._watch.stopped is None and not self._someone_leaves():
             self._heal()
         if at >= self._late_due and not self._watch.stopped:
             self._late_due = at + LATE_EVERY_S
@@ -157,6 +157,11 @@ class Companion:
         if self._told is None or (stop.proven and not self._told.proven):
             self._say_stop(stop, looked.report)
         self._told = stop
+
+    def _someone_leaves(self) -> bool:
+        """Whether a rank is on its way out: one that was stuck and is ended by Ctrl-C moves, and did not go on."""
+        doings = [box.doing() for box in self._boxes.open.values()]
+        return any(doing is not None and doing.phase is Phase.END for doing in doings)
 
     def _someone_left_well(self) -> bool:
         """Whether a rank has ended with status 0: the training is over, and those that are left tidy up."""

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ends_of, is_supervised, stopped_before
+from keepstep.core.ends import ended_by_hand, ends_of, is_supervised, stopped_before
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import LabelOutOfRange
+from keepstep.core.facts.guard import RankEnded
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import DeviceFault, MachineFault, Preempted
 from keepstep.core.facts.process import (
@@ -54,13 +55,14 @@ _FIXES = (
     Fix(do="save a checkpoint when SIGTERM arrives, and start again from the newest one"),
     Fix(do="ask for more time, or for capacity that is not taken back"),
 )
+_BY_CTRL_C = "the user ended the run (Ctrl-C)"
 _BY_HAND = (Fix(do="nothing is broken: start it again from its newest checkpoint, if it was ended by mistake"),)
 
 
 @rule(
     id="PRE001",
     cause=Cause.PREEMPTION_SIGTERM,
-    needs=(Preempted, TerminationRequested, ProcessExited),
+    needs=(Preempted, TerminationRequested, ProcessExited, RankEnded),
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
 def sigterm(seen: EvidenceSet) -> Iterator[Found]:
@@ -110,15 +112,27 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
         by = asked[0].fact.by
-        by_hand = signal == "SIGINT" and by == "user"
+        ctrl_c = signal == "SIGINT" and by == "user"
         yield Found(
-            title="the user ended the run (Ctrl-C)" if by_hand else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
+            title=_BY_CTRL_C if ctrl_c else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
             because=asked[0].fact.reason or f"{signal} arrived and nothing had failed before",
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
             confidence=Confidence.SUPPORTED,
             standing=Standing.EXCEPTION,
-            fixes=_BY_HAND if by_hand else _FIXES,
+            fixes=_BY_HAND if ctrl_c else _FIXES,
+        )
+        return
+    by_hand = tuple(seen.once(ends_of).interrupted.values())
+    if by_hand and ended_by_hand(seen) and not _failed_before(seen, min(by_hand, key=lambda e: e.at or 0.0)):
+        yield Found(
+            title=_BY_CTRL_C,
+            because="KeyboardInterrupt ended the ranks, and nothing had failed before",
+            evidence=by_hand[:8],
+            ranks=ranks_of(by_hand),
+            confidence=Confidence.SUPPORTED,
+            standing=Standing.EXCEPTION,
+            fixes=_BY_HAND,
         )
         return
     exits = seen.bad_exits

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import waited_to_the_end
+from keepstep.core.ends import ended_by_hand, waited_to_the_end
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankStopped
@@ -52,8 +52,8 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     stopped = [e for e in ranks.values() if _stopped(e.fact)]
     told = tuple(e for e in seen.all(RankStopped) if e.fact.proven)
     waited = waited_to_the_end(seen)
-    if waited is not None and not told and not seen.all(StackDump) and not seen.broken:
-        yield _ended_while_waiting(waited, ranks)
+    if waited is not None and not told and not seen.all(StackDump) and (not seen.broken or ended_by_hand(seen)):
+        yield _ended_while_waiting(*waited, ranks)
         return
     if not stopped and not told:
         return
@@ -79,9 +79,8 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     )
 
 
-def _ended_while_waiting(waited: Evidence[PeersWait], ranks: dict[int, Evidence[RankDoing]]) -> Found:
+def _ended_while_waiting(waited: Evidence[PeersWait], silent: float, ranks: dict[int, Evidence[RankDoing]]) -> Found:
     late, others = waited.fact.late, waited.fact.waiting
-    silent = min(e.fact.silent_s or 0.0 for e in ranks.values())
     place = f" was {waited.fact.where}" if waited.fact.where else " was elsewhere"
     return Found(
         title=f"{say_ranks(late)}{place}, while {say_ranks(others)} waited for it, until the job was ended",
