@@ -176,3 +176,13 @@ def test_a_rank_that_nobody_waits_for_is_no_straggler(first_ms: int, step_ms: fl
 
 def test_one_who_is_kept_from_the_processor_alone_is_no_straggler_either() -> None:
     assert late_by_durations({0: rank([BUSY] * 300, step_ms=30), 1: rank([(1, 70, 5)] * 300)}) == ()
+
+
+@pytest.mark.parametrize(("steps", "named"), [(60, ()), (200, (1,))], ids=["for a second", "for four"])
+def test_a_pace_needs_some_time_to_be_one(steps: int, named: tuple[int, ...]) -> None:
+    """Steps of 20 ms, which rank 1 ends 12 ms after the other: on a busy host anybody does so for a moment."""
+
+    def ends(late_ms: int) -> list[Record]:
+        return [Record(n, (20 * n + late_ms) * MS, Kind.STEP, n, 20 * MS) for n in range(1, steps + 1)]
+
+    assert tuple(late.rank for late in late_ranks({0: ends(0), 1: ends(12)})) == named

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from keepstep.core.blackbox import LEAN, Kind, Phase, Record
-from keepstep.core.held import crowding, held_back, held_share
+from keepstep.core.held import SPAN_NS, crowding, held_back, held_share
 
 STEPS = 40
 """The last steps that are compared."""
@@ -162,7 +162,7 @@ def input_and_step(records: Sequence[Record]) -> tuple[int, int, int] | None:
 def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
     """One rank is done clearly last in many of the steps, and no other one ever is: in healthy runs they take turns."""
     ends = _ends(records)
-    common = _common(ends)[-STEPS:]
+    common = _lately(_common(ends), next(iter(ends.values())))
     if len(common) < FEWEST or not _in_step(ends, common):
         return ()
     first = {step: min(each[step] for each in ends.values()) for step in common}
@@ -170,11 +170,20 @@ def _late_at_the_end(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...
     often = {rank: sum(delay > LATE_NS for delay in each) for rank, each in delays.items()}
     worst = max(often, key=lambda rank: often[rank])
     whole = [first[b] - first[a] for a, b in itertools.pairwise(common) if b == a + 1]
-    if not whole or often[worst] < OFTEN * len(common) or any(n > 1 for rank, n in often.items() if rank != worst):
+    seldom = max(1, len(common) // STEPS)
+    if not whole or often[worst] < OFTEN * len(common) or any(n > seldom for rank, n in often.items() if rank != worst):
         return ()
     late = {rank: _usually(each) for rank, each in delays.items()}
     found = _odd_one(late, step_ns=_usually(whole), share=LATE_SHARE, phase=Phase.COMPUTE, steps=len(common))
     return tuple(each for each in found if not _merely_held(each, records[each.rank]))
+
+
+def _lately(steps: list[int], ended: Mapping[int, int]) -> list[int]:
+    """The last of these steps that tell a pace: so many, over so long a time. None of them where all together took less: that is a hiccup."""
+    if not steps or ended[steps[-1]] - ended[steps[0]] < SPAN_NS:
+        return []
+    first = next(n for n in reversed(range(len(steps))) if ended[steps[-1]] - ended[steps[n]] >= SPAN_NS)
+    return steps[min(first, max(0, len(steps) - STEPS)) :]
 
 
 def _in_step(ends: Mapping[int, Mapping[int, int]], common: Sequence[int]) -> bool:
