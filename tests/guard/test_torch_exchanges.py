@@ -38,3 +38,11 @@ def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
         told = run.notes("NeverExchanged")
         assert [bool(note["fields"].get("over")) for note in told] == [False, True], run.logs()
     assert not explain_paths([run.guard]).report.findings
+
+
+def test_a_training_that_is_over_before_the_guard_has_looked(tmp_path: Path) -> None:
+    with ranks(tmp_path, "never", script=SCRIPT) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert "no gradient was averaged" in run.log(0)
+    (finding,) = explain_paths([run.guard]).report.findings
+    assert (finding.cause.value, finding.ranks) == ("config.trains_alone", (0, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Healthy trainings whose ranks exchange in their own ways, with little or no DDP. Run by test_torch_exchanges.py; keepstep is not mentioned."""
+"""Trainings whose ranks exchange in their own ways, with little or no DDP, or never. Run by test_torch_exchanges.py; keepstep is not mentioned."""
 
 from __future__ import annotations
 
@@ -115,6 +115,7 @@ WAYS = {
     "sharded": sharded,
     "two models": adversarial,
     "pipeline": piped,
+    "never": lambda: by_hand(10 * STEPS, weights=True, pause_s=0.0),
 }
 
 if __name__ == "__main__":

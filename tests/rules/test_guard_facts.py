@@ -103,6 +103,7 @@ def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_wi
             noted("NeverExchanged", 0, framework="torch", world=2, steps=80, parameters=9, exchanged=4),
             noted("NeverExchanged", 0, framework="torch", world=2, steps=900, over=True),
         ),
+        (noted("NeverExchanged", 0, framework="torch", world=2, steps=96, parameters=1000, exchanged=0, own=True),),  # the other may only evaluate
         tuple(noted("CollectivesIssued", rank, group="0", issued=[[n, "barrier", "barrier", ""] for n in range(1, 9 + rank)], steps=5) for rank in range(2)),
         tuple(noted("RankDoing", rank, phase="compile", steps=0, silent_s=60.0) for rank in range(2)),
         tuple(noted("RankDoing", rank, phase="evaluation", steps=50, silent_s=60.0, usual_step_s=0.1) for rank in range(2)),

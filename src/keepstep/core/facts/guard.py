@@ -219,6 +219,8 @@ class NeverExchanged(Fact):
     """How many numbers each of them trains..."""
     exchanged: int | None = None
     """... and how many all collectives together have moved; None: no program of these steps spans more than one rank."""
+    own: bool = False
+    """By what this rank knows of itself alone: the others were not asked."""
     over: bool = False
     """It was told before, and they have exchanged something since."""
 

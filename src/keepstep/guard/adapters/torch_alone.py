@@ -33,6 +33,8 @@ class Alone:
         self._state, self._session = state, state.session
         self._over = False
         self._asked = False
+        self._together = False
+        """They exchange, or it cannot be told."""
         self._told_at = 0
         """The step at which it was told or last looked at again; 0: it stands untold, or was taken back."""
         state.session.at_close.append(self.leave)
@@ -47,7 +49,7 @@ class Alone:
         if not self._asked:
             self._asked = True
             if not torch_recorder.is_kept(state) or self._exchanges() is not False:
-                self._over = True
+                self._over = self._together = True
                 return
             session.tell_peers(TOPIC, json.dumps({"steps": session.steps}))
         if state.rank() != 0 or session.steps > UNTIL:
@@ -56,6 +58,13 @@ class Alone:
             self._over = True
             if self._exchanges() is False:
                 self._tell()
+
+    def before_end(self) -> None:
+        """The world ends. Where steps were so short that nobody was asked before, each rank tells what it knows of itself."""
+        if self._together or self._told_at or self._session.steps < AT:
+            return
+        if torch_recorder.is_kept(self._state) and self._exchanges() is False:
+            self._tell(own=True)
 
     def leave(self) -> None:
         if self._told_at:
@@ -84,11 +93,13 @@ class Alone:
         is_set = getattr(rpc, "_is_current_rpc_agent_set", None)
         return is_set is not None and bool(is_set())
 
-    def _tell(self) -> None:
+    def _tell(self, *, own: bool = False) -> None:
         state, session = self._state, self._session
         self._told_at = session.steps
         sent = torch_recorder.sent(state) or 0
-        fields = {"framework": "torch", "world": state.world, "steps": session.steps, "parameters": state.parameters, "exchanged": sent}
+        fields = {"framework": "torch", "world": state.world, "steps": session.steps, "parameters": state.parameters, "exchanged": sent, "own": own}
         words = f"in {session.steps} steps the {state.world} ranks exchanged {sent} numbers, and each trains {state.parameters} parameters"
         session.note("NeverExchanged", fields, words)
+        if state.rank() != 0:
+            return
         session.say(f"{words}: no gradient was averaged, so far every rank trains a model of its own; wrap the model in DistributedDataParallel")

@@ -76,6 +76,11 @@ class Watch:
         state.session.at_close.append(self.leave)
         self.restart()
 
+    def before_end(self) -> None:
+        """The world is about to be destroyed by the script."""
+        if self._state.world > 1:
+            self._alone.before_end()
+
     def restart(self) -> None:
         self._mark: tuple[Any, ...] = ()
         self._told_at: tuple[Any, ...] = ()

@@ -284,6 +284,8 @@ def _before_destroy(state: Torch, group: Any) -> None:
     if group is not None and group is not default:
         return
     del default
+    if state.watch is not None and not state.closed:
+        state.watch.before_end()
     with state.lock:
         state.closed = True
     if state.store is not None:
