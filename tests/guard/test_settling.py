@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
@@ -95,12 +96,15 @@ def test_unrelated_programs_of_one_folder_are_not_mixed(tmp_path: Path, monkeypa
     assert claim(Identity(rank=1, world=2, job="cluster-b"), {}) not in (claim(Identity(rank=1, world=2, job="cluster-a"), {}),)
 
 
-def test_a_living_rank_of_the_same_cluster_is_joined_and_a_taken_place_is_not(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_living_rank_of_the_same_cluster_is_joined(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("keepstep.guard.settling._launch", lambda: None)
     first = claim(Identity(rank=0, world=2, job="cluster"), {})
     assert claim(Identity(rank=1, world=2, job="cluster"), {}) == first
-    assert claim(Identity(rank=1, world=2, job="cluster"), {}) != first
+    assert claim(Identity(rank=1, world=2, job="cluster"), {}) == first, "given twice: both are of this job"
+    for box in first.glob(".rank1-*.box"):
+        os.utime(box, (time.time() - 300, time.time() - 300))
+    assert claim(Identity(rank=1, world=2, job="cluster"), {}) != first, "an earlier run that has not ended yet"
 
 
 def test_a_host_that_does_not_see_the_folder_of_rank_0_takes_its_name(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import WorldFormed
 from keepstep.core.facts.network import PortTaken
+from keepstep.core.facts.process import StartedWith
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 from keepstep.rules import builtin_rules
@@ -30,6 +31,17 @@ def test_a_rank_that_never_came() -> None:
     root = told(note(0), note(1), note(0, at=140.0, seconds=60.0)).root
     assert root is not None and (root.rule, root.cause.value, root.ranks) == ("CFG202", "config.world_size_mismatch", (2,))
     assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 never did, for 60 s"
+
+
+def test_ranks_that_keepstep_run_started_itself() -> None:
+    def started(ranks: int) -> Evidence[Fact]:
+        return Evidence(fact=StartedWith(ranks=ranks), origin=Origin(source="start.jsonl"), quote="")
+
+    root = told(started(2), note(0)).root  # a world of three
+    assert root is not None and (root.cause.value, root.title) == ("config.world_size_mismatch", "the ranks wait for a world of 3, and 2 were started")
+    root = told(started(3), note(0)).root
+    assert root is not None and (root.cause.value, root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (2,))
+    assert root.title == "rank 2 was started and did not come to 127.0.0.1:29500, where the others have waited for 20 s"
 
 
 def test_a_rank_that_came_late_is_no_finding() -> None:

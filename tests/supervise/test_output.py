@@ -47,6 +47,22 @@ def test_what_is_printed_is_in_the_file_in_order(tmp_path: Path) -> None:
     assert output.streams[0].printed == output.streams[0].written
 
 
+def test_what_the_guard_says_is_no_sign_of_life(tmp_path: Path) -> None:
+    output = Output()
+    out, err = output.open("rank0", 0, tmp_path / "rank0.log")
+    stream = output.streams[0]
+    os.write(err, b"keepstep: rank 0: 1 of 2 ranks arrived after 31 s; rank 1 is missing\n")
+    wait_for(lambda: stream.written > 0)
+    assert stream.printed == 0
+    os.write(err, b"keepstep: rank 0: something\nloaded 3 shards\n")
+    wait_for(lambda: stream.printed > 0)
+    os.close(out)
+    os.close(err)
+    output.drain(5.0)
+    output.close()
+    assert b"rank 1 is missing" in (tmp_path / "rank0.log").read_bytes()
+
+
 @pytest.mark.slow
 def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
     """50 MB/s together: every rank prints all it has in its time, whatever the terminal does."""

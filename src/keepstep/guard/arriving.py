@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core.arrivals import Arrival, Meeting, meeting
 from keepstep.core.private_files import open_regular, private_folder, write_whole
 from keepstep.guard import identity
+from keepstep.guard.identity import ALONE
 
 if TYPE_CHECKING:
     from keepstep.guard.session import Session
@@ -125,6 +126,8 @@ def _look(session: Session) -> None:
 def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
     if session.who.rank is None and mine.index is not None:
         session.who.rank, session.who.world = mine.index, mine.size
+    if session.who.job == ALONE:
+        session.who.job = f"{mine.framework} at {mine.at}"
     session.framework = session.framework or mine.framework
     session.open()
     _announce(mine)

@@ -20,6 +20,8 @@ from keepstep.core.numbers import whole
 MOST_FILES, LONGEST_NAME = 12, 60
 """Of the script's files: the names must fit into the black box beside the rest."""
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch/_inductor/compile_worker", "torch._inductor.compile_worker")
+ALONE = "alone"
+"""The job of a process whose variables name no others."""
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
 
 
@@ -33,7 +35,7 @@ class Identity:
     role: str | None = None
     said_by: str | None = None
     """The launcher whose variables were understood."""
-    job: str = "alone"
+    job: str = ALONE
     """A short name that all processes of the job derive alike."""
     attempt: int = 0
     serves: bool = False

@@ -26,10 +26,12 @@ from typing import Any
 
 from keepstep.core.private_files import open_private, open_regular, write_whole
 from keepstep.guard.exchange import Exchange
-from keepstep.guard.identity import Identity, started
+from keepstep.guard.identity import ALONE, Identity, started
 
 CARD = ".job"
 TURN_S = 0.5
+TOGETHER_S = 60.0
+"""Processes of one job that are started for themselves come within this time."""
 MOST_FOLDERS = 50
 LAUNCHERS = ("slurmstepd", "orted", "prted", "prterun", "mpirun", "mpiexec", "hydra_pmi_proxy", "pt_elastic", "torchrun", "accelerate", "deepspeed")
 _BOX = re.compile(r"(?:rank(\d+)|unranked)-(\d+)-(\d+)\.box")
@@ -78,14 +80,15 @@ def _of_own_job(root: Path, who: Identity) -> Path | None:
         if card is None or card.get("host") != _host():
             continue
         members = _members(folder)
-        if who.rank is not None and any((each.rank, each.attempt) == (who.rank, who.attempt) for each in members):
-            continue
+        twins = [each for each in members if who.rank is not None and (each.rank, each.attempt) == (who.rank, who.attempt)]
+        if any(who.job == ALONE or not _just_began(each) for each in twins):
+            continue  # an earlier run's; one of the same cluster that has just begun was given the same rank by mistake
         if who.rank is None and not _is_forked_worker():
             continue
         same = card.get("job") == who.job
         siblings = ours is not None and card.get("launch") == ours and same
         under = any(each.pid == os.getppid() for each in members)
-        known = who.job != "alone" and same and any(_lives(each) for each in members)
+        known = who.job != ALONE and same and any(_lives(each) for each in members)
         if siblings or under or known:
             return folder
     return None
@@ -137,6 +140,12 @@ def _lives(each: Member) -> bool:
         up = float(Path("/proc/uptime").read_text().split()[0])
         began = time.time() - up + int(stat[19]) / os.sysconf("SC_CLK_TCK")
         return stat[0] not in "ZX" and began <= each.path.lstat().st_mtime + 2.0
+    return False
+
+
+def _just_began(each: Member) -> bool:
+    with contextlib.suppress(OSError):
+        return _lives(each) and time.time() - each.path.lstat().st_mtime < TOGETHER_S
     return False
 
 

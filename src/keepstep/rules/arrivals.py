@@ -6,6 +6,7 @@ from __future__ import annotations
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.guard import WorldFormed
+from keepstep.core.facts.process import StartedWith
 
 
 def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
@@ -16,3 +17,8 @@ def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
         if formed.get(each.origin.source, -1.0) < (each.at or 0.0):
             last[each.origin.source] = each
     return list(last.values())
+
+
+def ranks_started(seen: EvidenceSet) -> int | None:
+    """How many `keepstep run -n` has started; None where another launcher did."""
+    return next((e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None), None)

@@ -266,7 +266,8 @@ class Attempt:
         raised = self._told.blocked(signs, now)
         if raised is not None:
             return Outcome(Happened.RAISED, rank=raised.rank)
-        if self._told.stopped_by_difference(signs, now):
+        in_vain = not self._means.job.as_given and self._told.never_meet(self._means.job.world)
+        if in_vain or self._told.stopped_by_difference(signs, now):
             return Outcome(Happened.STOPPED)
         return Outcome(Happened.STARTED_OVER) if self._may_have_started_over() else None
 

@@ -54,10 +54,10 @@ class Records:
         self._reserve = reserve or Reserve()
         self._gone: set[int] = set()
 
-    def started(self, launch: Launch) -> None:
+    def started(self, launch: Launch, ranks: int | None = None) -> None:
         """What ranks are started with: advice to set what is set already is none."""
         variables = tuple(f"{name}={value}" for name, value in sorted(launch.env.items()) if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name))
-        fact = StartedWith(variables=variables, limits=tuple((name.removeprefix("RLIMIT_"), value) for name, value in launch.limits))
+        fact = StartedWith(variables=variables, limits=tuple((name.removeprefix("RLIMIT_"), value) for name, value in launch.limits), ranks=ranks)
         with contextlib.suppress(OSError):
             append(self.folder / START, [Evidence(fact=fact, origin=Origin(source=START), quote=" ".join(variables))])
 

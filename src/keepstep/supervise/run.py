@@ -167,7 +167,7 @@ class Supervisor:
         limit = self._asked.max_lost_work_s
         means.may_start_over = limit is not None and any(each.saved for each in self._before) and max(each.work_s or 0.0 for each in self._before) > limit
         attempt = Attempt(number, folder.absolute(), started, means)
-        attempt.records.started(started[0])
+        attempt.records.started(started[0], ranks=None if means.job.as_given else means.job.world)
         means.reaper.keep(folder.absolute() / "guard")
         try:
             attempt.begin()

@@ -19,7 +19,7 @@ from keepstep.supervise.stopped import WORKS_BYTES, WORKS_SHARE, Sign
 
 NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
 ENDS_A_RANK = ("uncaught", "leaving")
-FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"')
+FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"', '"RanksArriving"', '"WorldFormed"')
 LEAST_S = 0.75
 """A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
@@ -52,6 +52,11 @@ class Told:
     _raised: dict[int, Raised] = field(default_factory=dict)
     _settled: set[int] = field(default_factory=set)
     _differ: bool = False
+    _places: dict[str, str] = field(default_factory=dict)
+    """Where each rank waits for the others at its start, by its notes."""
+    _contradict: bool = False
+    _size: int = 0
+    """The largest world that a rank waits for."""
 
     def read(self, now: float) -> None:
         """What has been written since the last time."""
@@ -86,6 +91,15 @@ class Told:
         self._differ = False
         return True
 
+    def never_meet(self, started: int) -> bool:
+        """Whether ``started`` ranks that wait for each other at their start are certain to wait in vain. Told once.
+
+        They were given the same number or different sizes, wait at different places, or for more than were started.
+        """
+        waits = bool(self._places) and (self._contradict or len(set(self._places.values())) > 1 or self._size > started)
+        self._places.clear() if waits else None
+        return waits
+
     def _lines(self, path: Path) -> list[str]:
         done = self._read.get(path.name, 0)
         if path.stat().st_size <= done:
@@ -101,7 +115,13 @@ class Told:
         try:
             note: dict[str, Any] = json.loads(line)
             fields = note["fields"]
-            if note["fact"] == "ContractBroken":
+            if note["fact"] == "WorldFormed":
+                self._places.pop(name, None)
+            elif note["fact"] == "RanksArriving":
+                self._places[name] = str(fields["at"])
+                self._contradict = self._contradict or bool(fields.get("twice") or fields.get("sizes"))
+                self._size = max(self._size, int(fields["size"]))
+            elif note["fact"] == "ContractBroken":
                 self._differ = self._differ or fields.get("certain") is True
             elif _ends_badly(note["fact"], fields) and (found := NAME.fullmatch(name)) is not None:
                 rank = note.get("rank", {}).get("index")

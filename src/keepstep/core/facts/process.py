@@ -64,6 +64,8 @@ class StartedWith(Fact):
     """``NAME=VALUE``, of those that change how Python and the frameworks behave."""
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by their names in the module ``resource``, without RLIMIT_; -1: unlimited."""
+    ranks: int | None = None
+    """How many were started; None where the user's own launcher does that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

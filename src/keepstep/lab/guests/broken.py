@@ -21,6 +21,7 @@ RANK, STEP = 1, 20
 TOLD_S = 60.0
 """How long keepstep may take to say what has stopped a run; its promise is a few seconds, on a machine that is not crowded."""
 SETTLE_S = 5.0
+MISSING = (b'"fact": "RanksArriving"',)
 SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"', b'"fact": "RankRaised"')
 
 
@@ -62,15 +63,17 @@ def _beside(visit: Visit, fault: Fault) -> bool:
     since = time.time() - at
     if fault.interrupt_after is not None:  # `run -n` restarts it soon: Ctrl-C must come before
         return since > fault.interrupt_after or (visit.way is Way.RANKS and _told_at(visit) is not None)
-    if not fault.hangs_in(visit.guest) or visit.way is Way.RANKS:
+    if not fault.hangs_in(visit.guest) or (visit.way is Way.RANKS and not fault.at_start):
         return False
-    told = _told_at(visit)
+    told = _told_at(visit, MISSING if fault.at_start else SPEAKS)
     return since > TOLD_S or (told is not None and time.time() - told > SETTLE_S)
 
 
-def _told_at(visit: Visit) -> float | None:
+def _told_at(visit: Visit, words: tuple[bytes, ...] = SPEAKS) -> float | None:
     """When keepstep first wrote down that something is wrong."""
-    times = [path.stat().st_mtime for folder in visit.guard_folders() for path in folder.glob("*.jsonl") if any(word in path.read_bytes() for word in SPEAKS)]
+    times = [path.stat().st_mtime for folder in visit.guard_folders() for path in folder.glob("*.jsonl") if any(word in path.read_bytes() for word in words)]
+    if words is MISSING:
+        return min(times, default=None)
     with contextlib.suppress(KeyError, IndexError, OSError, ValueError):
         told = _manifest(visit)["attempts"][0]["told"]
         times += [float(told)] if told is not None else []
@@ -106,7 +109,7 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
             wrong.append(f"it was restarted ({len(attempts)} attempts)")
     if visit.status is None and not fault.hangs_in(visit.guest):
         wrong.append(f"it was not ended: {_end_of(visit)}")
-    if visit.way is Way.RANKS and visit.status is None and fault.hangs and fault.interrupt_after is None:
+    if visit.way is Way.RANKS and visit.status is None and fault.hangs and fault.interrupt_after is None and not fault.at_start:
         wrong.append(f"it was not decided: {_end_of(visit)}")
     places = visit.guard_folders() if visit.way is Way.GUARD else [folder for folder in [visit.run_folder()] if folder]
     if not places:

@@ -42,6 +42,10 @@ class Fault:
     """Frameworks whose ranks then wait for each other at the exit, for minutes; only `keepstep run` ends that."""
     never_meet: bool = False
     """Its ranks have nothing in common that tells of one job: each may have a folder of its own."""
+    at_start: bool = False
+    """It strikes before the ranks have met. `keepstep run -n` ends it where it is certain that they never will, and restarts nothing."""
+    spoils_settings: bool = False
+    """It is a number that `keepstep run -n` gives to the ranks: nobody can give a wrong one there."""
     trains_on: bool = False
     """The program does not stop for it."""
     prepare: Callable[[Visit], None] | None = None
@@ -146,13 +150,16 @@ FAULTS: dict[str, Fault] = {
         Fault("interrupted", "rank 1 sleeps for ever, and somebody presses Ctrl-C", HANG, hangs=True, interrupt_after=15.0),
         Fault("exception", "rank 1 raises an exception in the middle of training", ("user.code_exception",), stays_in=("jax",)),
         Fault("import_error", "rank 1 cannot import a module of the program", ("user.code_exception", "env.version_mismatch_between_nodes")),
-        Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), restarted=True, hangs=True),
+        Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), hangs=True, at_start=True),
         Fault(
             "wrong_port", "rank 1 looks for rank 0 at the wrong port",
-            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True, never_meet=True,
+            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True, never_meet=True, at_start=True,
         ),
-        Fault("wrong_count", "all ranks are told of one process too many", ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True),
-        Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True),
+        Fault(
+            "wrong_count", "all ranks are told of one process too many",
+            ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True, at_start=True, spoils_settings=True,
+        ),
+        Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True, at_start=True, spoils_settings=True),
         Fault("nan_batch", "one batch of rank 1 holds a NaN", ("numeric.nan_or_divergence",), trains_on=True),
         Fault(
             "other_shape", "one batch of rank 1 has fewer features, or fewer rows (JAX)",

@@ -12,7 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, listing
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.arrivals import still_waiting
+from keepstep.rules.arrivals import ranks_started, still_waiting
 
 
 @rule(
@@ -62,6 +62,19 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
         return
     last = max(short, key=lambda e: e.fact.seconds)
     fact = last.fact
+    started = ranks_started(seen)
+    if started is not None and fact.size > started:
+        yield Found(
+            title=f"the ranks wait for a world of {fact.size}, and {started} were started",
+            because=f"keepstep run started {started}; {say_ranks(fact.missing)} can never come to {fact.at}",
+            evidence=tuple(short[-4:]),
+            ranks=fact.missing[:8],
+            standing=Standing.MECHANISM,
+            fixes=(Fix(do=f"start as many ranks as the script is told of, or tell it of {started}", command=f"keepstep run -n {fact.size} -- python train.py"),),
+        )
+        return
+    if started is not None:
+        return  # it was started, and hangs or is slow: another rule tells
     yield Found(
         title=f"{len(fact.arrived)} of {fact.size} ranks arrived at {fact.at}; {say_ranks(fact.missing)} never did, for {duration(fact.seconds)}",
         because="no such process came on this host, where all of them are meant to be" + ("" if not fact.starting else ", though one was starting"),

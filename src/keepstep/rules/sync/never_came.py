@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from keepstep.core.cause import Cause
 from keepstep.core.ends import ends_of, is_supervised
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankEnded, WorldFormed
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
+from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.arrivals import ranks_started, still_waiting
 
 STARTS_S = 20.0
 """So long the others may wait for a rank that is still starting."""
@@ -21,7 +24,7 @@ STARTS_S = 20.0
 @rule(
     id="SYN069",
     cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    needs=(RankDoing, RankEnded),
+    needs=(RankDoing, RankEnded, RanksArriving),
     confidence=Confidence.SUPPORTED,
     standing=Standing.SYMPTOM,
 )
@@ -44,6 +47,11 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     It writes to another folder or host, and the ranks never met for another reason.
     """
+    started = ranks_started(seen)
+    late = [e for e in still_waiting(seen) if e.fact.missing and not (e.fact.twice or e.fact.sizes or e.fact.elsewhere)]
+    if started is not None and late and late[0].fact.size <= started:
+        yield _started_and_did_not_come(max(late, key=lambda e: e.fact.seconds))
+        return
     ends = seen.once(ends_of)
     if is_supervised(seen) or not ends.missing or any(e.fact.size > 1 for e in seen.all(WorldFormed)):
         return
@@ -61,4 +69,15 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do="see whether it was started, and read what it printed"),
             Fix(do="count the processes on every host and compare with the world size", command="pgrep -af python"),
         ),
+    )
+
+
+def _started_and_did_not_come(last: Evidence[RanksArriving]) -> Found:
+    missing = last.fact.missing
+    return Found(
+        title=f"{say_ranks(missing)} was started and did not come to {last.fact.at}, where the others have waited for {duration(last.fact.seconds)}",
+        because="keepstep run started it, and it has not begun to join the others: it hangs, or its start takes that long",
+        evidence=(last,),
+        ranks=missing[:8],
+        fixes=(Fix(do="see at which line it stands while it hangs", command="keepstep why --live"),),
     )
