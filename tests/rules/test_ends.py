@@ -106,6 +106,9 @@ def test_those_that_others_end_need_no_goodbye() -> None:
     assert judged(left(0), left(1, status=None, killed_as="parameter server")).verdict.value == "healthy"
     assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGTERM")).verdict.value == "healthy"
     assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGSEGV")).verdict.value == "failed"
+    lost = left(0, status=None, at=101.0, killed_as="Ray worker"), of(LOST, 0, at=None), left(1, status=None, killed_as="Ray worker")
+    root = judged(*lost).root  # Ray ends all of them afterwards; this one was missed before
+    assert root is not None and (root.title, root.ranks) == ("rank 1's black box ends at step 151 without a goodbye", (1,))
 
 
 def test_sigkill_alone_is_nobodys() -> None:

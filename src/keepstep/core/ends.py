@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ExceptionRaised, ProcessExited, StartedWith
 from keepstep.core.identity import everyone
 
@@ -69,9 +70,16 @@ def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int 
     if told is not None and code == 0:
         return ends.well
     by_design = told is None or (told.fact.signal in _SENT_BY_DESIGN and (not code or code == _LEFT_BY_DESIGN.get(fact.killed_as or "")))
-    if fact.killed_as and by_design and not raised_by(seen, each.who):
+    if fact.killed_as and by_design and not raised_by(seen, each.who) and not _missed(seen, each):
         return ends.well
     return ends.silent
+
+
+def _missed(seen: EvidenceSet, each: Evidence[RankEnded]) -> bool:
+    """Whether another rank failed for the loss of its peer when this one had gone: nobody had finished, so it was not ended by design."""
+    ended = {e.who: e.at for e in seen.all(RankEnded)}
+    lost = (e for e in seen.all(PeerLost) if e.who not in (None, each.who) and not seen.survived(e))
+    return any((e.at or ended.get(e.who) or 0.0) > (each.at or 0.0) for e in lost)
 
 
 def exit_of(seen: EvidenceSet, pid: int | None) -> Evidence[ProcessExited] | None:
