@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from keepstep.core.report import Report
 from keepstep.supervise import policy
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.started import Outcome
+from keepstep.supervise.stopped import Stop
+from keepstep.supervise.waiting import IN_STEPS
 
 
 def as_policy(attempt: Attempt, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()) -> policy.Attempt:
@@ -34,7 +37,7 @@ def as_policy(attempt: Attempt, outcome: Outcome, report: Report, progress: Prog
         lived_s=time.time() - attempt.began,
         stopped_s=stop.quiet_s if stop is not None else None,
         usual_s=attempt.usual_s,
-        kind=stop.suspicion.kind if stop is not None else None,
+        kind=_kind(stop, named) if stop is not None else None,
         idle_s=attempt.idle_s() if stop is not None else None,
         place=attempt.place if stop is not None else None,
         start_s=back.start_s(warm=attempt.has_spares()),
@@ -43,3 +46,10 @@ def as_policy(attempt: Attempt, outcome: Outcome, report: Report, progress: Prog
         saved_step=back.saved_step,
         remedies=remedies,
     )
+
+
+def _kind(stop: Stop, named: Sequence[int]) -> str:
+    """What kind of silence it is: that of the ranks for which the others wait. Those may be in a checkpoint that all must join."""
+    awaited = [sign for sign in stop.suspicion.signs if sign.rank in named]
+    in_step = bool(awaited) and all(sign.is_stepping and not sign.between for sign in awaited)
+    return "step" if in_step and stop.suspicion.kind not in ("busy", *IN_STEPS) else stop.suspicion.kind

@@ -80,6 +80,11 @@ class Sign:
     runs: bool = False
     """The kernel shows it, or a process below it, running or waiting for a disk."""
 
+    @property
+    def is_stepping(self) -> bool:
+        """Whether what it does is a step, and not its first: those take as long as they take."""
+        return self.phase in _STEPPING and self.steps >= FIRST_STEPS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspicion:
@@ -248,7 +253,7 @@ class Watch:
             return self._without_guard(signs, at) if not guarded else self._half_guarded(signs, at)
         progress = max(self._ranks[sign.pid].progress for sign in signs)
         usual = max((sign.usual_s for sign in signs if sign.usual_s is not None), default=None)
-        pausing = [sign for sign in signs if sign.phase not in _STEPPING or sign.steps < FIRST_STEPS]
+        pausing = [sign for sign in signs if not sign.is_stepping]
         quiet = at - progress
         if not pausing and usual is not None:
             least, kind = LEAST_S if self._lively < OFTEN else LEAST_LIVELY_S, "step"
