@@ -110,6 +110,22 @@ def test_a_hang_without_a_guard_is_reported(tmp_path: Path) -> None:
     assert "decision: wait" in run.err
 
 
+def test_a_process_of_the_users_own_program_that_is_stopped_is_named(tmp_path: Path) -> None:
+    script = """
+import multiprocessing, os, signal
+def serve(): os.kill(os.getpid(), signal.SIGSTOP)
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=serve)
+    child.start()
+    child.join()
+"""
+    run = Running(tmp_path, script=script)
+    wait_for(lambda: (run.run / "attempt-0" / "stacks.jsonl").exists())
+    run.process.send_signal(signal.SIGINT)
+    assert run.finish() == 130
+    assert re.search(r"pid \d+ was stopped by a signal \(SIGSTOP\)", why(run.run)), run.err
+
+
 @pytest.mark.long
 def test_a_crash_takes_the_stacks_of_the_others_along(tmp_path: Path) -> None:
     script = HEAD + "train(4000, at=30, what=lambda: os._exit(3))"

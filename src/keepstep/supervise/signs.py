@@ -25,4 +25,5 @@ def signs_of(
         return [sign_of(box.pid, box.rank if box.rank is not None else rank, doings.get(box.pid), listed, at=at, printed=printed) for box in own]
     if rank is None and not has_started(each.pid, listed):
         return []
-    return [sign_of(training_process(each.pid, listed), rank, None, listed, at=at, printed=printed)]
+    stopped = next((pid for pid in sorted(tree) if pid in listed and listed[pid].state == "T"), None)
+    return [sign_of(stopped or training_process(each.pid, listed), rank, None, listed, at=at, printed=printed)]

@@ -289,7 +289,7 @@ class Watch:
 
     def _without_guard(self, signs: tuple[Sign, ...], at: float) -> Suspicion | None:
         idle = at - max(each.worked for each in self._ranks.values())
-        given = all(sign.rank is None for sign in signs)
+        given = all(sign.rank is None and not sign.frozen for sign in signs)
         limit = self._limit("unguarded", GIVEN_IDLE_S if given else IDLE_S)
         if idle >= limit:
             return _suspicion("unguarded", at, idle, limit, None, signs, signs)
