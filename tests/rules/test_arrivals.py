@@ -11,7 +11,7 @@ from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import WorldFormed
 from keepstep.core.facts.network import PortTaken
-from keepstep.core.facts.process import StartedWith
+from keepstep.core.facts.process import StartedWith, TerminationRequested
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 from keepstep.rules import builtin_rules
@@ -42,6 +42,12 @@ def test_ranks_that_keepstep_run_started_itself() -> None:
     root = told(started(3), note(0)).root
     assert root is not None and (root.cause.value, root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (2,))
     assert root.title == "rank 2 was started and did not come to 127.0.0.1:29500, where the others have waited for 20 s"
+
+
+def test_who_ends_a_run_whose_ranks_never_met_does_so_because_of_that() -> None:
+    asked = Evidence(fact=TerminationRequested(signal="SIGINT", by="user"), origin=Origin(source="exits.jsonl"), at=150.0, quote="Ctrl-C")
+    root = told(note(0), asked).root
+    assert root is not None and root.rule == "CFG202"
 
 
 def test_a_rank_that_came_late_is_no_finding() -> None:

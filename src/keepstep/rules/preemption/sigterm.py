@@ -25,6 +25,7 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, Rank
 from keepstep.core.facts.training import Phase, PhaseSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
+from keepstep.rules.arrivals import still_waiting
 from keepstep.rules.exceptions import is_wrapper
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
@@ -175,6 +176,8 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     here = seen.position[id(place)]
     if stopped_before(seen, place.at):
         return True
+    if any(e.fact.missing or e.fact.twice or e.fact.sizes for e in still_waiting(seen)):
+        return True  # the ranks had not met
     ends = seen.once(ends_of)
     if not is_supervised(seen):
         gone = [e for e in (*ends.badly.values(), *ends.silent.values()) if e.who != place.who]
