@@ -61,8 +61,8 @@ def _beside(visit: Visit, fault: Fault) -> bool:
             fault.outside(visit)
         return False
     since = time.time() - at
-    if fault.interrupt_after is not None:  # `run -n` restarts it soon: Ctrl-C must come before
-        return since > fault.interrupt_after or (visit.way is Way.RANKS and _told_at(visit) is not None)
+    if fault.interrupt_after is not None:
+        return since > fault.interrupt_after
     if not fault.hangs_in(visit.guest) or (visit.way is Way.RANKS and not fault.at_start):
         return False
     told = _told_at(visit, MISSING if fault.at_start else SPEAKS)

@@ -44,8 +44,8 @@ class Fault:
     """Its ranks have nothing in common that tells of one job: each may have a folder of its own."""
     at_start: bool = False
     """It strikes before the ranks have met. `keepstep run -n` ends it where it is certain that they never will, and restarts nothing."""
-    spoils_settings: bool = False
-    """It is a number that `keepstep run -n` gives to the ranks: nobody can give a wrong one there."""
+    not_with_n: bool = False
+    """It cannot be under `keepstep run -n`: the ranks get that number from it, or it restarts them before anybody presses Ctrl-C."""
     trains_on: bool = False
     """The program does not stop for it."""
     prepare: Callable[[Visit], None] | None = None
@@ -147,7 +147,7 @@ FAULTS: dict[str, Fault] = {
         Fault("killed", "SIGKILL hits rank 1", ("unknown.not_established",), restarted=True, stays_in=("jax",), outside=_send(signal.SIGKILL)),
         Fault("stopped", "rank 1 is stopped (SIGSTOP)", HANG, restarted=True, hangs=True, outside=_send(signal.SIGSTOP)),
         Fault("asleep", "rank 1 sleeps for ever in the middle of training", HANG, restarted=True, hangs=True),
-        Fault("interrupted", "rank 1 sleeps for ever, and somebody presses Ctrl-C", HANG, hangs=True, interrupt_after=15.0),
+        Fault("interrupted", "rank 1 sleeps for ever, and somebody presses Ctrl-C", HANG, hangs=True, interrupt_after=15.0, not_with_n=True),
         Fault("exception", "rank 1 raises an exception in the middle of training", ("user.code_exception",), stays_in=("jax",)),
         Fault("import_error", "rank 1 cannot import a module of the program", ("user.code_exception", "env.version_mismatch_between_nodes")),
         Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), hangs=True, at_start=True),
@@ -157,9 +157,9 @@ FAULTS: dict[str, Fault] = {
         ),
         Fault(
             "wrong_count", "all ranks are told of one process too many",
-            ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True, at_start=True, spoils_settings=True,
+            ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True, at_start=True, not_with_n=True,
         ),
-        Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True, at_start=True, spoils_settings=True),
+        Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True, at_start=True, not_with_n=True),
         Fault("nan_batch", "one batch of rank 1 holds a NaN", ("numeric.nan_or_divergence",), trains_on=True),
         Fault(
             "other_shape", "one batch of rank 1 has fewer features, or fewer rows (JAX)",

@@ -44,7 +44,7 @@ def run_broken(guest: Guest, fault: str, ways: Sequence[Way], told: Told, keep: 
         return _told([Result(guest.name, way.value, skipped=missing, fault=fault) for way in ways], told)
     results = []
     for way in ways:
-        if way is not Way.PLAIN and not (way is Way.RANKS and FAULTS[fault].spoils_settings):
+        if way is not Way.PLAIN and not (way is Way.RANKS and FAULTS[fault].not_with_n):
             results += _told([broken.broken(guest, FAULTS[fault], way, keep)], told)
     return results
 

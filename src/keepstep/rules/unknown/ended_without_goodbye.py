@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
+from keepstep.core.ends import SUPERVISOR, ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankEnded
@@ -49,7 +49,7 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     """
     supervised = is_supervised(seen)
     told = [e for e in seen.all(ProcessExited) if e.fact.code is not None or e.fact.signal is not None]
-    if ended_well(seen) or (supervised and any(e.who is not None for e in told)):
+    if ended_well(seen) or (supervised and any(e.who is not None and e.fact.reporter == SUPERVISOR for e in told)):
         return
     ends = seen.once(ends_of)
     # a supervisor ends those that are left, and says which had gone before
