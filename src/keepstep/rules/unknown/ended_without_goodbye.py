@@ -60,7 +60,8 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
         return
     # one that had left with status 0, and was ended on its way out, was ended because of another
     first = min([*silent, *ends.badly.values()], key=lambda e: (e.fact.goodbye and e.fact.status == 0, e.at or 0.0))
-    if first not in open_ends or stopped_before(seen, None):
+    gone = exit_of(seen, first.fact.pid)
+    if first not in open_ends or stopped_before(seen, gone.at if gone is not None else None):
         return
     others = tuple(e for e in (*silent, *ends.badly.values()) if e is not first)
     evidence: tuple[Evidence[Fact], ...] = (first, *others[:8])
