@@ -64,7 +64,7 @@ def helpers_of(pid: int) -> list[int]:
     return [child for child, words in children(pid) if any(word.endswith("pystack_child.py") for word in words)]
 
 
-@pytest.mark.parametrize("order", [("supervisor", "reaper"), ("reaper", "supervisor")], ids=" then ".join)
+@pytest.mark.parametrize("order", [("supervisor", "reaper"), pytest.param(("reaper", "supervisor"), marks=pytest.mark.long)], ids=" then ".join)
 def test_supervisor_and_reaper_killed_at_once(tmp_path: Path, order: tuple[str, ...]) -> None:
     chaos = Chaos(tmp_path)
     number, _ = reaper_of(chaos.run.process.pid)

@@ -97,7 +97,7 @@ while True: time.sleep(0.1)
     [(signal.SIGINT, "the user ended the run (Ctrl-C)"), (signal.SIGTERM, "the run was told to end from outside (SIGTERM)")],
     ids=["SIGINT", "SIGTERM"],
 )
-@pytest.mark.parametrize("how", [("-n", "2"), ()], ids=["ranks", "as given"])
+@pytest.mark.parametrize("how", [("-n", "2"), pytest.param((), marks=pytest.mark.long)], ids=["ranks", "as given"])
 def test_the_report_names_the_signal_that_ended_the_run(tmp_path: Path, how: tuple[str, ...], sent: int, told: str) -> None:
     script = "import os, time\nopen(f\"pid-{os.environ.get('RANK', 0)}\", 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
     run = Running(tmp_path, *how, script=script)
