@@ -126,15 +126,17 @@ def _truncate_checkpoint(visit: Visit) -> None:
     note(visit, f"{path.name} is cut in half")
 
 
-def _edit(before: str, after: str) -> Callable[[Visit], None]:
-    """The user wrote another line."""
+def _edit(*lines: tuple[str, str]) -> Callable[[Visit], None]:
+    """The user wrote other lines."""
 
     def prepare(visit: Visit) -> None:
         path = visit.app / visit.guest.program
         text = path.read_text()
-        if before in text:
-            path.write_text(text.replace(before, after))
-            note(visit, f"{path.name} has {after!r}")
+        for before, after in lines:
+            if before in text:
+                text = text.replace(before, after)
+                note(visit, f"{path.name} has {after!r}")
+        path.write_text(text)
 
     return prepare
 
@@ -168,12 +170,16 @@ FAULTS: dict[str, Fault] = {
         Fault("lonely_collective", "rank 1 issues an all_reduce that rank 0 does not", ("sync.collective_mismatch",), hangs=True),
         Fault("ddp_forgotten", "the model is not wrapped in DDP", ("config.trains_alone",), ranks=(), trains_on=True),
         Fault(
-            "run_forgotten", "the step is called without strategy.run", ("config.trains_alone",), ranks=(), trains_on=True,
-            prepare=_edit("strategy.run(step_fn, args=(next(iterator),))", "step_fn(next(iterator))"),
+            "run_forgotten", "model and step know nothing of the strategy", ("sync.variable_outside_strategy_scope", "config.trains_alone"), ranks=(), trains_on=True,
+            prepare=_edit(
+                ("strategy.run(step_fn, args=(next(iterator),))", "step_fn(next(iterator))"),
+                ("strategy.distribute_datasets_from_function(dataset_fn)", "dataset_fn(tf.distribute.InputContext())"),
+                ("with strategy.scope():", "if strategy:"),
+            ),
         ),
         Fault(
             "keras_3", "the program imports Keras 3 instead of tf_keras", ("framework.unsupported_combination",), ranks=(0, 1),
-            prepare=_edit("import tf_keras as keras", "import keras"),
+            prepare=_edit(("import tf_keras as keras", "import keras")),
         ),
         Fault("loader_killed", "the worker of rank 1's data loader is killed", ("data.loader_worker_killed", "unknown.not_established"), restarted=True, outside=_kill_loader),
         Fault("cut_checkpoint", "the checkpoint to resume from is cut in half", ("checkpoint.corrupt_or_missing",), ranks=(0, 1), prepare=_truncate_checkpoint),

@@ -244,7 +244,7 @@ def block_import(name):
 
 
 def begin():
-    if FAULT == "wrong_port" and rank() == RANK and "MASTER_PORT" in os.environ:
+    if FAULT == "wrong_port" and rank() == RANK and FRAMEWORK == "torch" and "MASTER_PORT" in os.environ:
         os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
         struck("has the wrong MASTER_PORT")
     elif FAULT == "wrong_port" and rank() == RANK and "TF_CONFIG" in os.environ and "GUEST_STRUCK" not in os.environ:
