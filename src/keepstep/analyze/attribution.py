@@ -66,7 +66,7 @@ def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[
         if each.rank is None and isinstance(fact, ExceptionRaised) and line is not None:
             known = {rank for said, rank in raised if _is_same(said, fact)}
             if len(known) == 1:
-                owners.setdefault(each.origin.source, []).append((range(line, line + max(fact.lines, 1)), known.pop()))
+                owners.setdefault(each.origin.source, []).append((range(line, line + max(fact.lines, 1) + 1), known.pop()))
     return [each if each.rank is not None else replace(each, rank=_within(each.origin, owners)) for each in logged]
 
 
