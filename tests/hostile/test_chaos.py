@@ -56,7 +56,7 @@ def children(pid: int) -> Iterator[tuple[int, list[str]]]:
 
 def reaper_of(pid: int) -> tuple[int, str]:
     """Its number, and the token of the run."""
-    return wait_for(lambda: next(((child, words[-2]) for child, words in children(pid) if words[-3].endswith("reaper.py")), None))
+    return wait_for(lambda: next(((child, words[-2]) for child, words in children(pid) if len(words) > 2 and words[-3].endswith("reaper.py")), None))
 
 
 def helpers_of(pid: int) -> list[int]:

@@ -73,9 +73,9 @@ def wait_for(question: Callable[[], T | None], limit_s: float = LIMIT_S) -> T:
     raise AssertionError("it did not happen in time")
 
 
-def why(path: Path) -> str:
+def why(path: Path, *options: str) -> str:
     """What `keepstep why` prints of a run folder."""
     done = subprocess.run(
-        [sys.executable, "-m", "keepstep", "why", str(path)], capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}, timeout=LIMIT_S
+        [sys.executable, "-m", "keepstep", "why", *options, str(path)], capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}, timeout=LIMIT_S
     )
     return done.stdout
