@@ -152,3 +152,10 @@ def test_a_healthy_run_that_is_told_to_end_is_preempted() -> None:
 def test_who_ended_first_is_not_the_one_that_the_launcher_ended_for_it() -> None:
     report = judged(left(1, status=None, at=100.0), left(0, status=None, at=101.0), killed(0, 101.0, "SIGTERM"))
     assert report.root is not None and report.root.ranks == (1,) and report.root.rule == "UNK003"
+
+
+def test_what_the_kernel_killed_of_others_does_not_hide_who_ended_the_run() -> None:
+    asked = of(TerminationRequested(signal="SIGINT", by="user"), 0, 120.0, source="exits.jsonl")
+    killed_elsewhere = of(OomKilled(by="the kernel", pid=4711), None, 110.0, source="kernel log")
+    report = judged(of(StartedWith()), killed_elsewhere, asked)
+    assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"

@@ -64,7 +64,9 @@ def arriving(folder: Path, rank: int, **fields: Any) -> None:
     ("of_rank_0", "of_rank_1", "certain"),
     [
         ({}, None, False),  # rank 1 may still come
-        ({"size": 3}, {"size": 3}, True),  # of two that were started
+        ({"size": 3}, {"size": 3}, False),  # of two that were started: a script may start more
+        ({"size": 4}, {"size": 4, "at": "127.0.0.1:10"}, False),  # two worlds that the script makes
+        ({"index": 0}, {"index": 0, "at": "127.0.0.1:10"}, False),
         ({}, {"at": "127.0.0.1:10"}, True),
         ({"twice": [70, 71]}, None, True),
         ({}, {"sizes": [[0, 3]]}, True),

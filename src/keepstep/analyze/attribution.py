@@ -67,7 +67,9 @@ def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[
             known = {rank for said, rank in raised if _is_same(said, fact)}
             if len(known) == 1:
                 owners.setdefault(each.origin.source, []).append((range(line, line + max(fact.lines, 1) + 1), known.pop()))
-    return [each if each.rank is not None else replace(each, rank=_within(each.origin, owners)) for each in logged]
+    if not owners:
+        return list(logged)
+    return [each if each.rank is not None or each.origin.source not in owners else replace(each, rank=_within(each.origin, owners)) for each in logged]
 
 
 def _is_same(said: RankRaised, fact: ExceptionRaised) -> bool:

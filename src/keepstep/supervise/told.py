@@ -52,11 +52,9 @@ class Told:
     _raised: dict[int, Raised] = field(default_factory=dict)
     _settled: set[int] = field(default_factory=set)
     _differ: bool = False
-    _places: dict[str, str] = field(default_factory=dict)
-    """Where each rank waits for the others at its start, by its notes."""
+    _waiting: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
+    """Who waits for the others at its start, by its notes: where, as which rank, and of how many."""
     _contradict: bool = False
-    _size: int = 0
-    """The largest world that a rank waits for."""
 
     def read(self, now: float) -> None:
         """What has been written since the last time."""
@@ -94,11 +92,18 @@ class Told:
     def never_meet(self, started: int) -> bool:
         """Whether ``started`` ranks that wait for each other at their start are certain to wait in vain. Told once.
 
-        They were given the same number or different sizes, wait at different places, or for more than were started.
+        They were given the same number or different sizes at one place, or are the ranks of one world and wait at different places. Those
+        that wait for more than were started prove nothing: a script may start further ones itself.
         """
-        waits = bool(self._places) and (self._contradict or len(set(self._places.values())) > 1 or self._size > started)
-        self._places.clear() if waits else None
-        return waits
+        if not self._waiting:
+            return False
+        places, ranks, sizes = zip(*self._waiting.values(), strict=True)
+        apart = len(set(places)) > 1 and len(set(ranks)) == len(ranks) and set(sizes) == {started}
+        if not (self._contradict or apart):
+            return False
+        self._waiting.clear()
+        self._contradict = False
+        return True
 
     def _lines(self, path: Path) -> list[str]:
         done = self._read.get(path.name, 0)
@@ -116,11 +121,10 @@ class Told:
             note: dict[str, Any] = json.loads(line)
             fields = note["fields"]
             if note["fact"] == "WorldFormed":
-                self._places.pop(name, None)
+                self._waiting.pop(name, None)
             elif note["fact"] == "RanksArriving":
-                self._places[name] = str(fields["at"])
+                self._waiting[name] = str(fields["at"]), fields.get("index"), int(fields["size"])
                 self._contradict = self._contradict or bool(fields.get("twice") or fields.get("sizes"))
-                self._size = max(self._size, int(fields["size"]))
             elif note["fact"] == "ContractBroken":
                 self._differ = self._differ or fields.get("certain") is True
             elif _ends_badly(note["fact"], fields) and (found := NAME.fullmatch(name)) is not None:

@@ -285,7 +285,8 @@ def _before_destroy(state: Torch, group: Any) -> None:
         return
     del default
     if state.watch is not None and not state.closed:
-        state.watch.before_end()
+        with state.session.part("exchange of gradients"):  # whatever fails there, the store below must be closed
+            state.watch.before_end()
     with state.lock:
         state.closed = True
     if state.store is not None:

@@ -63,17 +63,7 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
     last = max(short, key=lambda e: e.fact.seconds)
     fact = last.fact
     started = ranks_started(seen)
-    if started is not None and fact.size > started:
-        yield Found(
-            title=f"the ranks wait for a world of {fact.size}, and {started} were started",
-            because=f"keepstep run started {started}; {say_ranks(fact.missing)} can never come to {fact.at}",
-            evidence=tuple(short[-4:]),
-            ranks=fact.missing[:8],
-            standing=Standing.MECHANISM,
-            fixes=(Fix(do=f"start as many ranks as the script is told of, or tell it of {started}", command=f"keepstep run -n {fact.size} -- python train.py"),),
-        )
-        return
-    if started is not None:
+    if started is not None and fact.size <= started:
         return  # it was started, and hangs or is slow: another rule tells
     yield Found(
         title=f"{len(fact.arrived)} of {fact.size} ranks arrived at {fact.at}; {say_ranks(fact.missing)} never did, for {duration(fact.seconds)}",

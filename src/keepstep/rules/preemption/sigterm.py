@@ -189,7 +189,10 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
             return evidence.at <= place.at
         return seen.position[id(evidence)] < here
 
+    spared = is_supervised(seen) and not seen.bad_exits  # the kernel then killed processes of others
     for kind in _FAILURES:
+        if kind is OomKilled and spared:
+            continue
         if any(
             earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)
         ):

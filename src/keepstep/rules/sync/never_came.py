@@ -75,8 +75,8 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
 def _started_and_did_not_come(last: Evidence[RanksArriving]) -> Found:
     missing = last.fact.missing
     return Found(
-        title=f"{say_ranks(missing)} was started and did not come to {last.fact.at}, where the others have waited for {duration(last.fact.seconds)}",
-        because="keepstep run started it, and it has not begun to join the others: it hangs, or its start takes that long",
+        title=f"{say_ranks(missing)} did not come to {last.fact.at}, where the others had waited for {duration(last.fact.seconds)}",
+        because="keepstep run started every rank; who has not begun to join the others hangs, or takes that long to start",
         evidence=(last,),
         ranks=missing[:8],
         fixes=(Fix(do="see at which line it stands while it hangs", command="keepstep why --live"),),
