@@ -86,9 +86,10 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
             with contextlib.suppress(OSError):
                 each.process.stdin.write(f"{token}\n".encode())
                 each.process.stdin.flush()
-            threads += [threading.Thread(target=_read, args=(each, name), daemon=True) for name in ("stdout", "stderr")]
-            for thread in threads[-2:]:
+            for name in ("stdout", "stderr"):
+                thread = threading.Thread(target=_read, args=(each, name), daemon=True)
                 thread.start()
+                threads.append(thread)  # only once it runs: Ctrl-C may come in between, and nobody can wait for a thread that was not started
         _wait(started)
     finally:
         for each in started:
