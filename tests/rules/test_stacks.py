@@ -152,6 +152,15 @@ def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
     assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
 
 
+@pytest.mark.parametrize("struck", [(py("/usr/lib/python3.11/dataclasses.py", "_init_fn", 485),), (interpreter("_PyEval_EvalFrameDefault"),)])
+def test_a_package_that_only_called_python_is_not_surely_to_blame(struck: tuple[Frame, ...]) -> None:
+    """Somebody's `kill -FPE` was told as a bug of the package whose Python lines ran at that moment."""
+    frames = (*struck, py(f"{SITE}/accelerate/utils/dataclasses.py", "__init__", 60), py("/job/train.py"))
+    finding = root(of(FatalSignal(signal="SIGFPE", frames=frames), 1))
+    assert finding.confidence is Confidence.HYPOTHESIS
+    assert "a signal that somebody sent looks the same" in finding.because
+
+
 def test_a_segfault_without_frames_is_a_guess_that_names_the_rank() -> None:
     finding = root(of(ProcessExited(reporter="torchrun", signal="SIGSEGV", rank=3, first=True)))
     assert (finding.cause, finding.ranks, finding.confidence) == (

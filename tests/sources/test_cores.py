@@ -95,6 +95,34 @@ def test_a_core_gives_signal_rank_and_the_users_line(core: Path) -> None:
     assert sum(isinstance(e.fact, StackDump) for e in evidence) == 2
 
 
+SENT = """\
+import os, subprocess, sys, time
+
+subprocess.Popen([sys.executable, "-c", "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGFPE)", str(os.getpid())])
+time.sleep(60)
+"""
+RAISED = "import os, signal\nos.kill(os.getpid(), signal.SIGFPE)\n"
+
+
+def test_a_signal_that_another_process_sent_is_no_crash(tmp_path: Path) -> None:
+    core = crash(tmp_path, SENT)
+    evidence, _ = read_core(core, core.name, None)
+    dump = next(e.fact for e in evidence if isinstance(e.fact, CoreDump))
+    assert dump.signal == "SIGFPE" and dump.sent_by not in (None, 0, dump.pid)
+    assert not any(isinstance(e.fact, FatalSignal) for e in evidence)
+    (tmp_path / "rank3.log").write_text("W torch.distributed.elastic: failed (exitcode: -8) local_rank: 0 (pid: %d) of binary: python\n" % dump.pid)
+    root = explain_paths([tmp_path]).report.root
+    assert root is not None
+    assert (root.cause, root.ranks) == (Cause.UNKNOWN_NOT_ESTABLISHED, (3,))
+    assert root.title == f"rank 3 did not crash: process {dump.sent_by} sent it SIGFPE; nothing shows why"
+
+
+def test_a_signal_that_a_process_sent_itself_stays_a_crash(tmp_path: Path) -> None:
+    core = crash(tmp_path, RAISED)
+    evidence, _ = read_core(core, core.name, None)
+    assert any(isinstance(e.fact, FatalSignal) and e.fact.signal == "SIGFPE" for e in evidence)
+
+
 def test_without_pystack_and_gdb_the_notes_are_still_told(core: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "have_pystack", lambda: False)
     monkeypatch.setenv("PATH", "/nonexistent")

@@ -32,6 +32,8 @@ _SIGNALS = {
     31: "SIGSYS",
 }  # fmt: skip
 _WITH_ADDRESS = {4, 5, 7, 8, 11}
+_SENT = {0, -1, -6}
+"""kill, sigqueue, tkill: a process sent the signal. Other codes below 0 are of timers and queues, and name no process."""
 _PT_LOAD, _PT_NOTE = 1, 4
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV = 1, 3, 6
 _NT_SIGINFO, _NT_FILE = 0x53494749, 0x46494C45
@@ -60,6 +62,7 @@ class Core:
     code: int | None = None
     address: int | None = None
     sender: int | None = None
+    """The process that sent the signal, where one did; 0: one that this process's namespace does not show."""
     pid: int | None = None
     thread: int | None = None
     """The thread that was struck: the kernel writes it first."""
@@ -76,6 +79,11 @@ class Core:
     @property
     def signal_name(self) -> str | None:
         return None if self.signal is None else signal_name(self.signal)
+
+    @property
+    def sent_by(self) -> int | None:
+        """The other process that sent the signal; None where this process was struck, or gave up by itself."""
+        return None if self.sender == self.pid else self.sender
 
     def file_at(self, address: int) -> str | None:
         return next((m.path for m in self.files if m.start <= address < m.end), None)
@@ -198,7 +206,7 @@ class _Reader:
                 (core.address,) = struct.unpack_from(
                     end + ("Q" if self._wide else "I"), data, at + (16 if self._wide else 12)
                 )
-            elif (core.code or 0) <= 0:
+            elif core.code in _SENT:
                 (core.sender,) = struct.unpack_from(end + "i", data, at + (16 if self._wide else 12))
         elif kind == _NT_FILE:
             core.files = self._files(at, size)

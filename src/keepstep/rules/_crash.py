@@ -173,10 +173,20 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash.library = crash.library or fact.library
     for ended in seen.all(ProcessExited):
         signal = ended.fact.signal or _EXITS.get(ended.fact.code or 0)
-        if signal in ("SIGSEGV", "SIGFPE"):
+        if signal in ("SIGSEGV", "SIGFPE") and not _was_sent(seen, ended, signal):
             crash = crash_of(ended, ended.fact.pid)
             crash.signal = crash.signal or signal
     return _merged([c for c in found.values() if c.signal != "SIGABRT" or c.frames or c.what])
+
+
+def _was_sent(seen: EvidenceSet, ended: Evidence[ProcessExited], signal: str) -> bool:
+    """Whether the core of this process says that another process sent the signal."""
+    return any(
+        core.fact.sent_by is not None
+        and core.fact.signal == signal
+        and (core.fact.pid == ended.fact.pid if ended.fact.pid and core.fact.pid else core.who == ended.who)
+        for core in seen.all(CoreDump)
+    )
 
 
 def _merged(found: list[Crash]) -> list[Crash]:
@@ -314,7 +324,9 @@ def _by_python(crash: Crash) -> Blame | None:
     owner = whose(telling)
     if owner in (Whose.FRAMEWORK, Whose.LIBRARY):
         inside = package_of(telling)
-        return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED)
+        # native frames that are known and led to no package, or a line of Python's own library: then the package only called Python
+        sure = telling is python[0] and crash.native_frame is None
+        return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
     own = own_extensions(crash.extensions)
     if 1 <= len(own) <= MOST_NAMED:
         loaded = f"perhaps of {' or '.join(own)}"

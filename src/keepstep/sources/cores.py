@@ -67,9 +67,10 @@ def read_core(
         machine=core.machine,
         address=core.address,
         readable=bool(found.threads),
+        sent_by=core.sent_by,
     )
     items: list[Evidence[Fact]] = [Evidence(fact=dump, origin=origin, rank=who, at=at, quote=_words(core))]
-    if dump.signal in CRASHES:
+    if dump.signal in CRASHES and dump.sent_by is None:
         signal = FatalSignal(signal=dump.signal, pid=core.pid, library=_library(frames), frames=frames)
         items.append(Evidence(fact=signal, origin=origin, rank=who, at=at, quote=_words(core)))
     told = Stacks(threads=tuple(t for t in found.threads if t.current or any(not f.is_native for f in t.frames)))
@@ -151,7 +152,8 @@ def _words(core: Core) -> str:
     program = " ".join((core.arguments or core.program or "a process").split()[:2])
     told = core.signal_name or "no signal (it was dumped on demand)"
     where = f" at address {core.address:#x}" if core.address is not None else ""
-    sender = f", sent by pid {core.sender}" if core.sender and core.sender != core.pid else ""
+    by = core.sent_by
+    sender = "" if by is None else f", sent by pid {by}" if by else ", sent by a process outside of its container"
     return f"{program} (pid {core.pid}) was ended by {told}{where}{sender}"
 
 

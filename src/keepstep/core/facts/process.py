@@ -185,6 +185,8 @@ class CoreDump(Fact):
     machine: str | None = None
     address: int | None = None
     readable: bool = True
+    sent_by: int | None = None
+    """The other process that sent the signal: then nothing crashed. 0: one that cannot be seen from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
         left = f"; {LEFT_BEHIND}" if NO_EXCEPTION in blamed.at else ""
         return f"{whose} of {names(group)} gave up by itself: {blamed.at}{left}"
     if blamed.confidence is Confidence.HYPOTHESIS:
-        return f"{were_ended(group)} by {first.how} in {blamed.at}; whose native code that was is not known"
+        return f"{were_ended(group)} by {first.how} in {blamed.at}; whose native code that was is not known, and a signal that somebody sent looks the same"
     return f"{were_ended(group)} by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
 
 
