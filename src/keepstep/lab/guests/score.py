@@ -93,8 +93,13 @@ def _told(results: list[Result], told: Told) -> list[Result]:
 
 def what_is_missing(guest: Guest) -> str:
     """The modules that this environment lacks for a guest, as a sentence; empty: none."""
-    absent = [name for name in (guest.framework, *guest.needs) if importlib.util.find_spec(name) is None]
+    absent = [name for name in (guest.framework, *guest.needs) if _is_absent(name)]
     return f"needs {', '.join(absent)} (`make guests` sets up an environment with all of them)" if absent else ""
+
+
+def _is_absent(name: str) -> bool:
+    """To look for a part of a package imports the package, so that is asked first."""
+    return importlib.util.find_spec(name.partition(".")[0]) is None or importlib.util.find_spec(name) is None
 
 
 def named(names: Iterable[str], framework: str | None = None, quick: bool = False) -> list[Guest]:
