@@ -44,6 +44,7 @@ WORDINGS = [
     ("Cuda failure 802 'system not yet initialized'", CudaMismatch, {"fatal": True}),
     ("  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized", CudaMismatch, {"fatal": True}),
     ("AssertionError: Torch not compiled with CUDA enabled", CudaMismatch, {"fatal": True}),
+    ("AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'", CudaMismatch, {"fatal": True}),
     ("Failed to initialize NVML: Driver/library version mismatch", CudaMismatch, {"fatal": True}),
     (
         "x.py:52: UserWarning: CUDA initialization: Found no NVIDIA driver on your system. Please check",

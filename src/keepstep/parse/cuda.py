@@ -87,6 +87,11 @@ _MISMATCH = (
         r"Torch not compiled with CUDA enabled", CudaMismatch, what="this PyTorch was built without CUDA"
     ),
     signature(
+        r"module 'torch\._C' has no attribute '_?(?:[Cc]uda|nccl)\w{0,60}'",
+        CudaMismatch,
+        what="this PyTorch was built without CUDA",
+    ),
+    signature(
         r"PyTorch (?:was|is) not (?:compiled|linked) with (?:support for )?cuda",
         CudaMismatch,
         what="this PyTorch was built without CUDA",

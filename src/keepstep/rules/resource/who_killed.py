@@ -65,7 +65,7 @@ def memory_around(seen: EvidenceSet) -> tuple[tuple[Evidence[Fact], ...], str] |
         return readings[-2:], "its memory was read, and the readings point to a lack of it"
     if is_supervised(seen) or any(seen.all(kind) for kind in _TRAINED):
         return None
-    return (), "no step had been taken: models and data are loaded then, which is when memory usually runs out"
+    return (), "no step is seen: models and data are loaded before the first one, which is when memory usually runs out"
 
 
 def only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
