@@ -158,3 +158,9 @@ def test_servers_that_say_localhost_or_trained_already_are_not_the_same_task() -
     local, started = ServerStarted(address="localhost:2222"), ServerStarted(address="10.0.0.1:2222")
     assert not asked(same_task_twice, (0, local), (1, local), (0, restarted))
     assert not asked(same_task_twice, (0, started), (0, StepSeen(step=3)), (1, started), (0, restarted))
+
+
+def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
+    (found,) = asked(missing_rank_env, (0, RankVariableMissing(name="the process group")))
+    assert found.confidence is Confidence.SUPPORTED
+    assert "this process had made none" in found.title

@@ -71,9 +71,10 @@ SIGNATURES = (
     ),
     # its own group of processes
     signature(
-        r"(?P<name>the process group): Default process group (?:is|has) not (?:been )?initialized|"
+        r"the process group: Default process group (?:is|has) not (?:been )?initialized|"
         r"Default process group (?:is|has) not (?:been )?initialized,? please (?:make sure to )?call init_process_group",
         RankVariableMissing,
+        name="the process group",
         anchors=("Default process group is not initialized", "Default process group has not been initialized"),
     ),
     # variables that were passed on as they stand

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import EvidenceSet
+from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.config import RankVariableMissing
-from keepstep.core.finding import Fix, Found
+from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting
 
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that torchrun sets."""
+THROUGH_TORCHRUN = Fix(do="start a PyTorch script through its launcher", command="torchrun --nproc-per-node=2 train.py")
 
 
 @rule(
@@ -52,6 +53,9 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
     if not found:
         return
     name = next((e.fact.name for e in found if e.fact.name), None)
+    if name == "the process group":
+        yield _never_set_up(found)
+        return
     argument = name is not None and name.lower().replace("_", "-") == "local-rank" and name.islower()
     yield Found(
         title=f"the script did not accept the launcher's argument --{name}"
@@ -62,11 +66,22 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
         fixes=(
             *(
                 (
-                    Fix(do="start a PyTorch script through its launcher", command="torchrun --nproc-per-node=2 train.py"),
+                    THROUGH_TORCHRUN,
                     Fix(do="read the local rank from the environment", command='local_rank = int(os.environ["LOCAL_RANK"])'),
                 )
                 if name is None or name.upper().replace("-", "_") in OF_TORCHRUN
                 else (Fix(do=f"set {name} for each process before it starts, or let a launcher do so", command="keepstep run -n 2 -- python train.py"),)
             ),
         ),
+    )
+
+
+def _never_set_up(found: tuple[Evidence[RankVariableMissing], ...]) -> Found:
+    """PyTorch says only that there is no group; why nobody made one is the usual reason, not a proven one."""
+    return Found(
+        title="the program used a process group, and this process had made none",
+        because="init_process_group had not been called here; most often the script was started without its launcher and took itself for a run of one process",
+        evidence=found,
+        confidence=Confidence.SUPPORTED,
+        fixes=(THROUGH_TORCHRUN, Fix(do="else call torch.distributed.init_process_group() before the line that needs it, and destroy the group after it")),
     )

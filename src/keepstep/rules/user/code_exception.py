@@ -90,7 +90,8 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     look = Fix(
         do=f"look at {frame.file}, line {frame.line}, in {frame.function}"
         if frame
-        else "look at the exception's own message; its frames are not in this log"
+        else "look at the exception's own message; "
+        + ("all its frames are in installed packages" if fact.frames else "its frames are not in this log")
     )
     return Found(
         title=shorten(title, 150),
