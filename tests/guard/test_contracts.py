@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.analyze.why import explain_paths
-from keepstep.core.contracts import KEPT, WHERE, differences, lines
+from keepstep.core.contracts import KEPT, UNKNOWN, WHERE, differences, lines
 from keepstep.errors import OutOfStep
 from keepstep.guard.contract import LEAST_S, MOST_S, PATIENCE_S, Patience
 from keepstep.guard.exchange import Folder
@@ -180,3 +180,9 @@ def test_differences_name_the_minority() -> None:
     assert [(d.what, d.odd) for d in found] == [("a", (2,)), ("b", (2,))]
     assert str(found[0]) == "a: 1 on ranks 0, 1 but 2 on rank 2"
     assert differences({0: {"a": "1"}, 1: {"a": "2"}})[0].odd == (0, 1)
+
+
+def test_a_rank_that_cannot_say_differs_from_nobody() -> None:
+    assert not differences({0: {"rows": "8"}, 1: {"rows": UNKNOWN}})
+    (found,) = differences({0: {"rows": "8"}, 1: {"rows": UNKNOWN}, 2: {"rows": "4"}})
+    assert found.values == (("8", (0,)), ("4", (2,)))

@@ -34,6 +34,16 @@ def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tm
         assert not explain_paths([run.guard]).report.findings
 
 
+def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -> None:
+    """Found with Accelerate's test_script: the ranks were said to feed different batches, since on one of them Python had used the memory again."""
+    with ranks(tmp_path, "looked over before", script=SCRIPT) as run:
+        assert run.ended() == [0, 0], run.logs()
+        assert "keepstep" not in run.logs()
+        assert not run.notes("ContractBroken")
+        stated = [dict(note["fields"]["stated"]) for note in run.notes("ContractStated") if note["fields"]["subject"] == "batch"]
+        assert [sorted(each) for each in stated] == [["batch['input_ids']", "batch['labels']", "rows"]] * 2, "of what is trained on, not of what was gone through before"
+
+
 @pytest.mark.parametrize(
     ("bug", "issued", "call"),
     [

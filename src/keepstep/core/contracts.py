@@ -79,6 +79,8 @@ def differences(stated: Mapping[int, Stated]) -> tuple[Difference, ...]:
         for rank in sorted(stated):
             value = stated[rank].get(name, ABSENT)
             compared = value.partition(REMARK)[0]
+            if compared == UNKNOWN:
+                continue
             values.setdefault(words.setdefault(compared, value), []).append(rank)
         if len(values) > 1:
             ordered = sorted(values.items(), key=lambda item: (-len(item[1]), kept.isdisjoint(item[1]), item[1][0]))

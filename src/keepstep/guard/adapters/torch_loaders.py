@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from keepstep.core.blackbox import Kind
@@ -21,6 +22,8 @@ SIGNED = 8
 """So many first batches are looked at for the comparison between ranks."""
 LOOK_S = 0.25
 """Batches like the one before are looked into so often, unless labels are declared or the mode is strict."""
+MOST_DATASETS = 16
+"""Living at a time; batches of more are not held against a contract."""
 WITHOUT_STEPS = 16
 """Batches without any optimizer step, after which a batch counts as a step."""
 
@@ -36,11 +39,18 @@ class Loaders:
         """How many batches the epoch has, where that is known."""
         self._lengths: dict[int, int | None] = {}
         self._epochs: dict[int, int] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        """What tells whether the dataset of an identity still lives: Python gives the identity of a dead one to the next."""
         self._here = 0
         self._handed = 0
         self._training: set[int] = set()
         self._pending: set[int] = set()
+        self._first_steps = 0
+        self._since: set[int] = set()
+        """Whose batches were handed out since the step before; only until it is known what is trained on."""
         self._batches: dict[int, Batches] = {}
+        self._is_second = False
+        """The first dataset has the session's own contract."""
         self._signed: dict[str, tuple[tuple[int | None, ...], str] | None] = {}
         self._looked = 0
         self._without = 0
@@ -54,6 +64,10 @@ class Loaders:
     def begun(self, loader: Any) -> None:
         """An epoch begins."""
         key = id(loader.dataset)
+        if key in self._alive and self._alive[key]() is None:
+            self._forget(key)
+        if key not in self._alive:
+            self._alive[key] = _reference(loader)
         self._lengths[key] = _length(loader)
         self._epochs[key] = self._epochs.get(key, 0) + 1
         self._here, self._handed, self._steady = key, 0, 0
@@ -62,12 +76,30 @@ class Loaders:
         if len(self._lengths) > 1000:
             self._lengths.clear()
             self._epochs.clear()
+            self._alive.clear()
+
+    def _forget(self, key: int) -> None:
+        """The dataset of this identity is gone."""
+        for known in (self._alive, self._lengths, self._epochs, self._batches):
+            known.pop(key, None)
+        self._pending.discard(key)
+        self._since.discard(key)
+        if key in self._training:
+            self._now_trains_on(self._training - {key})
+
+    def _now_trains_on(self, keys: set[int]) -> None:
+        """What was learned of the batches so far may be of others."""
+        self._training = set(keys)
+        self._signed.clear()
+        self._looked = 0
 
     def got(self, dataset: Any, batch: Any) -> None:
         """A batch is handed to the training, with gradients on."""
         self.turns += 1
         self._handed += 1
         key, session = id(dataset), self._session
+        if self._first_steps < 2:
+            self._since.add(key)
         if key == self._steady and type(batch) is self._kind and len(batch) == len(self._quick) and time.monotonic() < self._look_again:
             for each, (shape, dtype) in zip(batch, self._quick, strict=True):
                 if getattr(each, "shape", None) != shape or each.dtype is not dtype:
@@ -109,11 +141,14 @@ class Loaders:
         """An optimizer took a step: what was handed out before is trained on."""
         if self._pending:
             if self._pending.isdisjoint(self._training):
-                self._training.clear()  # what came first was no training
-                self._signed.clear()
-                self._looked = 0
+                self._now_trains_on(set())  # what came first was no training
             self._training |= self._pending
             self._pending.clear()
+        if self._first_steps < 2:
+            self._first_steps += 1
+            if self._first_steps == 2 and self._since and self._since < self._training:  # the others were only gone through, before the training
+                self._now_trains_on(self._since)
+            self._since.clear()
         if self._counts:
             self._counts = False
         self._without = 0
@@ -148,13 +183,14 @@ class Loaders:
             return
         known = self._batches.get(key)
         if known is None:
-            known = session.batches
-            if self._batches:
-                known = Batches(session)
+            if len(self._batches) >= MOST_DATASETS:
+                return
+            known = Batches(session) if self._is_second else session.batches
+            if self._is_second:
                 session.at_close.append(known.at_end)
+            self._is_second = True
             known.labels, known.dtypes, known.finite = session.batches.labels, session.batches.dtypes, session.batches.finite
-            if len(self._batches) < 16:
-                self._batches[key] = known
+            self._batches[key] = known
         try:
             known.see(batch, session.values)
         except OutOfStep:
@@ -174,6 +210,13 @@ class Loaders:
             why = "no optimizer's hook was called (compiled into the step, or not torch's own); a batch counts as a step"
             self._session.uncovered("optimizer steps seen", why)
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
+
+
+def _reference(loader: Any) -> weakref.ref[Any]:
+    try:
+        return weakref.ref(loader.dataset)
+    except TypeError:  # a list, say; the loader holds it
+        return weakref.ref(loader)
 
 
 def _length(loader: Any) -> int | None:
