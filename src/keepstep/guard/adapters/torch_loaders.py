@@ -80,8 +80,11 @@ class Loaders:
 
     def _forget(self, key: int) -> None:
         """The dataset of this identity is gone."""
-        for known in (self._alive, self._lengths, self._epochs, self._batches):
+        for known in (self._alive, self._lengths, self._epochs):
             known.pop(key, None)
+        batches = self._batches.pop(key, None)
+        if batches is not None and batches.at_end in self._session.at_close:
+            self._session.at_close.remove(batches.at_end)
         self._pending.discard(key)
         self._since.discard(key)
         if key in self._training:
