@@ -25,6 +25,14 @@ def test_every_pattern_compiles() -> None:
     ("text", "kind"),
     [
         ("train.py: error: unrecognized arguments: --local-rank=0", "ArgumentError"),
+        ("Accelerate CLI tool: error: unrecognized arguments: --multi_cpu", "ArgumentError"),
+        ("/usr/bin/python3: No module named torch.distributed.lunch", "ModuleNotFoundError"),
+        ("python: No module named train.__main__; 'train' is a package and cannot be directly executed", "ModuleNotFoundError"),
+        (
+            "/opt/bin/python3.11: Error while finding module specification for 'train.py' (ModuleNotFoundError: No module named 'train')."
+            " Try using 'train' instead of 'train.py' as the module name.",
+            "ModuleNotFoundError",
+        ),
         ("Error: No such option: --local_rank", "UsageError"),
         ("Override 'local-rank' not found", "OverrideError"),
         ("python3: can't open file 'train.py': [Errno 2] No such file or directory", "FileNotFoundError"),

@@ -22,7 +22,7 @@ def _refusal(kind: str, pattern: str, *anchors: str) -> Signature:
 SIGNATURES = (
     _refusal(
         "ArgumentError",
-        r"^\S{1,80}: error: (?P<message>(?:unrecognized arguments|the following arguments are required|argument \S+:"
+        r"^[^\n:]{1,80}: error: (?P<message>(?:unrecognized arguments|the following arguments are required|argument \S+:"
         r"|ambiguous option|invalid choice|one of the arguments|too few arguments)[^\n]{0,200})",
         "error: unrecognized arguments",
         "error: the following arguments are required",
@@ -53,5 +53,10 @@ SIGNATURES = (
     _refusal("FlagError", r"^FATAL Flags parsing error: *(?P<message>[^\n]{0,160})", "FATAL Flags parsing error"),
     _refusal("FlagError", r"(?P<message>Unknown command line flag '[^'\n]{1,80}')", "Unknown command line flag '"),
     _refusal("FireError", r"^ERROR: (?P<message>Could not consume arg: [^\n]{0,120})", "Could not consume arg:"),
+    _refusal(
+        "ModuleNotFoundError",
+        r"python[\d.]*: (?:Error while finding module specification for [^\n(]{1,160}\(\w{1,40}: )?(?P<message>No module named [^\s;)]{1,160})",
+        ": No module named ",
+    ),
     _refusal("FileNotFoundError", r"python[\d.]*: can't open file (?P<message>[^\n]{0,200})", "can't open file"),
 )
