@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
 from keepstep.core.facts.environment import VersionConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
@@ -180,3 +183,16 @@ def test_what_became_of_nodes_and_of_train_workers_is_read(text, kind, fields):
 )
 def test_an_ordinary_end_and_what_follows_from_another_are_not_ends_of_a_worker(text):
     assert not [fact for fact in facts(text) if not isinstance(fact, PeerLost)]
+
+
+def test_more_asked_for_than_there_is_comes_before_the_end_by_hand(tmp_path: Path) -> None:
+    """As Ray's own torch_linear_example prints it on a machine of two cores, until somebody ends it."""
+    (tmp_path / "driver.log").write_text(
+        "2026-11-16 16:41:47,757\tWARNING insufficient_resources_manager.py:163 -- Ignore this message if the cluster is autoscaling."
+        " Training has not started in the last 60 seconds. This could be due to the cluster not having enough resources available."
+        " You asked for 3.0 CPUs and 0 GPUs, but the cluster only has 2.0 CPUs and 0 GPUs available. Stop the training and adjust the required resources\n"
+        "*** SIGTERM received at time=1794847379 on cpu 1 ***\n"
+    )
+    root = explain_paths([tmp_path]).report.root
+    assert root is not None
+    assert (root.rule, root.title) == ("CFG008", "Ray could not give what the run asked for: 3.0 CPUs and 0 GPUs")

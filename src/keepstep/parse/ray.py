@@ -271,6 +271,18 @@ SIGNATURES = (
         anchors=("worker group startup timed out", "WorkerGroupStartupTimeoutError"),
     ),
     signature(
+        r"You asked for (?P<asked>[\d.]{1,12} (?:CPUs|cpus?) and [\d.]{1,12} (?:GPUs|gpus?))[^\n]{0,30}?, but the cluster only has ",
+        _unschedulable,
+        anchors=("but the cluster only has ",),
+    ),
+    signature(
+        r"Training has not started in the last \d{1,6} seconds\. This could be due to the cluster not having enough resources available\. (?!You asked for )",
+        NotScheduled,
+        by="Ray",
+        never=False,
+        anchors=("Training has not started in the last ",),
+    ),
+    signature(
         r"placement group bundle index (?P<expected>\d+) is invalid\. Valid placement group indexes: (?P<seen>[\d\-]+)",
         WorldSizeConflict,
         what="bundles of Ray's placement group",

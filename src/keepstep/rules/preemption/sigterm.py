@@ -9,6 +9,7 @@ from keepstep.core.cause import Cause
 from keepstep.core.ends import ended_by_hand, ends_of, is_supervised, stopped_before
 from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import NotScheduled
 from keepstep.core.facts.data import LabelOutOfRange
 from keepstep.core.facts.guard import RankEnded
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
@@ -47,6 +48,7 @@ _FAILURES: tuple[type[Fact], ...] = (
     LabelOutOfRange,
     ConnectFailed,
     PeerLost,
+    NotScheduled,
 )
 _FIXES = (
     Fix(
