@@ -138,7 +138,7 @@ _PEER_WORDS = lazy_pattern(
     r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
 )
 _DIED_WORDS = lazy_pattern(
-    r"^process \d+ terminated with (?:exit code|signal)|^(?:One or more )?[Ww]orkers? (?:failed|died)"
+    r"^process \d+ terminated with (?:exit code|signal)|^(?:[Pp]rocess|[Rr]ank|[Ww]orker|[Tt]ask) #?\d{1,3} (?:has )?(?:failed|died|crashed|exited)\b|^(?:One or more )?[Ww]orkers? (?:failed|died)"
     r"|^-- Process \d+ terminated with the following error"
     r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited|^Spark job has failed, see"
     r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
