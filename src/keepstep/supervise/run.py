@@ -18,7 +18,7 @@ from pathlib import Path
 from keepstep import __version__
 from keepstep.core.cause import Cause
 from keepstep.core.report import Report, Verdict
-from keepstep.core.wording import count, duration
+from keepstep.core.wording import count, duration, size
 from keepstep.errors import UserError
 from keepstep.store import runs
 from keepstep.store.runs import AttemptSaid, RunFolder
@@ -41,6 +41,8 @@ from keepstep.supervise.told import forget_repeated
 
 LARGEST_LOGS = 2 << 30
 """A run that ended well is not searched for more than this."""
+LARGE_CORES = 100 << 20
+"""From this size on reading them takes seconds, and silence would look like a hang."""
 
 
 @dataclass
@@ -271,6 +273,9 @@ class Supervisor:
         """The report, made of the folder alone, as `keepstep why` will make it again."""
         assert self.folder is not None
         self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps)
+        cores = [each.stat().st_size for each in (attempt.folder / "cores").glob("*") if each.is_file()]
+        if sum(cores) >= LARGE_CORES:
+            self._terminal.say(f"reading {count(len(cores), 'core file')} ({size(sum(cores))}), which takes a while")
         try:
             from keepstep.supervise.diagnosis import explain
 
