@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keepstep.guard.adapters import jax_programs as words
-from keepstep.guard.adapters.jax_recompiles import changing
+from keepstep.guard.adapters.jax_recompiles import are_of_one, changing
 
 NEW = """\
 HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, f32[])->(f32[4,3]{1,0}, f32[])}, allow_spmd_sharding_propagation_to_parameters={false,false,false}, num_partitions=2
@@ -134,3 +134,13 @@ def test_the_argument_that_keeps_changing_is_named_with_its_values() -> None:
     versions = [{"x": f"float32[{n},8]", "w": "float32[8,8]"} for n in range(5)]
     assert changing(versions) == "argument x was float32[2,8], then float32[3,8], then float32[4,8]"
     assert changing([{"x": "float32[8]"}] * 5) is None
+
+
+def test_functions_that_only_share_a_name_are_no_storm() -> None:
+    """JAX's own pmap_test has ten functions, and JAX calls the inside of every pmap ``_fun``."""
+    assert are_of_one([{"x": f"float32[{size}, 8]", "n": "int32[]"} for size in (4, 5, 6)])
+    assert are_of_one([{"x": "float32[4]"}] * 3)
+    assert not are_of_one([{"x": "float32[4]"}, {"x": "int32[4]"}])
+    assert not are_of_one([{"x": "float32[4]"}, {"x": "float32[4, 1]"}])
+    assert not are_of_one([{"x": "float32[4]"}, {"x": "float32[]"}])
+    assert not are_of_one([{"x": "float32[4]"}, {"x": "float32[4]", "y": "float32[4]"}])

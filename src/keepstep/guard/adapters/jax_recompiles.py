@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Recompiles:
             return
         if not history.at or history.at[-1] != steps:
             history.at.append(steps)
-        if len(history.at) == OFTEN and steps - history.at[0] <= WITHIN and history.count >= 2 * history.told:
+        if len(history.at) == OFTEN and steps - history.at[0] <= WITHIN and history.count >= 2 * history.told and are_of_one(history.arguments):
             if not history.told and self._told >= MOST_TOLD:
                 return
             self._told += not history.told
@@ -75,6 +76,21 @@ class Recompiles:
         self._session.note("Recompiling", fields, f"{name} was compiled {history.count} times, {seconds:g} s each: {reason}")
         if not history.told:
             self._session.say(f"{name} is compiled again and again ({history.count} times, {seconds:g} s each): {reason}")
+
+
+def are_of_one(versions: Iterable[Mapping[str, str]]) -> bool:
+    """Whether these may be versions of one function. Many functions share a name (``<lambda>``, ``_fun`` of every pmap).
+
+    Only sizes, static and captured values can change without end; types, ranks and the number of arguments are soon all known.
+    """
+    return len({tuple((label, _SIZES.sub(_rank, words)) for label, words in version.items()) for version in versions}) == 1
+
+
+_SIZES = re.compile(r"\[[^\]]*\]")
+
+
+def _rank(sizes: re.Match[str]) -> str:
+    return f"[{sizes[0].count(',')}]" if len(sizes[0]) > 2 else "[]"
 
 
 def changing(versions: Sequence[dict[str, str]]) -> str | None:
