@@ -222,7 +222,10 @@ class Supervisor:
                 assert self.folder is not None
                 self.folder.save()
                 return None
-            return self._failed(attempt, said)
+            if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
+                report, _ = self._explain(attempt)
+                self._save(attempt, report)
+            return self._failed(said)
 
     def _decide(self, now: policy.Attempt, env: Mapping[str, str]) -> Decision:
         asked = self._asked
@@ -353,12 +356,10 @@ class Supervisor:
                 self._print(report)
         return self._finished("finished", 0)
 
-    def _failed(self, attempt: Attempt, said: AttemptSaid) -> int:
+    def _failed(self, said: AttemptSaid) -> int:
         status = said.status or 1
         if self._interrupt.signal is not None:
             return self._finished("stopped", self._interrupt.status)
-        report, _ = self._explain(attempt)
-        self._save(attempt, report)
         with self._terminal.telling():
             self._print(self._whole())
         return self._finished("failed", status)
