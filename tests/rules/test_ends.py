@@ -154,6 +154,20 @@ def test_who_ended_first_is_not_the_one_that_the_launcher_ended_for_it() -> None
     assert report.root is not None and report.root.ranks == (1,) and report.root.rule == "UNK003"
 
 
+def test_of_two_that_ended_at_once_the_one_that_was_waited_for_was_the_first() -> None:
+    """Boxes are written once a second: a rank that is killed may seem to live longer than the one that was ended for it."""
+    ended = (left(0, status=None, at=100.0), left(1, status=None, at=100.7))
+    waits = [of(RankDoing(phase="compute", steps=14, collective=16 - rank), rank, at=100.0) for rank in range(2)]
+    root = judged(*ended, *waits).root
+    assert root is not None and (root.rule, root.ranks, root.confidence.value) == ("UNK003", (1,), "supported")
+    both = [of(RankDoing(phase="compute", steps=14, collective=16), rank, at=100.0) for rank in range(2)]
+    root = judged(*ended, *both).root
+    assert root is not None and (root.rule, root.confidence.value) == ("UNK003", "hypothesis")
+    assert "which was the first is not sure" in root.because
+    late = judged(left(0, status=None, at=100.0), left(1, status=None, at=103.0), *waits).root
+    assert late is not None and late.ranks == (0,)
+
+
 def test_what_the_kernel_killed_of_others_does_not_hide_who_ended_the_run() -> None:
     asked = of(TerminationRequested(signal="SIGINT", by="user"), 0, 120.0, source="exits.jsonl")
     killed_elsewhere = of(OomKilled(by="the kernel", pid=4711), None, 110.0, source="kernel log")

@@ -9,13 +9,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.ends import SUPERVISOR, ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import RankEnded
+from keepstep.core.facts.guard import RankDoing, RankEnded
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
 from keepstep.rules.resource.who_killed import WHO_KILLED
 
+AT_ONCE_S = 2.0
+"""A living rank writes into its box once a second."""
 _NEXT_TIME = Fix(do="next time have crashes of native code print their stack", command="export PYTHONFAULTHANDLER=1")
 
 
@@ -58,8 +60,7 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     open_ends += [e for who, e in ends.badly.items() if not raised_by(seen, who)]
     if not open_ends:
         return
-    # one that had left with status 0, and was ended on its way out, was ended because of another
-    first = min([*silent, *ends.badly.values()], key=lambda e: (e.fact.goodbye and e.fact.status == 0, e.at or 0.0))
+    first, sure = _first(seen, [*silent, *ends.badly.values()])
     gone = exit_of(seen, first.fact.pid)
     if first not in open_ends or stopped_before(seen, gone.at if gone is not None else None):
         return
@@ -67,11 +68,28 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
     evidence: tuple[Evidence[Fact], ...] = (first, *others[:8])
     yield Found(
         title=_title(first),
-        because=_because(first, len(others)),
+        because=_because(first, len(others), sure),
         evidence=evidence,
         ranks=(first.who,) if first.who is not None else (),
+        confidence=None if sure else Confidence.HYPOTHESIS,
         fixes=(*WHO_KILLED, _NEXT_TIME) if not first.fact.goodbye else (Fix(do="read what this rank printed last: it ended itself"),),
     )
+
+
+def _first(seen: EvidenceSet, ended: list[Evidence[RankEnded]]) -> tuple[Evidence[RankEnded], bool]:
+    """Who was the first, and whether that is sure."""
+    # one that had left with status 0, and was ended on its way out, was ended because of another
+    first = min(ended, key=lambda e: (e.fact.goodbye and e.fact.status == 0, e.at or 0.0))
+    near = [e for e in ended if not e.fact.goodbye and abs((e.at or 0.0) - (first.at or 0.0)) <= AT_ONCE_S]
+    if first not in near or len(near) == 1:
+        return first, True
+    # so near to each other the times do not tell; who had issued fewer collectives was the one that the others waited for
+    issued = {e.who: e.fact.collective for e in seen.all(RankDoing)}
+    known = [number for e in near if (number := issued.get(e.who)) is not None]
+    behind = [e for e in near if known and issued.get(e.who) == min(known)]
+    if len(known) == len(near) and len(behind) == 1:
+        return behind[0], True
+    return first, False
 
 
 def _title(first: Evidence[RankEnded]) -> str:
@@ -84,8 +102,10 @@ def _title(first: Evidence[RankEnded]) -> str:
     return f"{name} ended itself with status {first.fact.status} after {steps}"
 
 
-def _because(first: Evidence[RankEnded], others: int) -> str:
+def _because(first: Evidence[RankEnded], others: int, sure: bool) -> str:
     more = f"; it was the first of {others + 1} that did not end well" if others else ""
+    if not sure:
+        more = f"; {others + 1} ended so within {AT_ONCE_S:g} s, and which was the first is not sure"
     if first.fact.goodbye:
         return f"a status other than 0 says that it failed, and nothing here says at what{more}"
     return f"a process that ends by itself says so, so this one was killed or crashed; nothing here says which{more}"
