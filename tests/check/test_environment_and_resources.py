@@ -14,6 +14,7 @@ from keepstep.check import resources
 from keepstep.check.checkup import Asked, judge, place_of
 from keepstep.check.parts import look
 from keepstep.check.place import Looked, Place
+from keepstep.cluster.model import Cluster, Task
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.cluster import AgreedSetting
 from keepstep.core.facts.host import (
@@ -206,3 +207,15 @@ def test_what_the_kernel_said_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(resources, "read_kernel_log", lambda since, until: ([(1.0, line), (2.0, "eth0: link up")], []))
     looked = look(place_of(Asked(), {}), ["resources"])
     assert "hardware.gpu_fault_xid_ecc" in {finding.cause.value for finding in judge(looked).findings}
+
+
+def test_the_only_host_is_not_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "remembered", lambda: [("node-0", "network.mtu")] * 5)
+
+    def told(*hosts: str) -> bool:
+        tasks = tuple(Task(rank=n, index=n, host=host) for n, host in enumerate(hosts))
+        place = Place(env={}, host="node-0", rank=None, cluster=Cluster(said_by="--hosts", tasks=tasks, me=0))
+        return any(isinstance(e.fact, TroubleBefore) for e in resources.look(place).evidence)
+
+    assert told("node-0", "node-1")
+    assert not told("node-0", "node-0")

@@ -44,7 +44,7 @@ def look(place: Place) -> Looked:
         looked.add(place.saw(lock, lock.path, lock.holder or "nobody holds it"))
     if why := capacity.core_files():
         looked.unavailable(f"core files on {place.host}", why)
-    if trouble := _trouble(place.host):
+    if trouble := _trouble(place):
         looked.add(place.saw(trouble, "earlier failures", f"{trouble.began} of the last {trouble.of}"))
     looked.checked("memory, disks, limits" + (f" and {len(gpus)} GPUs" if gpus else ""))
     return looked
@@ -72,9 +72,12 @@ def _ranks_here(place: Place) -> int:
     return sum(task.host == own.host for task in place.cluster.tasks)
 
 
-def _trouble(host: str) -> TroubleBefore | None:
+def _trouble(place: Place) -> TroubleBefore | None:
+    """Only of a job on several hosts: the only one there is cannot be left out."""
+    if place.cluster is None or len({task.host for task in place.cluster.tasks}) < 2:
+        return None
     failures = history.remembered()
-    mine = [cause for name, cause in failures if name == host]
+    mine = [cause for name, cause in failures if name == place.host]
     if not mine:
         return None
-    return TroubleBefore(host=host, began=len(mine), of=len(failures), last_cause=mine[-1])
+    return TroubleBefore(host=place.host, began=len(mine), of=len(failures), last_cause=mine[-1])

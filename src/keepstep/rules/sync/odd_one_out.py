@@ -219,7 +219,7 @@ def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
     rest = f" while {names(waiting)} waited in {_what(waiting)}" if waiting else ""
     yield Found(
         title=f"{names(stopped)} was stopped {how}{rest}",
-        because="a stopped process runs no code, and every collective waits for it",
+        because="a stopped process runs no code, and the ranks that need it wait",
         evidence=tuple(e for each in (*stopped, *waiting) for e in each.evidence),
         ranks=tuple(each.rank for each in stopped if each.rank is not None),
         confidence=Confidence.ESTABLISHED,
