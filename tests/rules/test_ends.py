@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
+from keepstep.core.facts.guard import CollectivesIssued, PeersWait, RankDoing, RankEnded, RankStopped, WorldFormed
 from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested
 from keepstep.core.facts.resource import MemoryLow, OomKilled
@@ -173,3 +173,20 @@ def test_what_the_kernel_killed_of_others_does_not_hide_who_ended_the_run() -> N
     killed_elsewhere = of(OomKilled(by="the kernel", pid=4711), None, 110.0, source="kernel log")
     report = judged(of(StartedWith()), killed_elsewhere, asked)
     assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"
+
+
+def test_what_a_rank_issues_on_its_way_out_is_no_mismatch() -> None:
+    """Lightning's handler of SIGTERM broadcasts: under the number that the others' all-reduce has been waiting with."""
+
+    def issued(rank: int, at: float, *words: str) -> Evidence[Fact]:
+        rows = tuple((number, each, each, "train.py:7") for number, each in enumerate(words, 61))
+        return of(CollectivesIssued(group="0", issued=rows, steps=19), rank, at=at)
+
+    alike = ("broadcast", "all_reduce") * 10 + ("broadcast",)
+    before = [issued(0, 56.0, *alike, "all_reduce"), issued(1, 56.0, *alike)]
+    after = [issued(0, 88.0, *alike, "all_reduce"), issued(1, 87.0, *alike, "broadcast")]
+    stopped = of(RankStopped(phase="compute", steps=19, seconds=26.0), 1, at=81.0)
+    assert [f.rule for f in judged(*before, *after).findings if f.rule == "SYN206"] == ["SYN206"]
+    assert not [f for f in judged(*before, stopped, *after).findings if f.rule == "SYN206"]
+    at_once = [issued(0, 56.0, *alike, "all_reduce"), issued(1, 56.0, *alike, "broadcast")]
+    assert [f.rule for f in judged(*at_once, stopped, *after).findings if f.rule == "SYN206"] == ["SYN206"]

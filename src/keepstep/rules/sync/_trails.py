@@ -3,25 +3,42 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from keepstep.core import trails
 from keepstep.core.contracts import Difference, Subject
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.guard import CollectivesIssued, ContractBroken
+from keepstep.core.facts.guard import CollectivesIssued, ContractBroken, RankStopped
 from keepstep.core.trails import SCRIPTS, Issued, Mismatch
 
 Told = tuple[Mismatch, tuple[Evidence[Fact], ...]]
 
 
 def first_mismatch(seen: EvidenceSet) -> Told | None:
-    """As the guards told it while the ranks were there, else by what each rank left behind."""
-    return _told(seen) or _by_trails(seen) or _by_boxes(seen)
+    """As the guards told it while the ranks were there, else by what each rank left behind.
+
+    Where the run stood still, what had been issued by then counts: a rank that is ended may issue more on its way out,
+    in a handler of a signal or of the exception.
+    """
+    still = _stood_still(seen)
+    if still is None:
+        return _told(seen) or _by_trails(seen) or _by_boxes(seen)
+    return _told(seen, still) or _by_trails(seen, still)
 
 
-def _told(seen: EvidenceSet) -> Told | None:
-    told = [e for e in seen.all(ContractBroken) if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE]
+def _stood_still(seen: EvidenceSet) -> float | None:
+    """When the run was found to stand still, and did to the end; None also where what each rank had issued by then is not known."""
+    issued = [e for e in seen.all(CollectivesIssued) if e.at is not None]
+    most = max((e.fact.steps for e in issued), default=0)
+    at = min((e.at for e in seen.all(RankStopped) if e.at is not None and e.fact.steps >= most), default=None)
+    known = {e.who for e in issued if at is not None and e.at is not None and e.at <= at}
+    return at if known and known >= {e.who for e in issued} else None
+
+
+def _told(seen: EvidenceSet, until: float = math.inf) -> Told | None:
+    told = [e for e in seen.all(ContractBroken) if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and (e.at or 0.0) <= until]
     if not told:
         return None
     fact = min(told, key=lambda e: (not e.fact.places, e.at or 0.0)).fact
@@ -30,9 +47,9 @@ def _told(seen: EvidenceSet) -> Told | None:
     return Mismatch(fact.ordinal, fact.what, fact.values, "", odd, fact.places), alike
 
 
-def _by_trails(seen: EvidenceSet) -> Told | None:
+def _by_trails(seen: EvidenceSet, until: float = math.inf) -> Told | None:
     for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)):
-        last = _last(seen, group)
+        last = _last(seen, group, until)
         found = trails.mismatch({rank: _trail(e) for rank, e in last.items()}, group) if group != SCRIPTS else None
         if found is not None:
             return found, tuple(last[rank] for _, ranks in found.values for rank in ranks)[:8]
@@ -55,10 +72,10 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
     return None
 
 
-def _last(seen: EvidenceSet, group: str) -> dict[int, Evidence[CollectivesIssued]]:
+def _last(seen: EvidenceSet, group: str, until: float = math.inf) -> dict[int, Evidence[CollectivesIssued]]:
     found: dict[int, Evidence[CollectivesIssued]] = {}
     for e in seen.all(CollectivesIssued):
-        if e.fact.group == group and e.who is not None and e.fact.issued and (e.who not in found or (e.at or 0.0) >= (found[e.who].at or 0.0)):
+        if (e.at or 0.0) <= until and e.fact.group == group and e.who is not None and e.fact.issued and (e.who not in found or (e.at or 0.0) >= (found[e.who].at or 0.0)):
             found[e.who] = e
     return found
 
