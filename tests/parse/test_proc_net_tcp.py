@@ -40,6 +40,12 @@ def test_what_is_idle_or_waits_for_the_peers_reader_is_not_stuck(line):
     assert list(stuck_connections(HEAD + line, {4711})) == []
 
 
+def test_a_damaged_row_is_passed_over():
+    damaged = SENDING.replace("00002100:00000000", "0000210Z:00000000")
+    (found,) = stuck_connections(HEAD + damaged + CONNECTING, {4711})
+    assert found.connecting
+
+
 def test_sockets_of_other_processes_are_left_out():
     assert list(stuck_connections(HEAD + SENDING, {1})) == []
 

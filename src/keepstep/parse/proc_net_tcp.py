@@ -21,7 +21,8 @@ def stuck_connections(table: str, inodes: Set[int]) -> Iterator[ConnectionStuck]
         if len(words) < 10 or words[3] not in (_ESTABLISHED, _SYN_SENT):
             continue
         try:
-            timer, unsent, tries, inode = words[5].partition(":")[0], words[4], int(words[6], 16), int(words[9])
+            timer, tries, inode = words[5].partition(":")[0], int(words[6], 16), int(words[9])
+            unsent = int(words[4].partition(":")[0], 16)
             peer, port = _address(words[2])
         except ValueError:
             continue
@@ -30,7 +31,7 @@ def stuck_connections(table: str, inodes: Set[int]) -> Iterator[ConnectionStuck]
         yield ConnectionStuck(
             peer=f"[{peer}]:{port}" if ":" in peer else f"{peer}:{port}",
             connecting=words[3] == _SYN_SENT,
-            unsent=int(unsent.partition(":")[0], 16),
+            unsent=unsent,
             tries=tries,
         )
 
