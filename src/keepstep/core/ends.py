@@ -16,6 +16,8 @@ INTERRUPTED = "KeyboardInterrupt"
 _STEPPING = ("input", "compute")
 STOOD_STILL_S, STOOD_STILL_STEPS = 8.0, 20
 """Ranks that moved no more for so long, and so many usual steps, before the job was ended: it had stopped."""
+BOX_S = 2.0
+"""Times by black boxes are not surer than this: a living rank writes into its box once a second."""
 _SENT_BY_DESIGN = (None, "SIGTERM", "SIGKILL", "SIGINT")
 _LEFT_BY_DESIGN = {"Ray worker": 1}
 """The status with which a process leaves when it is told to."""
@@ -79,7 +81,7 @@ def _missed(seen: EvidenceSet, each: Evidence[RankEnded]) -> bool:
     """Whether another rank failed for the loss of its peer when this one had gone: nobody had finished, so it was not ended by design."""
     ended = {e.who: e.at for e in seen.all(RankEnded)}
     lost = (e for e in seen.all(PeerLost) if e.who not in (None, each.who) and not seen.survived(e))
-    return any((e.at or ended.get(e.who) or 0.0) > (each.at or 0.0) for e in lost)
+    return any((e.at or ended.get(e.who) or 0.0) > (each.at or 0.0) - BOX_S for e in lost)
 
 
 def exit_of(seen: EvidenceSet, pid: int | None) -> Evidence[ProcessExited] | None:

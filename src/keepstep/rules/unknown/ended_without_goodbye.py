@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.ends import SUPERVISOR, ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
+from keepstep.core.ends import BOX_S, SUPERVISOR, ended_well, ends_of, exit_of, is_supervised, raised_by, stopped_before
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import RankDoing, RankEnded
@@ -16,8 +16,6 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import count
 from keepstep.rules.resource.who_killed import WHO_KILLED
 
-AT_ONCE_S = 2.0
-"""A living rank writes into its box once a second."""
 _NEXT_TIME = Fix(do="next time have crashes of native code print their stack", command="export PYTHONFAULTHANDLER=1")
 
 
@@ -80,7 +78,7 @@ def _first(seen: EvidenceSet, ended: list[Evidence[RankEnded]]) -> tuple[Evidenc
     """Who was the first, and whether that is sure."""
     # one that had left with status 0, and was ended on its way out, was ended because of another
     first = min(ended, key=lambda e: (e.fact.goodbye and e.fact.status == 0, e.at or 0.0))
-    near = [e for e in ended if not e.fact.goodbye and abs((e.at or 0.0) - (first.at or 0.0)) <= AT_ONCE_S]
+    near = [e for e in ended if not e.fact.goodbye and abs((e.at or 0.0) - (first.at or 0.0)) <= BOX_S]
     if first not in near or len(near) == 1:
         return first, True
     # so near to each other the times do not tell; who had issued fewer collectives was the one that the others waited for
@@ -105,7 +103,7 @@ def _title(first: Evidence[RankEnded]) -> str:
 def _because(first: Evidence[RankEnded], others: int, sure: bool) -> str:
     more = f"; it was the first of {others + 1} that did not end well" if others else ""
     if not sure:
-        more = f"; {others + 1} ended so within {AT_ONCE_S:g} s, and which was the first is not sure"
+        more = f"; {others + 1} ended so within {BOX_S:g} s, and which was the first is not sure"
     if first.fact.goodbye:
         return f"a status other than 0 says that it failed, and nothing here says at what{more}"
     return f"a process that ends by itself says so, so this one was killed or crashed; nothing here says which{more}"
