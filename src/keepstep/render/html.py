@@ -287,7 +287,7 @@ def _timeline(report: Report) -> Markup:
     return fill(
         "timeline.html",
         size="dense" if height < 18 else "roomy",
-        crowd=" crowded" if len(laid.ticks) > 4 else "",
+        crowd=" crowded" if sum(len(tick.text) + 1 for tick in laid.ticks) > 36 else "",
         lane_height=height,
         height=height * len(laid.lanes),
         labels=join([label for label, _ in lanes]),

@@ -181,6 +181,8 @@ def _clock(at: float, step: float) -> str:
         return ""
     if step < 1:
         return when.strftime("%H:%M:%S.") + f"{when.microsecond // 100_000}"
+    if step >= 10 * 86400:
+        return when.strftime("%Y-%m-%d")
     return when.strftime("%m-%d %H:%M" if step >= 43200 else "%H:%M:%S" if step < 60 else "%H:%M")
 
 
