@@ -27,8 +27,7 @@ def _assert(match: re.Match[str]) -> Fact:
 
 
 _INDEX_CHECK = lazy_pattern(
-    r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b"
-    r"|self_dim_size"
+    r"n_classes|num_classes|srcSelectDimSize|srcIndex|idx_dim|index_size|cur_target|\btarget_?val\b|self_dim_size"
     r"|sizes\[i\]|\bindex (?:>=|<) |indexValue|ind >=? ?0|ind <|padding_idx|num_weights|label|vocab|lookup"
     r"|index out of bounds|indexAtDim|baseSizes|dst(?:Add|Copy|Fill)DimSize|linearIndex|\bidx >= ?0|0 <= tmp\d+|class_values|num_embeddings"
 )

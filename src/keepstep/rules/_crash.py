@@ -396,10 +396,5 @@ def _stream(evidence: Evidence[Fact]) -> tuple[str, str]:
 
 
 def _rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
-    if pid is None:
-        return None
-    for kind in (ProcessExited, CoreDump, StackDump):
-        for each in seen.all(kind):
-            if getattr(each.fact, "pid", None) == pid and each.who is not None:
-                return each.who
-    return None
+    named = (e for kind in (ProcessExited, CoreDump, StackDump) for e in seen.all(kind) if e.who is not None)
+    return next((e.who for e in named if pid is not None and getattr(e.fact, "pid", None) == pid), None)

@@ -86,7 +86,7 @@ def are_of_one(versions: Iterable[Mapping[str, str]]) -> bool:
     return len({tuple((label, _SIZES.sub(_rank, words)) for label, words in version.items()) for version in versions}) == 1
 
 
-_SIZES = re.compile(r"\[[^\]]*\]")
+_SIZES = re.compile(r"\[[^\[\]]*\]")
 
 
 def _rank(sizes: re.Match[str]) -> str:
