@@ -71,7 +71,7 @@ SCENARIOS = (
         "torch_uneven_four",
         cause="data.sharding_uneven_or_empty",
         fault="short_shard",
-        args=("--timeout", "8", "--epochs", "1"),
+        args=("--timeout", "20", "--epochs", "1"),
         note="The same with four ranks whose clocks differ; rank 2 has fewer rows.",
         **four_clocks,
         **on_shard_2,
