@@ -32,7 +32,7 @@ from typing import Any
 
 import keepstep
 from keepstep.core.lazy_pattern import LazyPattern
-from keepstep.parse.knowledge import tables
+from keepstep.parse.scan.knowledge import tables
 from tools.attack_strings import QUICK, THOROUGH, Effort, attacks
 
 SIZE = 8 << 10

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from keepstep.analyze.known import PATTERNS, _way_of_deriving, keep, recall
-from keepstep.parse import anchors, signature
+from keepstep.parse.scan import anchors, signature
 from keepstep.store.kept import Kept
 
 WORDS = [("Watchdog caught", False), ("out of memory", True)]

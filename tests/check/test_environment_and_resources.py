@@ -30,7 +30,7 @@ from keepstep.core.facts.host import (
 from keepstep.core.facts.software import ScriptCalls, SoftwareSeen
 from keepstep.core.finding import Severity
 from keepstep.core.identity import Rank
-from keepstep.parse.script import read_script
+from keepstep.parse.formats.script import read_script
 from keepstep.sources import capacity, software
 from keepstep.store import history
 

@@ -81,7 +81,7 @@ def test_a_pattern_for_short_texts_looks_no_further() -> None:
 def test_every_lazy_pattern_compiles() -> None:
     program = """
 import gc
-from keepstep.parse.knowledge import tables
+from keepstep.parse.scan.knowledge import tables
 from keepstep.rules import builtin_rules
 from keepstep.core.lazy_pattern import LazyPattern
 signatures, blocks, progress = tables()
@@ -107,7 +107,7 @@ def counting(pattern, flags=0):
     return compile_it(pattern, flags)
 (re._compiler if hasattr(re, "_compiler") else re.sre_compile).compile = counting
 import keepstep.cli.why
-from keepstep.parse.knowledge import tables
+from keepstep.parse.scan.knowledge import tables
 from keepstep.rules import builtin_rules
 builtin_rules()
 tables()

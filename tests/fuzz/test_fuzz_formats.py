@@ -24,7 +24,8 @@ from keepstep.check.packing import unpacked
 from keepstep.core import foreign_json
 from keepstep.core.evidence import Evidence
 from keepstep.errors import Unavailable
-from keepstep.parse import elf_core, flight_recorder, gdb_text, prefix, proc_net_tcp
+from keepstep.parse.formats import elf_core, flight_recorder, gdb_text, proc_net_tcp
+from keepstep.parse.scan import prefix
 from keepstep.sources import kernel_log, stacks, unpack
 from keepstep.sources.cores import read_core
 from keepstep.sources.job import Answer

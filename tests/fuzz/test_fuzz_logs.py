@@ -20,7 +20,7 @@ from keepstep.core.redact import redacted
 from keepstep.core.report import Report
 from keepstep.core.visible import visible
 from keepstep.extend.toml_signatures import read_signatures
-from keepstep.parse.rank_env import member
+from keepstep.parse.scan.rank_env import member
 from keepstep.render.bundle import write_bundle
 from keepstep.render.excerpt import surroundings
 from keepstep.render.html import render_html

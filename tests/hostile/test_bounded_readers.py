@@ -23,7 +23,7 @@ from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.identity import MOST_RANKS, everyone
-from keepstep.parse import flight_recorder
+from keepstep.parse.formats import flight_recorder
 from keepstep.sources import unpack
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import Chunks, Kind, Left

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from keepstep.core.facts.base import Fact
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
 
 
 def reader(table: ModuleType) -> Callable[[str], list[Fact]]:

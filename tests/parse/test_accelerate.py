@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import ShapeMismatch
 from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread
-from keepstep.parse import accelerate as table
+from keepstep.parse.tools.trainers import accelerate as table
 
 
 def facts(text: str) -> list[object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.platform import DeviceFault
-from keepstep.parse import accelerator_drivers
+from keepstep.parse.tools.other_devices import kernel_drivers as accelerator_drivers
 from tests.parse.reading import reader
 
 read = reader(accelerator_drivers)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstep.parse import anchors
+from keepstep.parse.scan import anchors
 
 WORDS = [("Error", False), ("timed out", False), ("nans", True), ("ErrorGroup", False), ("out of", False)]
 

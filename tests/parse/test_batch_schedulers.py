@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import LimitReached, OomKilled
-from keepstep.parse.batch_schedulers import SIGNATURES
+from keepstep.parse.tools.slurm.other_schedulers import SIGNATURES
 
 
 @pytest.mark.parametrize(

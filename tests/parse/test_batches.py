@@ -5,9 +5,9 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import BatchNotDivisible, DtypeMismatch, EmptyBatch, ShapeMismatch
-from keepstep.parse import batches
-from keepstep.parse import batches as table
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.programs import batches
+from keepstep.parse.tools.programs import batches as table
 
 
 def read(line: str) -> list[Fact]:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from keepstep.parse.bounded import bounded, narrowed
+from keepstep.parse.scan.bounded import bounded, narrowed
 
 
 def found(pattern: str, text: str) -> str | None:

@@ -16,7 +16,7 @@ from keepstep.core.facts.sync import (
     RanksMissing,
     TimeoutHeardOf,
 )
-from keepstep.parse import c10d
+from keepstep.parse.tools.torch import c10d
 from tests.parse.reading import reader
 
 read = reader(c10d)

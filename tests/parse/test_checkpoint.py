@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
-from keepstep.parse import checkpoint as table
+from keepstep.parse.tools.programs import checkpoints as table
 
 
 def facts(text: str) -> list[object]:

@@ -5,11 +5,11 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import DeviceShared, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.parse import cluster_variables
-from keepstep.parse import cluster_variables as table
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.programs import cluster_variables
+from keepstep.parse.tools.programs import cluster_variables as table
 
 
 def read(line: str) -> list[Fact]:

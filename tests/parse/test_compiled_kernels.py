@@ -7,7 +7,8 @@ import pytest
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import SharedStateRace
-from keepstep.parse import compiled_kernels, linker
+from keepstep.parse.tools.system import linker
+from keepstep.parse.tools.torch import compiled_kernels
 from tests.parse.reading import reader
 
 read = reader(compiled_kernels)

@@ -10,7 +10,7 @@ from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.platform import DeviceFault
-from keepstep.parse import container_runtimes
+from keepstep.parse.tools.kubernetes import container_runtimes
 from tests.parse.reading import reader
 
 read = reader(container_runtimes)

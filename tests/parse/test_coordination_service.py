@@ -7,8 +7,8 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.sync import RanksMissing
-from keepstep.parse import coordination_service
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.jax import coordination_service
 
 
 def read(line: str) -> list[Fact]:

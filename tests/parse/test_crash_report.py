@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import FatalSignal, NativeAbort
-from keepstep.parse.crash_report import BLOCKS, LAST_WORDS, SIGNATURES
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
+from keepstep.parse.formats.crash_report import BLOCKS, LAST_WORDS, SIGNATURES
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
 
 
 def facts(text: str) -> list[object]:

@@ -11,7 +11,7 @@ from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse import cuda as table
+from keepstep.parse.tools.cuda import errors as table
 
 WORDINGS = [
     ("  (0) UNIMPLEMENTED:  DNN library is not found.", CudaMismatch, {"fatal": True}),

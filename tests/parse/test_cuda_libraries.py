@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import cuda_libraries
+from keepstep.parse.tools.cuda import libraries as cuda_libraries
 from tests.parse.reading import reader
 
 read = reader(cuda_libraries)

@@ -9,7 +9,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import Contention
-from keepstep.parse import cuda_seldom
+from keepstep.parse.tools.cuda import seldom as cuda_seldom
 from tests.parse.reading import reader
 
 read = reader(cuda_seldom)

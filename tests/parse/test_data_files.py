@@ -6,9 +6,9 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import CorruptData
 from keepstep.core.facts.sync import SharedStateRace
-from keepstep.parse import data_files
-from keepstep.parse import data_files as table
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.programs import data_files
+from keepstep.parse.tools.programs import data_files as table
 
 
 def read(line: str) -> list[Fact]:

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.resource import LoaderWorkerDied
 from keepstep.core.facts.training import Slowness
-from keepstep.parse import dataloader as table
+from keepstep.parse.tools.torch import dataloader as table
 
 WORDINGS = [
     (

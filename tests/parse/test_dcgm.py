@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.parse import dcgm
+from keepstep.parse.tools.cuda import dcgm
 from tests.parse.reading import reader
 
 read = reader(dcgm)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, UnusedParameters
-from keepstep.parse import ddp
+from keepstep.parse.tools.torch import ddp
 from tests.parse.reading import reader
 
 read = reader(ddp)

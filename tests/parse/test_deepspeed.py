@@ -11,7 +11,7 @@ from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, Unsupp
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse import deepspeed as table
+from keepstep.parse.tools.trainers import deepspeed as table
 
 
 def facts(text: str) -> list[object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
-from keepstep.parse import device_code
+from keepstep.parse.tools.cuda import device_code
 from tests.parse.reading import reader
 
 read = reader(device_code)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed
-from keepstep.parse import device_memory as table
+from keepstep.parse.tools.cuda import device_memory as table
 
 WORDINGS = [
     (

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken
-from keepstep.parse import dgl
+from keepstep.parse.tools.trainers import dgl
 from tests.parse.reading import reader
 
 read = reader(dgl)

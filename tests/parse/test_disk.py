@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import DiskFull
-from keepstep.parse import disk as table
+from keepstep.parse.tools.system import disk as table
 
 WORDINGS = [
     (

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.parse import dtensor
+from keepstep.parse.tools.torch import dtensor
 from tests.parse.reading import reader
 
 

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from keepstep.parse.elf_core import NotACore, looks_like_core, read
+from keepstep.parse.formats.elf_core import NotACore, looks_like_core, read
 
 X86, ARM = 62, 183
 STACK_AT = 0x7FFD00000000

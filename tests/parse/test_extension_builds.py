@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.sync import SharedStateRace
-from keepstep.parse import extension_builds as table
+from keepstep.parse.tools.python import extension_builds as table
 
 WORDINGS = [
     ('  File "/opt/venv/lib/python3.12/site-packages/torch/utils/file_baton.py", line 50 in wait', SharedStateRace, {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.parse import fabric_manager
+from keepstep.parse.tools.cuda import fabric_manager
 from tests.parse.reading import reader
 
 read = reader(fabric_manager)

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from keepstep.core.facts.process import FatalSignal, NativeAbort, StackDump
-from keepstep.parse.faulthandler import BLOCKS
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
+from keepstep.parse.formats.faulthandler import BLOCKS
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
 
 SEGFAULT = """\
 step 12 loss 0.4

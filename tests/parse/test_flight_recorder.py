@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keepstep.core.facts.sync import CollectiveProgress, RecordedCollective
-from keepstep.parse.flight_recorder import LAST, NotADump, looks_like_dump, rank_of, read
+from keepstep.parse.formats.flight_recorder import LAST, NotADump, looks_like_dump, rank_of, read
 
 DATA = Path(__file__).parents[1] / "data" / "flight_recorder"
 

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.platform import MemberRestarted
 from keepstep.core.facts.process import ProcessExited
-from keepstep.parse import flink
+from keepstep.parse.tools.spark import flink
 from tests.parse.reading import reader
 
 read = reader(flink)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
-from keepstep.parse import fr_trace
+from keepstep.parse.formats import fr_trace
 from tests.parse.reading import reader
 
 read = reader(fr_trace)

@@ -18,7 +18,7 @@ from keepstep.core.facts.sync import (
     ReplicasDiffer,
 )
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.parse import framework_checks as table
+from keepstep.parse.tools.programs import framework_checks as table
 
 
 def facts(text: str) -> list[object]:

@@ -10,7 +10,7 @@ from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.parse import fsdp
+from keepstep.parse.tools.torch import fsdp
 from tests.parse.reading import reader
 
 read = reader(fsdp)

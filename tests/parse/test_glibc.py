@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import NativeAbort
-from keepstep.parse import glibc as table
+from keepstep.parse.tools.system import glibc as table
 
 WORDINGS = [
     ("free(): invalid pointer", NativeAbort, {"what": "free(): invalid pointer"}),

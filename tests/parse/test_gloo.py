@@ -9,7 +9,7 @@ from keepstep.core.facts.config import AddressIsLocal
 from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerLost, Why
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
-from keepstep.parse import gloo
+from keepstep.parse.tools.network import gloo
 from tests.parse.reading import reader
 
 read = reader(gloo)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
-from keepstep.parse import gradients
+from keepstep.parse.tools.torch import gradients
 from tests.parse.reading import reader
 
 read = reader(gradients)

@@ -6,8 +6,8 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, PeerLost, PortTaken, Why
 from keepstep.core.facts.training import MessageTooLarge
-from keepstep.parse import grpc
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.network import grpc
 
 
 def read(line: str) -> list[Fact]:

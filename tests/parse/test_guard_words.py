@@ -10,7 +10,7 @@ import pytest
 from keepstep.analyze.why import explain_paths
 from keepstep.core.contracts import Difference
 from keepstep.errors import OutOfStep
-from keepstep.parse.guard_words import SIGNATURES
+from keepstep.parse.tools.programs.guard_words import SIGNATURES
 
 DIFFERENCE = Difference("next", (("function named evaluate", (0, 2, 3)), ("one more call of next(dataset)", (1,))))
 

@@ -10,7 +10,7 @@ from keepstep.core.facts.network import ConnectFailed, PortTaken, RendezvousTime
 from keepstep.core.facts.platform import DeviceFault, NicFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
-from keepstep.parse import hccl
+from keepstep.parse.tools.other_devices import hccl
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, Unsup
 from keepstep.core.facts.network import AddressMisled, ConnectFailed, InterfaceMissing, RendezvousTimeout
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
-from keepstep.parse import horovod
+from keepstep.parse.tools.trainers import horovod
 
 STALL = (
     "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting "

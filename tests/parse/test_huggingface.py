@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.training import CheckpointUnreadable, Phase, PhaseSeen
-from keepstep.parse import huggingface as table
+from keepstep.parse.tools.trainers import huggingface as table
 
 
 def facts(text: str) -> list[object]:

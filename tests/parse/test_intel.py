@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import CudaMismatch, InternalFault, Library
 from keepstep.core.facts.network import RdmaTrouble, RendezvousTimeout
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted, LimitReached
-from keepstep.parse import intel
+from keepstep.parse.tools.other_devices import intel
 
 CCL = "2025:05:23-19:04:20:(168955) |CCL_ERROR| "
 

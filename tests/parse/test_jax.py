@@ -16,7 +16,7 @@ from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
-from keepstep.parse import jax as table
+from keepstep.parse.tools.jax import distributed as table
 
 
 def facts(text: str) -> list[object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import CudaMismatch
-from keepstep.parse import jax_plugins as table
+from keepstep.parse.tools.jax import plugins as table
 
 WORDINGS = [
     (

@@ -21,7 +21,7 @@ from keepstep.core.facts.sync import (
     ReplicasDiffer,
 )
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
-from keepstep.parse import jax_refusals
+from keepstep.parse.tools.jax import refusals as jax_refusals
 from tests.parse.reading import reader
 
 read = reader(jax_refusals)

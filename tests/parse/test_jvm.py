@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
-from keepstep.parse import jvm
+from keepstep.parse.tools.spark import jvm
 from tests.parse.reading import reader
 
 read = reader(jvm)

@@ -6,8 +6,8 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import EndOfData, ShapeMismatch
 from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.parse import keras
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.tensorflow import keras
 
 
 def read(line: str) -> list[Fact]:

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.platform import MachineFault, NicFault, PeerAccessFault
 from keepstep.core.facts.process import FatalSignal
 from keepstep.core.facts.resource import OomKilled
-from keepstep.parse import kernel as table
+from keepstep.parse.tools.system import kernel as table
 
 WORDINGS = [
     ("infiniband efa_0: Wait for completion (polling) timeout", NicFault, {}),

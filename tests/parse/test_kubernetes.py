@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DiskFull, OomKilled
-from keepstep.parse import kubernetes as table
+from keepstep.parse.tools.kubernetes import pods as table
 
 WORDINGS = [
     ("      Reason:       OOMKilled", OomKilled, {}),

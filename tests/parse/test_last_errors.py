@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import Loudness
-from keepstep.parse.last_errors import loudness, read_errors
+from keepstep.parse.scan.last_errors import loudness, read_errors
 
 
 @pytest.mark.parametrize(

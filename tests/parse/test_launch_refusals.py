@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.network import ConnectFailed
-from keepstep.parse import launch_refusals
+from keepstep.parse.tools.programs import launch_refusals
 from tests.parse.reading import reader
 
 read = reader(launch_refusals)

@@ -11,7 +11,7 @@ from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
-from keepstep.parse import lightning as table
+from keepstep.parse.tools.trainers import lightning as table
 
 
 def facts(text: str) -> list[object]:

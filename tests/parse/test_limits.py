@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import LimitReached
-from keepstep.parse import limits as table
+from keepstep.parse.tools.system import limits as table
 
 WORDINGS = [
     ("OSError: [Errno 24] Too many open files: 'x.txt'", LimitReached, {"limit": "open files"}),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import GpuLibrariesMissing, LibraryMissing, SymbolMissing
-from keepstep.parse import linker as table
+from keepstep.parse.tools.system import linker as table
 
 WORDINGS = [
     (

@@ -10,12 +10,12 @@ from keepstep.analyze.known import known
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised
 from keepstep.core.facts.training import StepSeen, StreamEnded
-from keepstep.parse import logscan
-from keepstep.parse.block import block
-from keepstep.parse.knowledge import build
-from keepstep.parse.log_lines import held
-from keepstep.parse.logscan import LogScan
-from keepstep.parse.signature import signature
+from keepstep.parse.scan import logscan
+from keepstep.parse.scan.block import block
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.log_lines import held
+from keepstep.parse.scan.logscan import LogScan
+from keepstep.parse.scan.signature import signature
 
 KNOWLEDGE = build((signature(r"Address already in use", PortTaken),), ())
 

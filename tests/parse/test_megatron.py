@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, NonFinite
-from keepstep.parse import megatron as table
+from keepstep.parse.tools.trainers import megatron as table
 
 
 def facts(text: str) -> list[object]:

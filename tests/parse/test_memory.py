@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import HostAllocationFailed, SharedMemoryExhausted
-from keepstep.parse import memory as table
+from keepstep.parse.tools.system import memory as table
 
 WORDINGS = [
     ("terminate called after throwing an instance of 'std::bad_alloc'", HostAllocationFailed, {}),

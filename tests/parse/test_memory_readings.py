@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.resource import MemoryGrew
-from keepstep.parse import memory_readings as table
+from keepstep.parse.tools.programs import memory_readings as table
 
 
 def lines(values):

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.parse import mesh_tensorflow
+from keepstep.parse.tools.tensorflow import mesh as mesh_tensorflow
 from tests.parse.reading import reader
 
 read = reader(mesh_tensorflow)

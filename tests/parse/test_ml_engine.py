@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import OomKilled
-from keepstep.parse import ml_engine as table
+from keepstep.parse.tools.kubernetes import ml_engine as table
 
 WORDINGS = [
     (

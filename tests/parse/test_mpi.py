@@ -11,7 +11,7 @@ from keepstep.core.facts.network import AddressMisled, ConnectFailed, InterfaceM
 from keepstep.core.facts.process import FatalSignal, ProcessExited
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse import mpi as table
+from keepstep.parse.tools.mpi import launchers as table
 
 WORDINGS = [
     (

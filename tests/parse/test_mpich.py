@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.network import PeerLost, RdmaTrouble
 from keepstep.core.facts.process import ExceptionRaised, NativeAbort, ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse import mpich as table
+from keepstep.parse.tools.mpi import mpich as table
 
 WORDINGS = [
     (

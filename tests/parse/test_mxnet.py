@@ -6,7 +6,7 @@ import pytest
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.training import CheckpointUnreadable
-from keepstep.parse import mxnet
+from keepstep.parse.tools.trainers import mxnet
 
 SEEN: tuple[tuple[str, Fact], ...] = (
     (

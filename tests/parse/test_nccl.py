@@ -19,8 +19,8 @@ from keepstep.core.facts.network import (
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, CommMember
-from keepstep.parse import nccl
-from keepstep.parse.nccl import BLOCKS, PROGRESS
+from keepstep.parse.tools.nccl import messages as nccl
+from keepstep.parse.tools.nccl.messages import BLOCKS, PROGRESS
 from tests.parse.reading import reader
 
 read = reader(nccl)

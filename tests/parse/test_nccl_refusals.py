@@ -11,7 +11,7 @@ from keepstep.core.facts.network import RdmaTrouble
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import HostAllocationFailed, LimitReached
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse import nccl_refusals as table
+from keepstep.parse.tools.nccl import refusals as table
 
 _WARN = "node-7:2311:2402 [1] misc/init.cc:112 NCCL WARN "
 

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import SlowStorage
-from keepstep.parse import network_filesystems as table
+from keepstep.parse.tools.system import network_filesystems as table
 
 
 @pytest.mark.parametrize(

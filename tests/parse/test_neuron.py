@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.training import ProgramTooLarge
-from keepstep.parse import neuron as table
+from keepstep.parse.tools.other_devices import neuron as table
 
 
 def facts(text: str) -> list[object]:

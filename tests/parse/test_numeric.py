@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse import numeric as table
+from keepstep.parse.tools.programs import numeric as table
 
 
 def facts(text: str) -> list[object]:

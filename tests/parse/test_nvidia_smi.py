@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.training import Slowness
-from keepstep.parse import nvidia_smi
+from keepstep.parse.tools.cuda import nvidia_smi
 from tests.parse.reading import reader
 
 read = reader(nvidia_smi)

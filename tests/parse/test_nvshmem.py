@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, Versio
 from keepstep.core.facts.network import RdmaTrouble
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import nvshmem
+from keepstep.parse.tools.nccl import nvshmem
 from tests.parse.reading import reader
 
 BUILD = "/dvs/p4/build/sw/rel/gpgpu/toolkit/r13.0/main_nvshmem/src"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse import object_collectives
+from keepstep.parse.tools.torch import object_collectives
 from tests.parse.reading import reader
 
 read = reader(object_collectives)

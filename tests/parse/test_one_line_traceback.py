@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.parse.one_line_traceback import is_in_one_line, read_in_one_line
+from keepstep.parse.formats.one_line_traceback import is_in_one_line, read_in_one_line
 
 JOINED = (
     "The replica master 0 exited with a non-zero status of 1. Termination reason: Error. Traceback (most recent call last):"

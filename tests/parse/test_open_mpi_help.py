@@ -17,7 +17,7 @@ from keepstep.core.facts.network import (
 )
 from keepstep.core.facts.resource import LimitReached, OomKilled
 from keepstep.core.facts.sync import CollectiveMismatch
-from keepstep.parse import open_mpi_help as table
+from keepstep.parse.tools.mpi import open_mpi_help as table
 
 WORDINGS = [
     (

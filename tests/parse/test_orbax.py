@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, SlowStorage
-from keepstep.parse import orbax as table
+from keepstep.parse.tools.jax import orbax as table
 
 WORDINGS = [
     (

@@ -9,9 +9,9 @@ import pytest
 
 from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.process import ProcessExited
-from keepstep.parse import rank_reports
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
+from keepstep.parse.tools.programs import rank_reports
 
 
 def facts_of(text: str) -> list[object]:

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.process import FatalSignal, ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import paddle as table
+from keepstep.parse.tools.trainers import paddle as table
 
 WORDINGS = [
     (

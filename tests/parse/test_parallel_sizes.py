@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible
-from keepstep.parse import parallel_sizes as table
+from keepstep.parse.tools.programs import parallel_sizes as table
 
 WORDINGS = [
     (

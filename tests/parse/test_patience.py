@@ -15,11 +15,11 @@ from keepstep.core.engine import diagnose
 from keepstep.core.evidence import Coverage, CoverageState, EvidenceSet
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.report import Verdict
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
-from keepstep.parse.long_lines import NEAR
-from keepstep.parse.patience import PER_LINE_S, Patience
-from keepstep.parse.signature import signature
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
+from keepstep.parse.scan.long_lines import NEAR
+from keepstep.parse.scan.patience import PER_LINE_S, Patience
+from keepstep.parse.scan.signature import signature
 from keepstep.sources.search import find_files
 
 KNOWLEDGE = build([signature(r"taken: port (?P<port>\d+)$", PortTaken), signature(r"^busy port (?P<port>\d+)", PortTaken)], ())

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import Phase, PhaseSeen
-from keepstep.parse import phases as table
+from keepstep.parse.tools.programs import phases as table
 
 
 def facts(text: str) -> list[object]:

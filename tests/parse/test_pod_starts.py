@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.platform import Preempted
-from keepstep.parse import pod_starts
+from keepstep.parse.tools.kubernetes import pod_starts
 from tests.parse.reading import reader
 
 read = reader(pod_starts)

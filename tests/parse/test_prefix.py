@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keepstep.parse import prefix
-from keepstep.parse.prefix import Prefixes, heading, identify
+from keepstep.parse.scan import prefix
+from keepstep.parse.scan.prefix import Prefixes, heading, identify
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.network import ConnectionStuck
-from keepstep.parse.proc_net_tcp import stuck_connections
+from keepstep.parse.formats.proc_net_tcp import stuck_connections
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 CONNECTING = "   0: 020012C6:D2F0 010012C6:A2B3 02 00000001:00000000 01:00000064 00000003     0        0 4711 2 0 100 0\n"

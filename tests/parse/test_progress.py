@@ -8,7 +8,7 @@ import math
 import pytest
 
 from keepstep.core.facts.training import StepSeen
-from keepstep.parse.progress import PROGRESS
+from keepstep.parse.tools.programs.progress import PROGRESS
 
 
 def read(text: str) -> StepSeen | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import MessageTooLarge
-from keepstep.parse import protobuf as table
+from keepstep.parse.tools.network import protobuf as table
 
 
 def facts(text: str) -> list[object]:

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing
 from keepstep.core.facts.network import ConnectFailed, InterfaceMissing, PeerAwaited, PortTaken, RdmaTrouble, Why
 from keepstep.core.facts.process import NativeAbort
-from keepstep.parse import ps_lite as table
+from keepstep.parse.tools.trainers import ps_lite as table
 
 WORDINGS = [
     (

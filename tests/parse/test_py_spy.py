@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.core.facts.process import Frame, StackDump
 from keepstep.core.stacks import Whose, whose
 from keepstep.core.waits import Kind, waits_in
-from keepstep.parse.py_spy import BLOCKS
+from keepstep.parse.formats.py_spy import BLOCKS
 
 
 def read(text: str) -> list[StackDump]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import CpuInstructionMissing, LibraryMissing, SymbolMissing, VersionConflict
-from keepstep.parse import python_imports as table
+from keepstep.parse.tools.python import imports as table
 
 WORDINGS = [
     (

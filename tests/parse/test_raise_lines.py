@@ -8,7 +8,7 @@ from keepstep.core.facts.config import RankVariableMissing
 from keepstep.core.facts.data import UnevenShards
 from keepstep.core.facts.resource import LoaderWorkerDied
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, NonFinite, Slowness
-from keepstep.parse import raise_lines
+from keepstep.parse.tools.torch import raise_lines
 from tests.parse.reading import reader
 
 read = reader(raise_lines)

@@ -15,7 +15,7 @@ from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DiskFull, OomKilled
 from keepstep.core.facts.sync import CollectiveMismatch, RanksMissing
-from keepstep.parse import ray as table
+from keepstep.parse.tools.ray import workers as table
 
 
 def facts(text: str) -> list[object]:

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.network import RdmaTrouble
 from keepstep.core.facts.platform import NicFault
-from keepstep.parse import rdma
+from keepstep.parse.tools.network import rdma
 from tests.parse.reading import reader
 
 read = reader(rdma)

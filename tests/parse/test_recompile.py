@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import Recompiling
-from keepstep.parse import recompile as table
+from keepstep.parse.tools.programs import recompile as table
 
 
 def facts(text: str) -> list[object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import ExceptionRaised
-from keepstep.parse import refused_arguments as table
+from keepstep.parse.tools.python import refused_arguments as table
 
 
 def facts(text: str) -> list[object]:

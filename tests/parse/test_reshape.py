@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch
 from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.parse import reshape as table
+from keepstep.parse.tools.jax import reshape as table
 
 
 def facts(text: str) -> list[object]:

@@ -9,7 +9,7 @@ from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import rocm
+from keepstep.parse.tools.other_devices import rocm
 
 SAID = [
     (

@@ -9,7 +9,7 @@ from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.sync import ReplicasDiffer
-from keepstep.parse import sharded_embeddings
+from keepstep.parse.tools.torch import sharded_embeddings
 from tests.parse.reading import reader
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.process import ProcessExited
-from keepstep.parse import shell as table
+from keepstep.parse.tools.system import shell as table
 
 WORDINGS = [
     (

@@ -9,7 +9,7 @@ import pytest
 from keepstep.core.codec import fact_types
 from keepstep.core.facts.network import PortTaken
 from keepstep.core.facts.sync import RanksMissing
-from keepstep.parse.signature import converter, signature
+from keepstep.parse.scan.signature import converter, signature
 
 
 def test_named_groups_become_typed_fields():

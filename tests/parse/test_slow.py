@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import DevicesNamed, Slowness, Throughput
-from keepstep.parse import slow as table
+from keepstep.parse.tools.programs import slow as table
 
 
 def facts(text: str) -> list[object]:

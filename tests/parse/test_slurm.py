@@ -11,7 +11,7 @@ from keepstep.core.facts.network import ConnectFailed, PeerLost
 from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
 from keepstep.core.facts.resource import OomKilled
-from keepstep.parse import slurm as table
+from keepstep.parse.tools.slurm import steps as table
 
 WORDINGS = [
     (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.network import BindFailed, ConnectFailed, NameUnresolved, PeerLost, PortTaken, Why
-from keepstep.parse import sockets
+from keepstep.parse.tools.network import sockets
 from tests.parse.reading import reader
 
 read = reader(sockets)

@@ -11,7 +11,7 @@ from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import Contention, OomKilled
 from keepstep.core.facts.sync import RanksMissing
-from keepstep.parse import spark as table
+from keepstep.parse.tools.spark import executors as table
 
 WORDINGS = [
     (

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import ForkOrThread
-from keepstep.parse import spawn as table
+from keepstep.parse.tools.python import spawn as table
 
 WORDINGS = [
     (

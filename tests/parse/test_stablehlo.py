@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import SymbolMissing
-from keepstep.parse import stablehlo as table
+from keepstep.parse.tools.jax import stablehlo as table
 
 WORDINGS = [
     ("XlaRuntimeError: UNKNOWN: -:0:0: error: unknown vhlo type code: 33", "vhlo type code: 33"),

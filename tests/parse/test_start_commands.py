@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import AddressIsLocal, WorldSeen
-from keepstep.parse import start_commands as table
+from keepstep.parse.tools.programs import start_commands as table
 
 WORDINGS = [
     (

@@ -10,7 +10,7 @@ from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.environment import LibraryMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed
 from keepstep.core.facts.platform import MachineFault, Preempted
-from keepstep.parse import step_refusals
+from keepstep.parse.tools.slurm import refused_steps as step_refusals
 from tests.parse.reading import reader
 
 read = reader(step_refusals)

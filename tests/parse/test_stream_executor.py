@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.sync import ForkOrThread
-from keepstep.parse import stream_executor
+from keepstep.parse.tools.tensorflow import stream_executor
 from tests.parse.reading import reader
 
 read = reader(stream_executor)

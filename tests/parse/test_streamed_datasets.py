@@ -9,7 +9,7 @@ from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.data import CorruptData, DataMissing
 from keepstep.core.facts.sync import ForkOrThread, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.parse.streamed_datasets import SIGNATURES
+from keepstep.parse.tools.trainers.streamed_datasets import SIGNATURES
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from keepstep.core.facts.config import DeviceShared
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.platform import PeerAccessFault
 from keepstep.core.facts.sync import CollectiveTimeout
-from keepstep.parse import symmetric_memory
+from keepstep.parse.tools.torch import symmetric_memory
 from tests.parse.reading import reader
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.parse import tensor_dimensions
+from keepstep.parse.tools.torch import tensor_dimensions
 from tests.parse.reading import reader
 
 read = reader(tensor_dimensions)

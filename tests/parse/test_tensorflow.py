@@ -12,8 +12,8 @@ from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse import tensorflow
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.tensorflow import runtime as tensorflow
 
 
 def read(line: str) -> list[Fact]:

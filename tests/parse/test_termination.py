@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import TerminationRequested
-from keepstep.parse import termination as table
+from keepstep.parse.tools.system import termination as table
 
 WORDINGS = [
     (

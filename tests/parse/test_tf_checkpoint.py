@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.training import CheckpointMismatch
-from keepstep.parse import tf_checkpoint as table
+from keepstep.parse.tools.tensorflow import restoring as table
 
 
 @pytest.mark.parametrize(

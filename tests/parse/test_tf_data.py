@@ -12,8 +12,8 @@ from keepstep.core.facts.data import (
     LabelOutOfRange,
     ShapeMismatch,
 )
-from keepstep.parse import tf_data
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.tensorflow import data as tf_data
 
 
 def read(line: str) -> list[Fact]:

@@ -8,8 +8,8 @@ from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import UnevenShards
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import OutsideScope
-from keepstep.parse import tf_distribute
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.tensorflow import distribute as tf_distribute
 
 
 def read(line: str) -> list[Fact]:

@@ -13,7 +13,7 @@ from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed
 from keepstep.core.facts.sync import ForkOrThread, OutsideScope, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.parse import tf_refusals
+from keepstep.parse.tools.tensorflow import refusals as tf_refusals
 from tests.parse.reading import reader
 
 read = reader(tf_refusals)

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import CheckpointUnreadable
-from keepstep.parse import tf_saver
+from keepstep.parse.tools.tensorflow import saving as tf_saver
 from tests.parse.reading import reader
 
 read = reader(tf_saver)

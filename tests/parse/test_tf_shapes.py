@@ -5,7 +5,7 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.parse import tf_shapes
+from keepstep.parse.tools.tensorflow import shapes as tf_shapes
 
 
 def read(line: str) -> list[Fact]:

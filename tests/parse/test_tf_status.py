@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.parse.tf_status import as_raised
+from keepstep.parse.tools.tensorflow.status import as_raised
 
 
 @pytest.mark.parametrize(

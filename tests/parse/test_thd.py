@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.network import ConnectFailed, NameUnresolved, RendezvousTimeout
-from keepstep.parse import thd
+from keepstep.parse.tools.torch import thd
 from tests.parse.reading import reader
 
 _AT = " at /pytorch/torch/lib/THD/process_group/General.cpp:17"

@@ -7,9 +7,9 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
 from keepstep.core.facts.sync import RanksMissing
 from keepstep.core.facts.training import Slowness
-from keepstep.parse import torch_data
-from keepstep.parse import torch_data as table
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.torch import data as table
+from keepstep.parse.tools.torch import data as torch_data
 
 
 def read(line: str) -> list[Fact]:

@@ -8,8 +8,8 @@ import pytest
 from keepstep.core.facts.config import WorldSeen
 from keepstep.core.facts.network import PeerLost, RendezvousClosed, RendezvousTimeout
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
-from keepstep.parse import torch_elastic
-from keepstep.parse.torch_elastic import BLOCKS
+from keepstep.parse.tools.torch import elastic as torch_elastic
+from keepstep.parse.tools.torch.elastic import BLOCKS
 from tests.parse.reading import reader
 
 read = reader(torch_elastic)

@@ -7,7 +7,7 @@ import pytest
 
 from keepstep.core.facts.network import ConnectFailed, RendezvousTimeout, Why
 from keepstep.core.facts.resource import LimitReached
-from keepstep.parse import torch_rpc
+from keepstep.parse.tools.torch import rpc as torch_rpc
 from tests.parse.reading import reader
 
 read = reader(torch_rpc)

@@ -12,7 +12,7 @@ from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
-from keepstep.parse import torch_xla as table
+from keepstep.parse.tools.xla import torch_xla as table
 
 
 def facts(text: str) -> list[object]:

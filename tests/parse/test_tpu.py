@@ -10,7 +10,7 @@ from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.platform import Preempted, TpuBusy, TpuInitFailed, TpuUnhealthy
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import tpu as table
+from keepstep.parse.tools.tpu import runtime as table
 
 
 def facts(text: str) -> list[object]:

@@ -14,7 +14,7 @@ from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import DeviceMemoryExhausted, DiskFull
 from keepstep.core.facts.sync import OutsideScope
 from keepstep.core.facts.training import MessageTooLarge, ProgramTooLarge
-from keepstep.parse import tpu_estimator as table
+from keepstep.parse.tools.tensorflow import tpu_estimator as table
 
 
 def facts(text: str) -> list[object]:

@@ -10,7 +10,7 @@ from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
 from keepstep.core.facts.resource import AllocationAbsurd, DeviceMemoryExhausted
-from keepstep.parse import tpu_programs as table
+from keepstep.parse.tools.tpu import programs as table
 from tests.parse.reading import reader
 
 facts = reader(table)

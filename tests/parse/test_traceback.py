@@ -1,9 +1,9 @@
 """Tracebacks in all the shapes in which they are printed."""
 
 from keepstep.core.facts.process import ExceptionRaised, TracebackCut
-from keepstep.parse import traceback as module
-from keepstep.parse.knowledge import build
-from keepstep.parse.logscan import LogScan
+from keepstep.parse.formats import traceback as module
+from keepstep.parse.scan.knowledge import build
+from keepstep.parse.scan.logscan import LogScan
 
 KNOWLEDGE = build((), module.BLOCKS)
 

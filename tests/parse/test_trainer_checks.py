@@ -10,7 +10,7 @@ from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.sync import ModelsDiffer, RanksMissing, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.parse import trainer_checks as table
+from keepstep.parse.tools.trainers import trainer_checks as table
 
 
 def facts(text: str) -> list[object]:

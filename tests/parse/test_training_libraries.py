@@ -13,7 +13,7 @@ from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken
 from keepstep.core.facts.resource import DeviceMemoryExhausted, SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, ForkOrThread, RanksMissing, ReplicasDiffer
 from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
-from keepstep.parse import training_libraries
+from keepstep.parse.tools.trainers import training_libraries
 from tests.parse.reading import reader
 
 read = reader(training_libraries)

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.network import ConnectFailed, RdmaTrouble, Why
 from keepstep.core.facts.process import FatalSignal
 from keepstep.core.facts.resource import LimitReached, SharedMemoryExhausted
-from keepstep.parse import ucx as table
+from keepstep.parse.tools.network import ucx as table
 
 WORDINGS = [
     (

@@ -5,8 +5,8 @@ import pytest
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.environment import InternalFault, UnsupportedCombination
-from keepstep.parse import unsupported
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.tools.programs import unsupported
 
 
 def read(line: str) -> list[Fact]:

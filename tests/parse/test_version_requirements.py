@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import UnsupportedCombination
-from keepstep.parse import version_requirements as table
+from keepstep.parse.tools.python import version_requirements as table
 
 WORDINGS = [
     (

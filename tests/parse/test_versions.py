@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.environment import VersionConflict, VersionSeen
-from keepstep.parse import versions as table
+from keepstep.parse.tools.python import versions as table
 
 
 def facts(text: str) -> list[object]:

@@ -8,7 +8,7 @@ import pytest
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.environment import LibraryMissing
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.parse import vllm as table
+from keepstep.parse.tools.trainers import vllm as table
 
 WORDINGS = [
     (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.network import ConnectFailed
-from keepstep.parse import wandb as table
+from keepstep.parse.tools.trainers import wandb as table
 
 WORDINGS = [
     (

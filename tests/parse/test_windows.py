@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from keepstep.parse.windows import SIGNATURES, struck
+from keepstep.parse.tools.system.windows import SIGNATURES, struck
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from keepstep.parse import (
     torch_elastic,
     world_announcements,
 )
-from keepstep.parse.prefix import Prefixes, heading
+from keepstep.parse.scan.prefix import Prefixes, heading
 
 CHILD = "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py', '--local_rank={}']' returned non-zero exit status 1."
 

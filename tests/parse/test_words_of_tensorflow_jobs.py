@@ -11,7 +11,7 @@ from keepstep.core.facts.environment import CudaMismatch
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout
 from keepstep.core.facts.process import NativeFrameSeen, ProcessExited
 from keepstep.core.facts.sync import OutsideScope
-from keepstep.parse.knowledge import tables
+from keepstep.parse.scan.knowledge import tables
 
 SIGNATURES, _, LAST = tables()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.config import ProcessesStarted, WorldSeen
-from keepstep.parse import world_announcements as table
+from keepstep.parse.tools.programs import world_announcements as table
 
 WORDINGS = [
     ("hvd.size() = 1, hvd.rank() = 0", WorldSeen, {"size": 1}),

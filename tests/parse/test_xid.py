@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
-from keepstep.parse import xid as table
+from keepstep.parse.tools.cuda import xid as table
 
 WORDINGS = [
     ("Detected XID 79 for GPU 3", DeviceFault, {"xid": 79, "hardware": True}),

@@ -9,7 +9,7 @@ from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import InternalFault, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
 from keepstep.core.facts.training import ProgramTooLarge
-from keepstep.parse import xla as table
+from keepstep.parse.tools.xla import programs as table
 
 
 def facts(text: str) -> list[object]:

@@ -20,7 +20,7 @@ from keepstep.core.evidence import CoverageState
 from keepstep.core.facts.process import CoreDump, FatalSignal, StackDump
 from keepstep.core.finding import Confidence
 from keepstep.core.stacks import innermost_user
-from keepstep.parse import elf_core
+from keepstep.parse.formats import elf_core
 from keepstep.sources import gdb, stacks
 from keepstep.sources.cores import is_core, read_core
 

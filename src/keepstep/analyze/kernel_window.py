@@ -19,7 +19,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.logscan import LogScan
+from keepstep.parse.scan.logscan import LogScan
 from keepstep.sources.kernel_log import read_kernel_log
 
 BEFORE_S = 60.0

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from keepstep.parse import bounded, signature
-from keepstep.parse.block import Block
-from keepstep.parse.knowledge import Knowledge, build, tables
-from keepstep.parse.signature import Derived, Signature
+from keepstep.parse.scan import bounded, signature
+from keepstep.parse.scan.block import Block
+from keepstep.parse.scan.knowledge import Knowledge, build, tables
+from keepstep.parse.scan.signature import Derived, Signature
 from keepstep.store.kept import Kept, user_folder
 
 PATTERNS = "patterns"

@@ -14,10 +14,10 @@ from keepstep.analyze.attribution import Scanned
 from keepstep.analyze.known import known
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.wording import count, size
-from keepstep.parse.knowledge import Knowledge
-from keepstep.parse.line_count import LARGE, count_fast
-from keepstep.parse.logscan import LogScan, Sighting
-from keepstep.parse.patience import PER_FILE_S, Patience
+from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.line_count import LARGE, count_fast
+from keepstep.parse.scan.logscan import LogScan, Sighting
+from keepstep.parse.scan.patience import PER_FILE_S, Patience
 from keepstep.sources.files import Chunks, Left
 
 WORTH_A_PROCESS = 48 << 20

@@ -20,10 +20,10 @@ from keepstep.core.report import Report
 from keepstep.core.rule import Rule
 from keepstep.core.wording import count, size
 from keepstep.errors import UserError
-from keepstep.parse.anchors import accelerated
-from keepstep.parse.knowledge import Knowledge
-from keepstep.parse.patience import PER_FILE_S
-from keepstep.parse.prefix import identify
+from keepstep.parse.scan.anchors import accelerated
+from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.patience import PER_FILE_S
+from keepstep.parse.scan.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own

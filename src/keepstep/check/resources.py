@@ -11,7 +11,7 @@ from pathlib import Path
 from keepstep.check.place import Looked, Place
 from keepstep.core.facts.host import TroubleBefore
 from keepstep.core.wording import size
-from keepstep.parse import xid
+from keepstep.parse.tools.cuda import xid
 from keepstep.sources import capacity
 from keepstep.sources.kernel_log import read_kernel_log
 from keepstep.store import history

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.check.place import Looked, Place
-from keepstep.parse.script import read_script
+from keepstep.parse.formats.script import read_script
 
 LARGEST = 4 << 20
 

@@ -30,8 +30,8 @@ from keepstep.extend.config import (
     read_toml,
     user_folder,
 )
-from keepstep.parse.block import Block
-from keepstep.parse.signature import Signature
+from keepstep.parse.scan.block import Block
+from keepstep.parse.scan.signature import Signature
 
 GROUP = "keepstep.rules"
 

@@ -28,7 +28,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 from keepstep.core.rule import Rule
 from keepstep.extend.repeats import repeats_a_repeat
-from keepstep.parse.signature import Signature, signature
+from keepstep.parse.scan.signature import Signature, signature
 
 MOST_FOUND = 20
 LONGEST_GROUP = 200

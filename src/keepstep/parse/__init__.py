@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text and bytes to facts: one file a tool or format, pure."""
+"""Text and bytes to facts, pure: ``scan`` reads logs, ``formats`` and ``tools`` know what may stand in them."""

@@ -14,9 +14,10 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, Frame
 from keepstep.core.identity import Rank
 from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import Whose, base_name, is_handler, whose
-from keepstep.parse import elf_core, prefix
-from keepstep.parse.elf_core import Core, NotACore
-from keepstep.parse.rank_env import member
+from keepstep.parse.formats import elf_core
+from keepstep.parse.formats.elf_core import Core, NotACore
+from keepstep.parse.scan import prefix
+from keepstep.parse.scan.rank_env import member
 from keepstep.sources import gdb, stacks
 from keepstep.sources.stacks import Stacks
 

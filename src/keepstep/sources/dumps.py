@@ -11,7 +11,7 @@ from keepstep.core.facts.sync import RecordedCollective
 from keepstep.core.identity import Rank
 from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
-from keepstep.parse import flight_recorder
+from keepstep.parse.formats import flight_recorder
 
 HEAD = 64 << 10
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from keepstep.core.blackbox import is_box
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.private_files import open_regular
-from keepstep.parse.flight_recorder import looks_like_dump
+from keepstep.parse.formats.flight_recorder import looks_like_dump
 from keepstep.sources.unpack import CHUNK, Damaged, TooMuch, packing, unpacked
 
 GAPS = "recording-has-gaps"

@@ -17,8 +17,8 @@ from pathlib import Path
 from keepstep.core.facts.process import StackDump
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import base_name
-from keepstep.parse import gdb_text
-from keepstep.parse.elf_core import Core
+from keepstep.parse.formats import gdb_text
+from keepstep.parse.formats.elf_core import Core
 from keepstep.sources.stacks import Stacks
 
 LIMIT_S = 30.0

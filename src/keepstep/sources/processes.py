@@ -14,7 +14,7 @@ import psutil
 
 from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.rank_env import Member, member
+from keepstep.parse.scan.rank_env import Member, member
 
 _PROC = Path("/proc")
 _MAPPED = lazy_pattern(

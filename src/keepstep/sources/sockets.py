@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keepstep.core.facts.network import ConnectionStuck
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.proc_net_tcp import stuck_connections
+from keepstep.parse.formats.proc_net_tcp import stuck_connections
 
 MOST_TABLE = 8 << 20
 MOST_FILES = 65_536

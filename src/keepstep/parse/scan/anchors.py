@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find which of many literals stand where in a large buffer: the fast first pass over logs.
+
+One Hyperscan database over all literals where that library is there, and, once there is much to read, one over
+fewer words before it (``coarse``); else one alternation of Python's ``re``: the same answers, slower.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, Protocol
+
+from keepstep.parse.scan.coarse import WAY, Group, Word, choose, fit
+from keepstep.parse.scan.usual import LINES
+
+hyperscan: Any
+try:
+    import hyperscan
+except ImportError:  # no wheel for this platform
+    hyperscan = None
+
+HEAD = 4
+"""No literal is shorter than this."""
+LARGE = 8 << 20
+"""From here on the coarse words are worth their preparation."""
+SMALL = 256
+"""Below, the coarse words are not asked. Above, they are quicker: their tables are in the processor's cache."""
+DENSE = 96
+"""Marks in one buffer: with more of them all of it is searched for the literals."""
+PAUSE = 14
+"""Buffers, every other of which is a seam, for which the coarse words are not asked where every place they mark is one."""
+MOST_IDLE = 8_000
+"""Marks without a literal: their cost is about that of another database."""
+NOISY = 100
+"""A group with more than this part of them is looked for by its literals."""
+SAMPLE = 32 << 10
+MOST_TIMES = 6
+
+Anchor = tuple[str, bool]
+"""The literal, and whether upper and lower case are the same."""
+Hits = list[tuple[int, int]]
+"""(index of the anchor, end offset), in order of the ends."""
+_END = itemgetter(1)
+
+
+def in_order(hits: Hits) -> Hits:
+    """By their ends; those with one end stay as they are."""
+    hits.sort(key=_END)
+    return hits
+
+
+class Finder(Protocol):
+    """Finds anchors in bytes."""
+
+    def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
+        """All hits, ``but`` those of some anchors."""
+        ...
+
+    def expect(self, size: int) -> None:
+        """So many bytes will be searched: what costs time to prepare may be worth it."""
+        ...
+
+
+class Keeper(Protocol):
+    """Keeps what took long to make, by name and key, from one start to the next."""
+
+    def get(self, name: str, key: str) -> bytes | None: ...
+
+    def put(self, name: str, key: str, body: bytes) -> None: ...
+
+
+def finder(anchors: Sequence[Anchor], kept: Keeper | None = None) -> Finder:
+    """The fastest finder that this machine has."""
+    return _Hyperscan(anchors, kept) if hyperscan is not None else _Regex(anchors)
+
+
+def accelerated() -> bool:
+    """Whether the fast library is there."""
+    return hyperscan is not None
+
+
+class _Hyperscan:
+    """Where there is much to read, first for a few coarse words, then around these only for the literals themselves."""
+
+    def __init__(self, anchors: Sequence[Anchor], kept: Keeper | None = None) -> None:
+        self._literals: list[Word] = [(literal.encode(), fold) for literal, fold in anchors]
+        self._kept = kept
+        self._all = _Database(_kept_database("literals", self._literals, kept, lambda: _compiled(self._literals)))
+        self._reach = max((len(literal) for literal, _ in self._literals), default=0)
+        self._coarse: _Coarse | None = None
+        self._pause = 0
+
+    def expect(self, size: int) -> None:
+        if size >= LARGE and self._coarse is None and self._literals:
+            self._coarse = _Coarse(self._literals, self._kept)
+
+    def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
+        coarse = self._coarse
+        if coarse is None or coarse.given_up or len(buffer) < SMALL:
+            return self._all.find(buffer, but)
+        if self._pause:
+            self._pause -= 1
+            return self._all.find(buffer, but)
+        marks = coarse.find(buffer)
+        if len(marks) <= DENSE:
+            return self._around(marks, coarse, buffer, but)
+        hits = self._all.find(buffer)
+        if len(hits) < len(marks) // 4:
+            coarse.blame(group for group, _ in marks)
+        else:
+            self._pause = PAUSE
+        return [hit for hit in hits if hit[0] not in but]
+
+    def _around(self, marks: Hits, coarse: _Coarse, buffer: bytes, but: Collection[int]) -> Hits:
+        """The hits near the marks: whatever holds a coarse word is not further from it than the longest literal."""
+        hits: Hits = []
+        first = 0
+        for number, (_, end) in enumerate(marks, 1):
+            if number < len(marks) and marks[number][1] - end <= 2 * self._reach:
+                continue
+            low = max(0, marks[first][1] - self._reach)
+            found = self._all.find(buffer[low : end + self._reach])
+            if not found:
+                coarse.blame(group for group, _ in marks[first:number])
+            hits += [(index, low + place) for index, place in found if index not in but]
+            first = number
+        return hits
+
+
+class _Coarse:
+    """The coarse words: those that are rare in usual logs; where they are not, fitted to the log that is read."""
+
+    def __init__(self, literals: Sequence[Word], kept: Keeper | None) -> None:
+        self._literals = literals
+        self._kept = kept
+        self._plain: set[int] = set()
+        self._idle: Counter[int] = Counter()
+        self._database: _Database | None = _Database(
+            _kept_database("coarse", (WAY, LINES, literals), kept, lambda: self._fitted(LINES))
+        )
+        self._times = 0
+        self.given_up = False
+
+    def find(self, buffer: bytes) -> Hits:
+        """The marks, as hits of groups."""
+        if self._database is None:
+            self._database = _Database(self._fitted(buffer[:SAMPLE]))
+        return self._database.find(buffer)
+
+    def _fitted(self, log: bytes) -> Any:
+        numbers, words = zip(*fit(_groups(self._literals, self._kept), self._literals, log, self._plain), strict=True)
+        return _compiled(words, numbers)
+
+    def blame(self, groups: Iterable[int]) -> None:
+        """These marked a place where no literal was."""
+        self._idle.update(groups)
+        total = self._idle.total()
+        if total < MOST_IDLE:
+            return
+        noisy = {group for group, times in self._idle.items() if times * NOISY >= total}
+        self.given_up = self._times >= MOST_TIMES or noisy <= self._plain
+        self._plain |= noisy
+        self._idle.clear()
+        self._database = None
+        self._times += 1
+
+
+class _Database:
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._scratch: Any = hyperscan.Scratch(database)
+
+    def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
+        hits: Hits = []
+        add = hits.append
+
+        def on_match(index: int, start: int, end: int, flags: int, context: object) -> None:
+            if index not in but:
+                add((index, end))
+
+        self._database.scan(buffer, match_event_handler=on_match, scratch=self._scratch)
+        return in_order(hits)
+
+
+def _compiled(words: Sequence[Word], numbers: Sequence[int] | None = None) -> Any:
+    """``numbers``: what the words are called in hits, if not by their place."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=[word for word, _ in words],
+        ids=list(numbers or range(len(words))),
+        elements=len(words),
+        flags=[hyperscan.HS_FLAG_CASELESS if fold else 0 for _, fold in words],
+        literal=True,
+    )
+    return database
+
+
+def _kept_database(name: str, of: object, kept: Keeper | None, make: Callable[[], Any]) -> Any:
+    """The database of an earlier start, if it was made of the same words, by the same library, on such a processor."""
+    if kept is None:
+        return make()
+    here = _compiled([(b"any literal", False)]).info().decode()
+    key = hashlib.sha256(f"{hyperscan.__version__} {here} {of}".encode()).hexdigest()
+    body = kept.get(name, key)
+    if body is not None:
+        try:
+            return hyperscan.loadb(body, hyperscan.HS_MODE_BLOCK)
+        except hyperscan.HyperscanError:
+            pass
+    database = make()
+    kept.put(name, key, hyperscan.dumpb(database))
+    return database
+
+
+def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[Group]:
+    """Those that an earlier start chose for the same literals, if there was one."""
+    if kept is None:
+        return choose(literals)
+    key = hashlib.sha256(f"{WAY} {LINES!r} {list(literals)}".encode()).hexdigest()
+    body = kept.get("groups", key)
+    if body is not None:
+        return [Group(numbers, [word.encode("latin-1") for word in words], fold) for numbers, words, fold in json.loads(body)]
+    groups = choose(literals)
+    plain = [(numbers, [word.decode("latin-1") for word in words], fold) for numbers, words, fold in groups]
+    kept.put("groups", key, json.dumps(plain).encode())
+    return groups
+
+
+class _Regex:
+    """One search for the first bytes of any literal; there, the literals that begin so are asked."""
+
+    def __init__(self, anchors: Sequence[Anchor]) -> None:
+        self._by_head: dict[bytes, list[tuple[int, bytes, bool]]] = {}
+        for index, (literal, fold) in enumerate(anchors):
+            whole = literal.encode()
+            head = whole[:HEAD].lower()
+            self._by_head.setdefault(head, []).append((index, whole.lower() if fold else whole, fold))
+        self._heads = re.compile(b"(?=(" + _alternatives(sorted(self._by_head)) + b"))", re.I) if anchors else None
+
+    def expect(self, size: int) -> None:
+        pass
+
+    def find(self, buffer: bytes, but: Collection[int] = ()) -> Hits:
+        if self._heads is None:
+            return []
+        folded = buffer.lower()
+        hits: Hits = []
+        for match in self._heads.finditer(folded):
+            start = match.start()
+            for index, literal, fold in self._by_head[match[1]]:
+                if (folded if fold else buffer).startswith(literal, start) and index not in but:
+                    hits.append((index, start + len(literal)))
+        return in_order(hits)
+
+
+def _alternatives(words: list[bytes]) -> bytes:
+    """Words of one length as a pattern, common beginnings taken out: Python tries alternatives one by one."""
+    by_first: dict[int, list[bytes]] = {}
+    for word in words:
+        by_first.setdefault(word[0], []).append(word[1:])
+    parts = [re.escape(bytes([first])) + (_alternatives(rests) if rests[0] else b"") for first, rests in by_first.items()]
+    return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One log, whatever its size, to sightings: facts with their line, writer and time.
+
+Pure: chunks of bytes in, sightings out. Memory is bounded by the chunk size. The fast
+pass finds anchors in whole chunks; only lines that hold one are decoded and read exactly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.facts.training import StreamEnded
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.anchors import Hits, in_order
+from keepstep.parse.scan.block_lines import LONGEST_LINE, BlockLines, bounds, line_begin, line_end
+from keepstep.parse.scan.clock import Clock
+from keepstep.parse.scan.knowledge import Knowledge
+from keepstep.parse.scan.last_errors import LAST_LINES, read_errors
+from keepstep.parse.scan.line_count import newlines
+from keepstep.parse.scan.log_lines import clean, find_headings, head, held, sample, stamped
+from keepstep.parse.scan.long_lines import LONGEST_BEFORE, NEAR, ends_of, near
+from keepstep.parse.scan.patience import Patience
+from keepstep.parse.scan.pieces import pieces, with_last
+from keepstep.parse.scan.prefix import NOBODY, Prefixes, Writer, spawned
+from keepstep.parse.scan.signature import Signature
+from keepstep.parse.scan.wrapping import Unwrapped
+from keepstep.parse.tools.programs.memory_readings import read_memory
+from keepstep.parse.tools.tensorflow.status import as_raised, under_node
+
+PIECE = 256 << 10
+"""Searched at once: small enough for the processor's cache, large enough for the longest block."""
+LONGEST_ANCHOR = 512
+BEHIND = 128 << 10
+"""How far above a hit is looked for what belongs to it: the beginning of its line, the words before, the time."""
+MOST_PER_STREAM = 40
+"""Equal messages of one writer kept; the rest only repeat it."""
+MOST_PER_ANCHOR = 3_000
+"""Lines with one anchor that are read in a log; then only its last part is looked at again."""
+WRAPPED = PIECE
+"""Logs up to this size may have been pasted from a terminal, with lines broken at blanks."""
+WHOLE = 128 << 10
+TAIL = 32 << 10
+TAIL_OF_ONE = 4 << 10
+"""How much of the end of a large log is read for progress: more where many ranks write into it."""
+LONGEST_TOLD = 4 << 10
+"""Of a line that may tell of progress or be the last words."""
+QUOTE = 400
+LONG = 1 << 10
+"""Lines from which on the time is taken between two searches."""
+_ANCHOR = itemgetter(0)
+
+_LOGGER = lazy_pattern(
+    r"Exception ignored in|(?<![A-Za-z_])(?:ERROR|CRITICAL)(?![A-Za-z_])"
+    r"|(?<![A-Za-z_])(?:WARNING|WARN|INFO|DEBUG)(?![A-Za-z_]).{0,300}?(?i:exception|error|fail|retry|could not|skip|ignor)"
+    r"|\bfailed with: $",
+    most=LONGEST_BEFORE,
+)
+
+
+class Sighting(NamedTuple):
+    """A fact and where it stood. ``line`` counts from 1."""
+
+    fact: Fact
+    line: int
+    writer: Writer
+    at: float | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of the log, where it begins (offset and line), how many lines end in it, and the hits in it."""
+
+    data: bytes
+    begin: int
+    line: int
+    lines: int
+    hits: Hits
+    tells_of_spawned: bool
+    """Whether a parent may print the exception of a child here: then each line is asked whether it is such."""
+
+
+class LogScan:
+    """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
+
+    def __init__(
+        self, knowledge: Knowledge, *, year: int = 1970, day: tuple[int, int] | None = None, patience: Patience | None = None
+    ) -> None:
+        self._know = knowledge
+        self.patience = patience or Patience()
+        self._clock = Clock(year, day)
+        self._prefixes = Prefixes(())
+        self._seen: Counter[tuple[int, str]] = Counter()
+        self._flood: Counter[int] = Counter()
+        self._flooded: set[int] = set()
+        self._consumed: dict[str, int] = {}
+        self._headings: list[tuple[int, Writer]] = []
+        self._unwrapped: Unwrapped | None = None
+        self._spawns = False
+        self.lines = 0
+        self.bytes = 0
+
+    def scan(self, chunks: Iterable[bytes]) -> Iterator[Sighting]:
+        """All sightings, in order. A piece is read together with its neighbours, and only when it holds a hit."""
+        before: _Piece | None = None
+        here: _Piece | None = None
+        for data, last in with_last(pieces(chunks, PIECE)):
+            if last:
+                here = self._forget_floods(here, before)
+            ahead = self._piece(data, here, last)
+            if here is not None:
+                yield from self._hits(here, before, ahead)
+            before, here = here, ahead
+            if self.patience.is_out(self.bytes):
+                return
+        assert here is not None
+        yield from self._hits(here, before, None)
+        if self.patience.gave_up_after_s is not None:
+            return
+        ended = here.line - 1 + here.lines
+        self.lines = ended + (1 if here.data and not here.data.endswith(b"\n") else 0)
+        enough = len(here.data) > TAIL and here.data.find(b"\n", -TAIL_OF_ONE) >= 0
+        around = here.data if before is None or enough else before.data + here.data
+        yield from self._tail(around, ended, whole=before is None)
+
+    def _piece(self, data: bytes, above: _Piece | None, last: bool) -> _Piece:
+        if above is None:
+            data = self._begin(data, last)
+            begin, line = 0, 1
+        else:
+            begin = above.begin + len(above.data)
+            line = above.line + above.lines
+        self.bytes += len(data)
+        return self._found(data, begin, line, newlines(data, 0, len(data)), above)
+
+    def _found(self, data: bytes, begin: int, line: int, lines: int, above: _Piece | None) -> _Piece:
+        """The piece with the hits that end in it; those of anchors that came too often already are left out."""
+        find = self._know.finder.find
+        hits = find(data.replace(b"\n", b" ") if self._unwrapped else data, self._flooded)
+        if above is not None:
+            edge = min(LONGEST_ANCHOR, begin)
+            seam = above.data[-LONGEST_ANCHOR:] + data[:LONGEST_ANCHOR]
+            across = [(anchor, end - edge) for anchor, end in find(seam, self._flooded) if end > edge]
+            if across:
+                hits = in_order([*{*hits, *across}])
+        return _Piece(data, begin, line, lines, hits, not self._know.of_spawned.isdisjoint(map(_ANCHOR, hits)))
+
+    def _forget_floods(self, here: _Piece | None, before: _Piece | None) -> _Piece | None:
+        """The last part of a log is read anew, however often its words came before."""
+        left_out = bool(self._flooded)
+        self._seen.clear()
+        self._flood.clear()
+        self._flooded.clear()
+        if here is None or not left_out:
+            return here
+        return self._found(here.data, here.begin, here.line, here.lines, before)
+
+    def _begin(self, piece: bytes, last: bool) -> bytes:
+        """Learn from the first piece who writes here; a small pasted log is unwrapped."""
+        if last and len(piece) <= WRAPPED:
+            self._unwrapped = Unwrapped(piece.replace(b"\r\n", b"\n"))
+            piece = self._unwrapped.text
+            self._headings = list(find_headings(piece))
+        self._prefixes = Prefixes(sample(piece))
+        return piece
+
+    def _hits(self, here: _Piece, before: _Piece | None, ahead: _Piece | None) -> Iterator[Sighting]:
+        wanted = [hit for hit in here.hits if self._is_wanted(hit[0])]
+        if not wanted:
+            return
+        self._spawns = any(piece.tells_of_spawned for piece in (before, here, ahead) if piece is not None)
+        low, high = (0, len(here.data)) if self._unwrapped else (wanted[0][1] - BEHIND, wanted[-1][1] + LONGEST_LINE)
+        above = memoryview(before.data if before is not None and low < 0 else b"")[low:]
+        low = max(0, low)
+        data = memoryview(here.data)[low:]
+        below = memoryview(ahead.data if ahead is not None else b"")
+        buffer = b"".join((above, data[: high - low], below[: max(0, high - len(here.data))]))
+
+        @cache
+        def with_the_rest() -> bytes:
+            return b"".join((above, data, below))
+
+        shift = len(above) - low
+        counted_to, number = 0, here.line
+        given_up = -1
+        covered: dict[int, int] = {}
+        for anchor, end in wanted:
+            if end + shift <= given_up or end + shift <= covered.get(anchor, -1):
+                continue
+            if self.patience.is_out(self.bytes):
+                return
+            start, stop = bounds(buffer, end + shift)
+            self.patience.begin(here.begin - shift + line_begin(buffer, end + shift))
+            if not self.patience.goes_on():
+                given_up = line_end(buffer, end + shift)
+                continue
+            if start - shift > counted_to:
+                number += newlines(here.data, counted_to, start - shift)
+                counted_to = start - shift
+            if stop - start > 2 * NEAR:
+                covered[anchor] = min(end + shift + NEAR // 2, stop)
+            writer, text = self._line(buffer, start, stop, end + shift)
+            joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
+            yield from self._read(anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text)
+
+    def _is_wanted(self, anchor: int) -> bool:
+        self._flood[anchor] += 1
+        if self._flood[anchor] < MOST_PER_ANCHOR:
+            return True
+        if anchor not in self._know.of_spawned:
+            self._flooded.add(anchor)
+        return self._flood[anchor] == MOST_PER_ANCHOR
+
+    def _line(self, buffer: bytes, start: int, stop: int, hit: int | None = None) -> tuple[Writer, str]:
+        raw = buffer[start:stop]
+        text = held(clean(raw))
+        upto = len(clean(buffer[start:hit])) if hit is not None and hit > start and raw[:1] != b"{" else None
+        writer, told = self._prefixes.split(text, upto)
+        if hit is not None and len(told) > 2 * NEAR:
+            told = near(told, len(told) * (hit - start) // len(raw) if upto is None else upto - text.find(told))
+        text = told
+        if writer is NOBODY:
+            if self._headings:
+                writer = self._heading_at(start)
+            elif self._spawns:
+                writer = spawned(buffer, start) or NOBODY
+        return writer, text
+
+    def _heading_at(self, offset: int) -> Writer:
+        found = NOBODY
+        for place, writer in self._headings:
+            if place > offset:
+                break
+            found = writer
+        return found
+
+    def _read(
+        self,
+        anchor: int,
+        buffer: bytes,
+        with_the_rest: Callable[[], bytes],
+        base: int,
+        start: int,
+        stop: int,
+        number: int,
+        writer: Writer,
+        text: str,
+    ) -> Iterator[Sighting]:
+        """What stands in a line with an anchor, and in the block that it begins: only blocks need the rest of the buffer."""
+        at: float | None = None
+        timed = False
+        raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
+        for order, each in enumerate(self._know.signatures[anchor]):
+            key = (anchor << 16 | order, writer.key)
+            if self._seen[key] >= MOST_PER_STREAM:
+                continue
+            if len(text) > LONG and not self._goes_on(each):
+                break
+            fact = each.read(text) or self._wrapped(each, buffer, start, stop, writer, text)
+            if fact is None and raised is not None:
+                fact = each.read(raised)
+            if fact is None:
+                continue
+            self._seen[key] += 1
+            if not timed:
+                at, timed = self._time(buffer, start, stop), True
+            yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+        consumed = base + start < self._consumed.get(writer.key, -1)
+        for order, one in enumerate(self._know.blocks[anchor]):
+            if consumed and not one.inside_others:
+                continue
+            key = (anchor << 16 | 0x8000 | order, writer.key)
+            if len(text) > LONG and not self._goes_on(one.begin):
+                break
+            match = one.begin.pattern.search(text)
+            if match is None or self._seen[key] >= MOST_PER_STREAM:
+                continue
+            self._seen[key] += 1
+            if not timed:
+                at, timed = self._time(buffer, start, stop), True
+            following = BlockLines(self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()])
+            logged = bool(_LOGGER.search(self._before(buffer, start, writer, text, match.start())))
+            for fact in one.read(match, iter(following)):
+                if isinstance(fact, ExceptionRaised):
+                    fact = replace(fact, logged=logged)
+                    self._consumed[writer.key] = base + following.consumed
+                    quote = f"{fact.type}: {fact.message}".split("\n")[0][:QUOTE] if fact.message else fact.type
+                    yield Sighting(fact, number, writer, at, quote)
+                else:
+                    yield Sighting(fact, number, writer, at, text.strip()[:QUOTE])
+
+    def _goes_on(self, each: Signature) -> bool:
+        """Whether the line may be searched for this, too. To compile it takes time once, which is not the line's."""
+        if not each.is_compiled:
+            with self.patience.paused():
+                each.pattern  # noqa: B018
+        return self.patience.goes_on()
+
+    def _before(self, buffer: bytes, start: int, writer: Writer, text: str, column: int) -> str:
+        """The words just before a block: same line, else the line above, if the same writer's."""
+        if column > 0 and text[:column].strip():
+            return ends_of(text[:column])
+        if start <= 1:
+            return ""
+        above, words = self._line(buffer, *bounds(buffer, start - 1))
+        return ends_of(words) if above.key == writer.key else ""
+
+    def _above(self, buffer: bytes, start: int) -> str:
+        above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
+        return clean(buffer[above_start:above_stop])
+
+    def _wrapped(
+        self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str
+    ) -> Fact | None:
+        """The same signature over a line break: with the line above, then with the one below."""
+        if self._unwrapped is None:
+            return None
+        if start > 1:
+            above = self._line(buffer, *bounds(buffer, start - 1))
+            if above[0].key in (writer.key, ""):
+                fact = each.read(near(above[1], len(above[1])) + "\n" + text)
+                if fact is not None:
+                    return fact
+        after = stop + (2 if buffer[stop : stop + 2] == b"\r\n" else 1)
+        if after < len(buffer):
+            below = self._line(buffer, *bounds(buffer, after, ends=False))
+            if below[0].key in (writer.key, ""):
+                return each.read(text + "\n" + near(below[1], 0))
+        return None
+
+    def _time(self, buffer: bytes, start: int, stop: int) -> float | None:
+        """The time of a line, or of the nearest line above that has one."""
+        at = self._clock.read(head(buffer[start:stop]))
+        tries = 0
+        while at is None and start > 1 and tries < 60:
+            start, stop = bounds(buffer, start - 1)
+            at = self._clock.read(head(buffer[start:stop]))
+            tries += 1
+        return at
+
+    def _tail(self, buffer: bytes, ended: int, whole: bool) -> Iterator[Sighting]:
+        """Progress and last words: of a small log all of it, of a large one its end. ``ended``: lines, in the whole log."""
+        reach = TAIL if self._prefixes.in_use else TAIL_OF_ONE
+        begin = 0 if whole and len(buffer) <= WHOLE else max(0, len(buffer) - reach)
+        if begin:
+            begin = buffer.find(b"\n", begin) + 1
+        number = ended + 1 - newlines(buffer, begin, len(buffer))
+        ends: dict[str, deque[tuple[int, Writer, str, str]]] = {}
+        position = begin
+        while position < len(buffer):
+            stop = buffer.find(b"\n", position)
+            stop = len(buffer) if stop < 0 else stop
+            piece = buffer[position:stop]
+            if b"\r" in piece:
+                piece = piece.rstrip(b"\r").rsplit(b"\r", 1)[-1]
+            if b"\x00" in piece:  # a hole that a crashed host left
+                piece = piece.replace(b"\x00", b"")
+            piece = piece[:LONGEST_TOLD]
+            if piece and not piece.isspace():
+                line = clean(piece)
+                writer, text = self._prefixes.split(held(line))
+                timed = stamped(piece, line, text)
+                if writer is NOBODY and self._headings:
+                    writer = self._heading_at(position)
+                words = text.strip()
+                if words:
+                    shown = number + (self._unwrapped.line_shift(position) if self._unwrapped else 0)
+                    for fact in (self._know.read_progress(text), read_memory(text)):
+                        if fact is not None:
+                            yield Sighting(fact, shown, writer, self._clock.read(timed), words[:QUOTE])
+                    if writer.key not in ends:
+                        ends[writer.key] = deque(maxlen=LAST_LINES)
+                    ends[writer.key].append((shown, writer, text, timed))
+            position = stop + 1
+            number += 1
+        for end in ends.values():
+            for index, said in read_errors([text for _, _, text, _ in end]):
+                shown, writer, text, timed = end[index]
+                yield Sighting(said, shown, writer, self._clock.read(timed), text.strip()[:QUOTE])
+            shown, writer, text, timed = end[-1]
+            words = text.strip()[:QUOTE]
+            yield Sighting(StreamEnded(last=words), shown, writer, self._clock.read(timed), words)

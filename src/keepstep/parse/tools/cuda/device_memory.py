@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Device memory that ran out, as PyTorch, TensorFlow, JAX, NCCL and CUDA's libraries word it."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.resource import DeviceMemoryExhausted, HostAllocationFailed
+from keepstep.parse.scan.signature import signature
+
+
+def _tensor_oom(match: re.Match[str]) -> Fact:
+    """TensorFlow's line names the allocator: a CPU one is the host's memory, not the device's."""
+    place = match["place"] or ""
+    what = f"tensor {match['shape']}" if match["shape"] else None
+    if re.search(r"device:CPU|by allocator (?:mkl)?cpu", place):
+        return HostAllocationFailed(requested=what)
+    if "TPU" in place:
+        return DeviceMemoryExhausted(kind="tpu", requested=what)
+    device = re.search(r"(GPU:\d+|GPU_\d+)", place)
+    task = re.search(r"/job:worker/replica:\d+/task:(\d+)", place)
+    return DeviceMemoryExhausted(
+        requested=what, device=device[1] if device else None, rank=int(task[1]) if task else None
+    )
+
+
+def _bfc(match: re.Match[str]) -> Fact | None:
+    """TensorFlow's allocator also says this where it then goes on with less."""
+    if "not a failure" in match.string:
+        return None
+    if not match["allocator"].lower().startswith("gpu"):
+        return HostAllocationFailed(requested=match["requested"])
+    return DeviceMemoryExhausted(device=match["allocator"], requested=match["requested"], fatal=False)
+
+
+SIGNATURES = (
+    signature(
+        r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel ?\([^\n]{0,600}status: (?:Internal|INTERNAL): out of memory",
+        DeviceMemoryExhausted,
+        anchors=("LaunchKernel(", "LaunchKernel ("),
+    ),
+    # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
+    signature(
+        r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory\. ?(?:Tried to allocate (?P<requested>[\d.]{1,20}"
+        r" ?[KMGT]?i?B))?"
+        r"(?: \((?:GPU|NPU|XPU) (?P<device>\d+);|[^\n]{0,20}?(?:GPU|NPU|XPU) (?P<device2>\d+))?(?:[^\n]{0,60}?(?<![\d.])(?P<capacity>[\d.]{1,20}"
+        r" ?[KMGT]i?B) total capacity)?",
+        lambda m: DeviceMemoryExhausted(
+            requested=m["requested"],
+            device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
+            capacity=m["capacity"],
+        ),
+        anchors=("out of memory. ", "out of memory."),
+    ),
+    signature(r"torch\.(?:cuda\.)?OutOfMemoryError", DeviceMemoryExhausted),
+    signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
+    signature(r"CUDA error: out of memory", DeviceMemoryExhausted),
+    signature(r"CUDA error 2: out of memory", DeviceMemoryExhausted),
+    signature(r"GPU Error: ?out of memory", DeviceMemoryExhausted),
+    signature(
+        r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
+        DeviceMemoryExhausted,
+        anchors=("'out of memory'", "cudaErrorMemoryAllocation"),
+    ),
+    signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
+    signature(
+        r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
+        DeviceMemoryExhausted,
+        anchors=("failed: out of memory", "failed out of memory", "out of memory"),
+    ),
+    # jaxlib, ONNX Runtime, Caffe and others: the call, then what CUDA said of it
+    signature(
+        r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
+        DeviceMemoryExhausted,
+        anchors=(": out of memory", "- out of memory", "error: out of memory"),
+    ),
+    signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
+    signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
+    signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(r"CudaCheck(?:Error)?\(\) failed[^\n]{0,60}out of memory", DeviceMemoryExhausted),
+    signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
+    signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
+    signature(
+        r"OOM when allocating tensor(?: with shape ?(?P<shape>\[[\d,\s]*\]))?(?P<place>[^\n]{0,300})",
+        _tensor_oom,
+    ),
+    signature(r"Dst tensor is not initialized", DeviceMemoryExhausted),
+    signature(
+        r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^\n]{0,30}) failed\. Status: out of memory",
+        DeviceMemoryExhausted,
+        anchors=("failed. Status: out of memory",),
+    ),
+    signature(
+        r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor|Failed to allocate "
+        r"request for [\d.]+[KMGT]?i?B)",
+        DeviceMemoryExhausted,
+        anchors=("failed to allocate memory", "SameWorkerRecvDone unable to allocate", "Failed to allocate request for"),
+    ),
+    signature(
+        r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
+        r" ?[KMGT]?i?B)",
+        _bfc,
+    ),
+    signature(
+        r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate"
+        r" (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
+        DeviceMemoryExhausted,
+        anchors=("Out of memory while trying to allocate",),
+    ),
+    signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
+    signature(
+        r"failed to allocate (?P<requested>[\d.]+[KMGT]?i?B?) \(\d+ bytes\) from device: (?:CUDA"
+        r"|HIP)_ERROR_OUT_OF_MEMORY",
+        lambda m: DeviceMemoryExhausted(requested=m["requested"], fatal=False),
+    ),
+    signature(
+        r"Failed to allocate (?P<requested>\d+) bytes? (?:for|on) (?:new constant|device|gpu|GPU)",
+        DeviceMemoryExhausted,
+    ),
+    # handles that cannot be made: the workspace did not fit any more
+    signature(r"CUBLAS_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"CUBLAS_STATUS_NOT_INITIALIZED when calling `?cublasCreate",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(r"CUDNN_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR when calling `?cusolverDnCreate)",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(r"Failed to create cuSolver\w{1,4} instance", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"Unable to find a valid cuDNN algorithm to run convolution",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"[Cc]ould not create cudnn handle: CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)"
+        r"|Check failed: stream->parent\(\)->GetConvolve(?:Backward(?:Data|Filter))?Algorithms\(",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"Failed to get convolution algorithm\. This is probably because cuDNN failed to initialize",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:(?! input shape ?\(?\[0,)|Failed to call "
+        r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+        anchors=("launch failed", "cuDNN launch failure", "Failed to call ThenRnn", "Failed to call DoRnn",
+                 "No algorithm worked!", "GPU sync failed"),
+    ),
+    signature(
+        r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
+        DeviceMemoryExhausted,
+        anchors=("Failed to CUDA ",),
+    ),
+)

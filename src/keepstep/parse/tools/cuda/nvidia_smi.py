@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``nvidia-smi`` shows of a GPU that is not well: its table, and the long form of ``-q``."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.training import Slowness
+from keepstep.parse.scan.signature import signature
+
+_ROW = r"\|\s{1,5}(?P<index>\d{1,3})\s+\S[^|\n]{2,60}\| +(?P<device>0000[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s+\S{2,3}\s*\|"
+
+
+def _errors(match: re.Match[str]) -> Fact | None:
+    count = match["count"]
+    if count == "0":
+        return None
+    what = "nvidia-smi cannot read it (ERR!)" if count == "ERR!" else f"{count} uncorrected memory errors"
+    return DeviceFault(what=what, device=match["device"])
+
+
+SIGNATURES = (
+    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors, anchors=("| 0000", "|   0000")),
+    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset", anchors=(" : Yes",)),
+    signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped", anchors=("Remapping Failure Occurred",)),
+    signature(r"^\s*Pending Page Blacklist\s+: Yes", DeviceFault, what="memory pages wait to be retired: the GPU must be reset", anchors=("Pending Page Blacklist",)),
+    signature(
+        r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault, anchors=("GPU Recovery Action",)
+    ),
+    signature(
+        r"^\s*HW (?:Thermal |Power Brake )?Slowdown\s+: Active\b",
+        Slowness,
+        what="straggler",
+        detail="nvidia-smi: the hardware holds a GPU back (heat or power)",
+        anchors=("HW Slowdown ", "HW Thermal Slowdown", "HW Power Brake Slowdown"),
+    ),
+)

@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NCCL (and RCCL) of versions 2.2 to 2.30: its warnings, and the errors it returns.
+
+``host:pid:tid [dev] file:line NCCL WARN ...``
+PyTorch and JAX print the last warning again under ``Last error:``; that gives the same facts.
+InfiniBand and EFA wordings are in ``network/rdma``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, VersionConflict
+from keepstep.core.facts.network import (
+    CommunicationFailed,
+    ConnectFailed,
+    InterfaceMissing,
+    InterfaceUsed,
+    NameUnresolved,
+    PeerLost,
+    TransportUsed,
+)
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
+from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.numbers import whole
+from keepstep.parse.scan.block import block
+from keepstep.parse.scan.signature import Signature, signature
+from keepstep.parse.tools.network.sockets import why
+
+_ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
+_INTERFACE = lazy_pattern(
+    r"(?P<name>[a-zA-Z][\w.@\-]{0,30}):(?P<address>\d{1,3}(?:\.\d{1,3}){3}|"
+    r"(?=[0-9a-fA-F]{0,40}:)[0-9a-fA-F:]{2,40})(?:%[\w.@\-]{1,30})?<\d{1,9}>"
+)
+
+
+def _retry(match: re.Match[str]) -> Fact:
+    """NCCL tries again; the last try it counts is where it gives up."""
+    tried, of = match["tried"], match["of"]
+    return ConnectFailed(why=why(match["text"]), peer=match["peer"], final=bool(tried and tried == of))
+
+
+def _connect(match: re.Match[str]) -> Fact:
+    return ConnectFailed(why=why(match["text"]), peer=match["peer"])
+
+
+def _interfaces(match: re.Match[str]) -> Fact | None:
+    found = list(_INTERFACE.finditer(match["list"]))
+    if not found:
+        return None
+    return InterfaceUsed(
+        name=",".join(f["name"] for f in found), address=",".join(f["address"] for f in found)
+    )
+
+
+def _version(code: str) -> str:
+    """22003 -> 2.20.3, 2708 -> 2.7.8."""
+    if whole(code) is None:
+        return code
+    number = int(code)
+    return (
+        f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+        if number >= 10000
+        else f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+    )
+
+
+def _versions(match: re.Match[str]) -> Fact:
+    return VersionConflict(
+        component="NCCL",
+        here=_version(match["here"]),
+        there=_version(match["there"]),
+        rank=int(match["rank"]),
+    )
+
+
+def _shm(match: re.Match[str]) -> Fact | None:
+    found = match.groupdict()
+    if "Too many open files" in match.string:
+        return LimitReached(limit="open files")
+    return SharedMemoryExhausted(path=found.get("path"), size=found.get("size"))
+
+
+def _nvls(match: re.Match[str]) -> Fact:
+    return PeerAccessFault(
+        what="NVLink SHARP (NVLS) multicast memory could not be bound",
+        fatal="Proceeding without" not in match.string,
+    )
+
+
+def _peer_access(match: re.Match[str]) -> Fact:
+    return PeerAccessFault(what=match["what"].strip(), fatal="NCCL INFO" not in match.string)
+
+
+_LAUNCHED = lazy_pattern(r"^\s*(?P<ranks>\d+) ranks have launched up to operation (?P<count>\d+)")
+_STRAGGLER = lazy_pattern(r"^\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+))? -- ")
+
+
+def _counts(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """The RAS report lists, for each number of operations, the ranks that got no further, where they are few."""
+    known: dict[int, int] = {}
+    seen: list[int] = []
+    for _, line in zip(range(60), lines, strict=False):
+        group = _LAUNCHED.match(line)
+        single = _STRAGGLER.match(line)
+        if group:
+            seen.append(int(group["count"]))
+        elif single:
+            if single["count"]:
+                seen.append(int(single["count"]))
+            if seen:
+                known[int(single["rank"])] = seen[-1]
+        elif line.strip():
+            break
+    behind = tuple(rank for rank, count in known.items() if count < max(seen))
+    what = f"NCCL's RAS report on {match['what']}"
+    yield RanksMissing(missing=behind, what=what) if behind else CollectiveMismatch(what=what)
+
+
+_CHANNEL = lazy_pattern(r"(?:Channel|Ring) \d+(?:/\d+)? ?: (?P<rank>\d+)\[\w+\] -> (?P<peer>\d+)\[\w+\] via P2P\b")
+
+
+def _channels(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """By what means ranks talk: the lines that say so come by the thousand, right after one that comes once a rank."""
+    found: set[int] = set()
+    for _, line in zip(range(60), lines, strict=False):
+        channel = _CHANNEL.search(line)
+        if channel and int(channel["rank"]) not in found and len(found) < 2:
+            found.add(int(channel["rank"]))
+            yield TransportUsed(name="P2P", rank=int(channel["rank"]), peer_rank=int(channel["peer"]))
+
+
+def _channel(match: re.Match[str]) -> Fact:
+    return TransportUsed(name="P2P", rank=int(match["rank"]), peer_rank=int(match["peer"]))
+
+
+_LINK = lazy_pattern(
+    r"(?:Channel|Ring) 00(?:/0)? ?: (?P<sends>\d+)(?:\[\w+\])? -> (?P<receives>\d+)(?:\[\w+\])? (?P<only>\[receive\] )?(?:\[send\] )?via "
+)
+
+
+def _member(match: re.Match[str]) -> Fact:
+    """Who connects a channel says its own number: as the sender, or where it only receives. Of how many is not said."""
+    return CommMember(index=int(match["receives"] if match["only"] else match["sends"]), size=1)
+
+
+PROGRESS = (Signature(_CHANNEL.pattern, _channel, ()), Signature(_LINK.pattern, _member, ()))
+"""In a small log each such line counts: the lines that come once a rank may have been cut off."""
+
+BLOCKS = (
+    block(
+        r"NCCL INFO (?:Trees \[|P2P Chunksize set to)",
+        _channels,
+        anchors=("NCCL INFO Trees [", "NCCL INFO P2P Chunksize set to"),
+    ),
+    block(
+        r"Communicator ranks have different (?P<what>\w+) operation counts",
+        _counts,
+        anchors=("Communicator ranks have different ",),
+    ),
+)
+
+_CODES = (
+    "unhandled cuda error",
+    "unhandled system error",
+    "internal error",
+    "invalid argument",
+    "invalid usage",
+    "remote error",
+)
+"""The numbers of ncclResult_t, from 1."""
+
+SIGNATURES = (
+    signature(
+        r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b"
+        r"(?:[^\n]{0,80}? busId (?P<device>\w+)(?:[^\n]{0,40}? commId (?P<comm>0x\w+))?)?",
+        CommMember,
+        anchors=(" nranks ", " nRanks "),
+    ),
+    # NCCL_DEBUG_SUBSYS=COLL; a broadcast, a reduction and a gather take the same count on all ranks
+    signature(
+        r"(?P<op>Broadcast|AllReduce|AllGather|ReduceScatter|Reduce): opCount (?P<number>[0-9a-f]{1,16}) sendbuff [^\n]{0,80}?"
+        r"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op [^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]",
+        CollectiveCalled,
+        anchors=(": opCount ",),
+    ),
+    # interfaces
+    signature(
+        r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
+    ),
+    signature(r"connecting to address +\S* ?with family 0 is neither AF_INET", VersionConflict, component="NCCL", certain=False),
+    signature(r"connecting to address +\S* ?with family [1-9]\d* is neither AF_INET", InterfaceMissing),
+    signature(r"Socket creation failed ?: ?Address family not supported by protocol", InterfaceMissing),
+    signature(
+        r"Bootstrap ?: no socket interface found|NET/Socket ?: (?:no interface found|"
+        r"No usable listening interface found)|NET/IB ?: No IP interface found",
+        InterfaceMissing,
+    ),
+    signature(
+        r"no device found (?:matching|after excluding) (?:exactly )?(?P<name>\S+?),? verify "
+        r"NCCL_OOB_NET_IFNAME",
+        InterfaceMissing,
+    ),
+    signature(r"Net ?: No interface found in the same subnet as remote address", InterfaceMissing),
+    signature(
+        r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})",
+        _interfaces,
+        anchors=("Bootstrap : Using", "Bootstrap: Using", "NET/Socket : Using", "NET/Socket: Using"),
+    ),
+    signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
+    # connections
+    signature(
+        r"(?:connect|Connect)(?: to "
+        + _ADDR
+        + r")? returned (?P<text>[A-Z][\w ]{1,60}?), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?",
+        _retry,
+        anchors=("connect returned ", "onnect to "),
+    ),
+    signature(
+        r"(?:(?:NCCL WARN|Net ?:|[sS]ocket\w*:) |^\s*|Poll|Start)[Cc]onnect to "
+        + _ADDR
+        + r" (?:failed ?: |failed with error |returned -?\d+ ?\()(?P<text>[A-Z][\w ]+)",
+        _connect,
+        anchors=("onnect to ",),
+    ),
+    signature(
+        r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
+        _connect,
+        anchors=("exceeded error retry count",),
+    ),
+    signature(
+        r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|"
+        r"error retry count) \(\d+\))",
+        lambda m: ConnectFailed(why=why(m["text"])),
+    ),
+    signature(
+        r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
+        _connect,
+        anchors=("Call to connect ",),
+    ),
+    signature(
+        r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid, anchors=("Invalid NCCL_COMM_ID",)
+    ),
+    signature(
+        r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
+        r" not found)",
+        ClusterSpecInvalid,
+        anchors=("Could not open XML", "XML Parse", "XML Mismatch", "XML Topology has", "XML Graph has", "Attribute "),
+    ),
+    # its picture of the machine does not hold
+    signature(
+        r"(?P<what>Failed to find reverse path from remNode|(?:Error ?: )?[Cc]ould not find (?:GPU|NET|NVSwitch|CPU|node) with (?:dev|id|rank|busid|bus id)[^\n]{0,40}"
+        r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
+        r"|Could not find (?:a path between|NVLink)[^\n]{0,60})",
+        InternalFault,
+        anchors=("reverse path from remNode", "ould not find GPU", "ould not find NET", "ould not find NVSwitch", "ould not find CPU", "ould not find node",
+                 "tried to create too many nodes", "too many Topo links", "Tried to create a link between", "Could not find a path between", "Could not find NVLink"),
+    ),
+    signature(
+        r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
+        r"|UDS: (?:Sending|Receiving) data over socket|Proxy Call to rank \d+ failed)",
+        PeerLost,
+        how="proxy connection lost",
+        final=False,
+        anchors=("Socket recv failed while polling", "] Failed to execute operation ", "data over socket", "Proxy Call to rank "),
+    ),
+    signature(r"Net ?: error encountered when getting address info", NameUnresolved),
+    signature(
+        r"Connection closed by remote peer(?: (?P<peer>\S+))?",
+        PeerLost,
+        how="connection closed",
+        anchors=("Connection closed by remote peer",),
+    ),
+    signature(
+        r"Call to (?:recv from|send to|recv|send|read|write)(?: "
+        + _ADDR
+        + r")? failed ?: (?P<how>[A-Z][\w ]+)",
+        lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
+        anchors=("Call to recv", "Call to send", "Call to read", "Call to write"),
+    ),
+    signature(
+        r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|"
+        r"Error encountered progressing)[^\n]{0,60}",
+        PeerLost,
+        how="proxy connection lost",
+        final=False,
+        anchors=(
+            "Could not receive type from localRank",
+            "[Service thread] Accept failed",
+            "Error encountered progressing operation",
+        ),
+    ),
+    # ranks that do not fit each other
+    signature(
+        r"Bootstrap Root ?: mismatch in (?:rank count from procs (?P<seen>\d+) : (?P<expected>\d+)|"
+        r"info from procs, nranks (?P<seen2>\d+) vs (?P<expected2>\d+))",
+        lambda m: WorldSizeConflict(
+            seen=m["seen"] or m["seen2"], expected=m["expected"] or m["expected2"], what="NCCL ranks"
+        ),
+        anchors=("Bootstrap Root : mismatch in",),
+    ),
+    signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
+    signature(
+        r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"
+    ),
+    signature(
+        r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|"
+        r"ROCm)? ?device (?P<device>\w+)",
+        DeviceShared,
+    ),
+    signature(r"Multiple [Rr]anks are using the same GPU", DeviceShared),
+    signature(
+        r"Mismatched NCCL version detected ?: rank (?P<rank>\d+) version (?P<here>\d+) rank \d+ version "
+        r"(?P<there>\d+)",
+        _versions,
+    ),
+    signature(
+        r"NCCL version mismatch with remote peer[^\n]{0,80}\(local: (?P<here>[\w.+]+), remote "
+        r"(?P<there>[\w.+]+)\)",
+        lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
+    ),
+    signature(
+        r"NCCL library is (?:too old|not backwards compatible)\. This application was compiled with",
+        CudaMismatch,
+        what="NCCL library and application differ",
+        fatal=False,
+    ),
+    signature(
+        r"(?:Mismatched collective detected, please check your collective calls at and around|this may be caused by a"
+        r" collective mismatch around) rank (?P<other_rank>\d+)",
+        CollectiveMismatch,
+        what="NCCL",
+    ),
+    signature(
+        r"NET/Socket ?: (?:peer \S+ )?message truncated ?: receiving (?P<left>\d+) bytes instead of "
+        r"(?P<right>\d+)",
+        CollectiveMismatch,
+        what="size of a message",
+    ),
+    signature(
+        r"Message truncated ?: received (?P<left>\d+) bytes instead of (?P<right>\d+)",
+        CollectiveMismatch,
+        what="size of a bootstrap message",
+    ),
+    # resources
+    signature(
+        r"(?:Error: failed to extend|unable to extend|fallocate: Failed to extend) (?P<path>/dev/shm/\S+)"
+        r" to (?P<size>\d+) bytes",
+        _shm,
+    ),
+    signature(
+        r"Error while (?:creating|attaching to|opening)[^\n]{0,20} shared memory segment (?P<path>\S+) "
+        r"\(size (?P<size>\d+)\)",
+        _shm,
+    ),
+    signature(r"failed to create shared memory file (?P<path>\S+)", _shm),
+    signature(
+        r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
+        _shm,
+        anchors=("Call to posix_fallocate", "Call to shm_open", "Call to ftruncate"),
+    ),
+    signature(
+        r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted
+    ),
+    # devices among themselves
+    signature(
+        r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
+        r"failed to get CUDA IPC handle to device[^\n]{0,60}|"
+        r"peer access is not supported between these two devices|peer mapping resources exhausted|"
+        r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
+        _peer_access,
+    ),
+    signature(
+        r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault
+    ),
+    # Meta's NCCLX: the memory of a peer on the same NVLink fabric
+    signature(
+        r"-> commUnhandledCudaError +\(import(?:ShareableHandle|CuMem)\b",
+        PeerAccessFault,
+        what="a memory handle of a peer could not be imported (do the hosts share an IMEX domain?)",
+        anchors=("-> commUnhandledCudaError",),
+    ),
+    signature(
+        r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
+    ),
+    signature(
+        r"(?P<what>Could not enable P2P between dev \w\S{0,60} and dev \w+)",
+        lambda m: PeerAccessFault(what=m["what"], fatal=False),
+    ),
+    signature(
+        r"Missing \"iommu=pt\" from kernel command line",
+        PeerAccessFault,
+        what="the kernel runs without iommu=pt",
+        fatal=False,
+    ),
+    signature(r"isAllDirectP2p 1\b", TransportUsed, name="P2P", anchors=("isAllDirectP2p 1",)),
+    signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
+    signature(
+        r"transport/nvls\.cc:\d+ (?:\([^)]*\) )?NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
+        lambda m: PeerAccessFault(what=f"NVLS: CUDA failure {m['what'].strip()}"),
+    ),
+    signature(
+        r"transport/p2p\.cc:\d+ NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
+        lambda m: PeerAccessFault(what=f"peer to peer: CUDA failure {m['what'].strip()}"),
+    ),
+    signature(
+        r"NCCL WARN Cuda failure (?:\d{1,4} )?'?(?:invalid argument|invalid value|operation not supported|invalid resource handle)|"
+        r"\.(?:h|cu|cc):\d+ (?:NCCL )?WARN failed to register host buffer",
+        CommunicationFailed,
+        code="unhandled cuda error",
+        anchors=("NCCL WARN Cuda failure", "WARN failed to register host buffer"),
+    ),
+    # what it returns
+    signature(
+        r"ncclRemoteError|remote process exited or there was a network error",
+        PeerLost,
+        how="NCCL: remote process exited or network error",
+    ),
+    # TensorFlow's own operations: all of their GPUs are of one process, so no network is between them
+    signature(
+        r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
+        CommunicationFailed,
+        one_host=True,
+        anchors=("NCCL: unhandled system error",),
+    ),
+    signature(
+        r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
+        r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|"
+        r"ncclInvalidArgument)",
+        CommunicationFailed,
+        anchors=(
+            "ncclSystemError",
+            "unhandled system error",
+            "ncclInternalError",
+            "ncclInvalidUsage",
+            "ncclUnhandledCudaError",
+            "unhandled cuda error",
+            "unhandled CUDA error",
+            "ncclInvalidArgument",
+            "internal error - please report",
+        ),
+    ),
+    signature(
+        r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|"
+        r"invalid argument)",
+        CommunicationFailed,
+        anchors=("NCCL error in", "NCCL Error "),
+    ),
+    # Horovod and XLA name the call, and the reason without a code
+    signature(
+        r"(?:\bnccl[A-Z]\w{3,40}(?:\([^\n]{0,200}?\))? failed: |NCCL async error: )(?P<code>invalid usage|internal error|invalid argument)",
+        CommunicationFailed,
+        anchors=("failed: invalid usage", "failed: internal error", "failed: invalid argument", "NCCL async error: "),
+    ),
+    signature(
+        r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
+        lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
+        anchors=("== ncclSuccess",),
+    ),
+)

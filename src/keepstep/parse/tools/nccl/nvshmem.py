@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVSHMEM, under DeepEP, PyTorch's symmetric memory and others: its transports over InfiniBand and its bootstrap.
+
+It tries one transport after the other and goes on with those that work, so a transport that does not
+come up is no failure by itself.
+"""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
+from keepstep.core.facts.network import RdmaTrouble
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted
+from keepstep.parse.scan.signature import signature
+
+SIGNATURES = (
+    # transports
+    signature(
+        r"/transport/(?P<device>ibgda|ibrc|ibdevx|common|libfabric|ucx)/\w{1,40}\.(?:cpp|cu|h):\d+:"
+        r" (?:non-zero status: -?\d+:?|NULL value)(?P<what>[^\n]{3,100}?)(?:, exiting|\\n|$)",
+        lambda m: RdmaTrouble(what=f"NVSHMEM: {m['what'].strip()}"),
+        anchors=(
+            "/transport/ibgda/",
+            "/transport/ibrc/",
+            "/transport/ibdevx/",
+            "/transport/libfabric/",
+            "/transport/ucx/",
+            "/transport/common/",
+        ),
+    ),
+    signature(
+        r"transport\.cpp:(?:\w+:)?\d+: (?:non-zero status: \d+ )?Unable to initialize any transports\. returning error",
+        RdmaTrouble,
+        what="NVSHMEM could not initialise any transport",
+        anchors=("Unable to initialize any transports",),
+    ),
+    signature(
+        r"init failed for (?:remote )?transport: (?P<device>ibrc|IBGDA|ibdevx|ucx|libfabric)",
+        RdmaTrouble,
+        what="NVSHMEM could not initialise a transport",
+        fatal=False,
+        anchors=("init failed for remote transport: ", "init failed for transport: "),
+    ),
+    signature(r"\bconnect EPS failed\b", RdmaTrouble, what="NVSHMEM could not connect its endpoints"),
+    signature(
+        r"(?P<what>neither nv_peer_mem, or nvidia_peermem detected)",
+        RdmaTrouble,
+        fatal=False,
+    ),
+    # bootstrap, versions, memory
+    signature(
+        r"mismatch in rank count from procs (?P<seen>\d+) : (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="NVSHMEM bootstrap",
+        anchors=("mismatch in rank count from procs",),
+    ),
+    signature(
+        r"UID Bootstrap versions not compatible between PEs",
+        VersionConflict,
+        component="NVSHMEM",
+    ),
+    signature(
+        r"UID bootstrap version \(\d+\) is not compatible with NVSHMEM version"
+        r"|NVSHMEM (?:device library version|version in CU\w+(?: or CU\w+)?) does not match with NVSHMEM host library",
+        CudaMismatch,
+        what="parts of NVSHMEM are of different versions",
+        anchors=("is not compatible with NVSHMEM version", "does not match with NVSHMEM host library"),
+    ),
+    signature(
+        r"Bootstrap (?:unable to load|library dlopen failed for) '?(?P<name>[^\s']{1,200}\.so[.\d]*)",
+        LibraryMissing,
+        anchors=("Bootstrap unable to load", "Bootstrap library dlopen failed"),
+    ),
+    signature(
+        r"\[GPU \d+\] Peer GPU (?P<peer>\d+) is not accessible, exiting",
+        lambda m: PeerAccessFault(what=f"GPU {m['peer']} is not accessible to its peer"),
+        anchors=("is not accessible, exiting",),
+    ),
+    signature(
+        r"/mem/\w{1,40}\.(?:cpp|cu):\d+: non-zero status: 2:? [^\n]{0,60}\b(?:cuMemCreate|cuMemAlloc|cudaMalloc) failed",
+        DeviceMemoryExhausted,
+        requested="the symmetric heap of NVSHMEM",
+        anchors=("cuMemCreate failed", "cuMemAlloc failed", "cudaMalloc failed"),
+    ),
+)

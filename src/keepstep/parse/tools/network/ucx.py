@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UCX: its own crash report (``Caught signal 11 ...`` and a backtrace), and what it could not connect, create or share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.network import ConnectFailed, RdmaTrouble
+from keepstep.core.facts.process import FatalSignal, Frame
+from keepstep.core.facts.resource import LimitReached, SharedMemoryExhausted
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.block import block
+from keepstep.parse.scan.signature import signature
+from keepstep.parse.tools.network.sockets import why
+
+_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+_FRAME = lazy_pattern(r"^\s*\d+\s+(?:0x[\da-f]+ )?(?P<function>[^\s(]+)\(.*?\)\s+(?P<file>\S+):\d+")
+
+
+def _report(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    frames: list[Frame] = []
+    for _, line in zip(range(80), lines, strict=False):
+        if line.startswith("====") and "backtrace" not in line:
+            break
+        frame = _FRAME.match(line)
+        if frame:
+            file = frame["file"]
+            library = file.rpartition("/")[2] if ".so" in file else None
+            frames.append(Frame(function=frame["function"], file=file, library=library))
+    number = int(match["number"])
+    yield FatalSignal(
+        signal=_SIGNALS.get(number, f"signal {number}"),
+        pid=int(match["pid"]) if match["pid"] else None,
+        library=next((f.library for f in frames if f.library), None),
+        frames=tuple(frames),
+    )
+
+
+BLOCKS = (
+    block(
+        r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(",
+        _report,
+        anchors=("Caught signal ",),
+    ),
+)
+
+_ERROR = r"UCX {1,4}(?:ERROR|FATAL) {1,4}"
+_ANCHORS = ("UCX ERROR", "UCX  ERROR", "UCX  FATAL", "UCX FATAL")
+
+SIGNATURES = (
+    signature(
+        _ERROR + r"connect\(fd=\d+, dest_addr=(?P<peer>\S{1,80})\) failed: (?P<text>[^\n]{3,60})",
+        lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
+        anchors=_ANCHORS,
+    ),
+    signature(
+        _ERROR
+        + r"(?:Not enough memory to write total of (?P<size>\d+) bytes|shmget\([^\n]{0,120}failed|shmat\([^\n]{0,120}failed"
+        r"|mm_iface failed to allocate receive FIFO|mm ep failed to connect to remote FIFO|failed to create a receive descriptor memory pool for the MM"
+        r"|could not stat shared memory device)",
+        SharedMemoryExhausted,
+        anchors=_ANCHORS,
+    ),
+    signature(
+        _ERROR + r"[^\n]{0,80}the maximal number of files that could be opened",
+        LimitReached,
+        limit="open files",
+        anchors=("the maximal number of files that could be opened",),
+    ),
+    signature(
+        _ERROR
+        + r"(?P<what>(?:iface=\S{1,24} )?(?:failed to create (?:a )?(?:\S{1,12} ){0,3}(?:[Qq][Pp]|CQ|DC target)\b|error modifying (?:QP|DCT) to \w{3,5}"
+        r"|Failed to modify \w{2,12} (?:control )?QP to \w{3,5}|(?:ibv_(?:exp_)?|rdma_|ib_cm_|mlx5dv_)\w{3,40}(?: ?\([^\n]{0,160}?\)[^\n]{0,60}?)? failed|(?:ibv_)\w{3,40}\(\S{0,40}\) returned \d+"
+        r"|There is no valid pkey|Unable to find specified pkey|Invalid gid\[|Invalid GID\[|\S{1,40} Couldn't enable GPUDirect RDMA)[^\n]{0,60})",
+        RdmaTrouble,
+        anchors=_ANCHORS,
+    ),
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerators that are neither NVIDIA's nor Google's."""

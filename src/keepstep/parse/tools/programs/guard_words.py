@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``keepstep.OutOfStep``, as the guard ends a training with it: where only the log is left, it still tells all."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.guard import BatchOdd, ContractBroken
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+NOT_TOLD = -1
+"""The how-manieth contract of its kind it was: the message does not say."""
+
+_SIDE = lazy_pattern(r"^(?P<value>.*) on ranks? (?P<ranks>\d+(?:, \d+)*)(?:, \.\.\.)?$")
+
+
+def _broken(match: re.Match[str]) -> Fact | None:
+    sides = [_SIDE.match(side.strip()) for side in match["sides"].split(" but ")]
+    values = tuple((side["value"], tuple(map(int, side["ranks"].split(", ")))) for side in sides if side is not None)
+    if len(values) < 2:
+        return None
+    return ContractBroken(subject=match["subject"], ordinal=NOT_TOLD, what=match["what"], values=values, certain=True, before=True)
+
+
+SIGNATURES = (
+    signature(
+        r"OutOfStep: rank \d+: the ranks are about to run different things \((?P<subject>[^:\n]{1,120}?)\): "
+        r"(?P<what>[^:\n]{1,120}): (?P<sides>[^;\n]{1,4000})",
+        _broken,
+        anchors=("the ranks are about to run different things",),
+    ),
+    signature(
+        r"OutOfStep: rank (?P<rank>\d+): (?P<part>\S{1,120}) has (?P<seen>[^\n]{1,200}?) where "
+        r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) "
+        r"\((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
+        BatchOdd,
+        anchors=("OutOfStep: rank ",),
+    ),
+)

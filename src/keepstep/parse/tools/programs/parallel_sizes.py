@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that must divide each other: batches over ranks, layers, heads and experts over parallel groups.
+
+Trainers word the same refusal in many ways (``X (6) must be divisible by Y (4)``, ``X should be a multiple of Y``).
+What was refused is told by the words on its two sides, not by the tool: a batch that does not split is a fact of the
+data, a number of ranks, layers or heads that does not is one of the configuration.
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+_BATCH = lazy_pattern(
+    r"(?i)batch|\bbsz?\b|data ?proto|data size|samples?\b|generations?\b|prompts?\b|rollouts?\b|first dim|sequence[- _]len|seq[-_ ]?len"
+    r"|tokens\b|images\b"
+)
+_RANKS = lazy_pattern(
+    r"(?i)world|gpus?\b|n_gpu|process|\branks?\b|devices?\b|cores?\b|nodes?\b|workers?\b|replicas?\b|shards?\b|parallel|\b[tpcdes]p(?:_size)?\b"
+    r"|chunks?\b|slots?\b"
+)
+_MODEL = lazy_pattern(r"(?i)layers?\b|heads?\b|experts?\b|hidden|vocab|embed|projection|stages?\b|ranks? per|kv_|dimension|columns?\b|rows?\b")
+_NUMBER = lazy_pattern(r"(?<![\w.])\d{1,9}\b")
+
+
+def _refused(match: re.Match[str]) -> Fact | None:
+    what, by = match["what"], match["by"]
+    left, right = _NUMBER.search(what), _NUMBER.search(by)
+    seen = left[0] if left else None
+    expected = right[0] if right else None
+    if _BATCH.search(what) and not re.search(r"(?i)world[ _]?size|\brollout GPUs\b", what):
+        if not (_RANKS.search(by) or _BATCH.search(by) or re.search(r"accum|step|group", by)):
+            return None
+        return BatchNotDivisible(batch=seen, parts=expected)
+    if not (_RANKS.search(by) or (_RANKS.search(what) and not _MODEL.search(by))):
+        return None
+    if not (_RANKS.search(what) or _MODEL.search(what)):
+        return None
+    return WorldSizeConflict(what=_subject(what), seen=seen, expected=expected)
+
+
+def _subject(text: str) -> str:
+    words = re.sub(r"\(.*|=.*|[`'\"{}\[\]]", " ", text)
+    words = re.sub(r"(?i)\b(?:the|number of|got|total|size of)\b", " ", words)
+    return " ".join(words.split()[-4:]) or "parallel sizes"
+
+
+def _equal_chunks(match: re.Match[str]) -> Fact:
+    return BatchNotDivisible(batch=match["batch"], parts=match["parts"])
+
+
+_VERB = (
+    r"(?:must|should|has to|have to|needs? to|require[sd]? to|to be|is|are|was|were)(?: not|n't)?(?: be| to be)?(?: evenly| exactly| a| an){0,3}"
+    r"(?: positive| round| integer| whole){0,2} ?"
+)
+
+SIGNATURES = (
+    signature(
+        r"\b(?:MP|TP|PP|DP|mp_size|tp_size|parallel size)(?: ?[=:] ?| of | )(?P<expected>\d+)[^\n]{0,30}? but (?:the |current )?world[_ ]size is (?P<seen>\d+)",
+        lambda m: WorldSizeConflict(what="ranks of the checkpoint", seen=m["seen"], expected=m["expected"]),
+        anchors=("but world size is ", "but world_size is ", "but the world size is ", "but current world size is "),
+    ),
+    signature(
+        r"(?:Error|Exception|assert\w{0,20})['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]" + _VERB + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
+        _refused,
+        anchors=("divisible by", "multiple of", "multiples of"),
+    ),
+    signature(
+        r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?)(?<!\s)(?<! is)(?<! are)(?<! must)(?<! should) not (?:a |an )?(?:evenly )?(?:divisible by|multiple of)(?P<by>[^\n]{1,160})",
+        _refused,
+        anchors=("divisible by", "multiple of"),
+    ),
+    signature(
+        r"(?:Error|Exception)['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,120}?) (?:must|should|does not|cannot|doesn't|can't)(?: evenly)? (?:evenly )?divide(?:d by)? (?P<by>[^\n]{1,120})",
+        _refused,
+        anchors=(" divide",),
+    ),
+    # a bare assertion of a library, of which the traceback shows the line; a program's own is the program's affair
+    signature(
+        r"^\s*assert \(?(?P<what>[\w.\[\]()* ]{1,80}?) % (?P<by>[\w.\[\]()* ]{0,60}(?:parallel|\b[tecps]p_size)[\w.\[\]() ]{0,40}?) == 0\)?\s*(?:[,#\\]|$)",
+        _refused,
+        anchors=("assert ",),
+    ),
+    # verl: what is dispatched is cut into one piece for each rank
+    signature(
+        r"only support equal chunk\. Got size of DataProto (?P<batch>\d+) and chunk (?P<parts>\d+)", _equal_chunks
+    ),
+    signature(r"equal_size is True but (?P<batch>\d+) % (?P<parts>\d+) != 0", _equal_chunks),
+    signature(
+        r"number of items:\[(?P<batch>\d+)\] < k_partitions:\[(?P<parts>\d+)\]",
+        _equal_chunks,
+    ),
+    signature(r"Error: (?P<batch>\d+) % (?P<parts>\d+) != 0", _equal_chunks),
+    # counts that must multiply to the world
+    signature(
+        r"The number of process(?:es)? requires to run all replicas \((?P<expected>\d+)\)\W{1,6}must be equal to the world size \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="processes of all replicas",
+    ),
+    signature(
+        r"ParallelismConfig total_size \((?P<expected>\d+)\) does not match[^\n]{0,60}?\((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="parallel sizes",
+    ),
+    signature(
+        r"multiplied should equal the world size\s*\(?(?P<seen>\d+)?", WorldSizeConflict, what="parallel sizes"
+    ),
+    signature(
+        r"but the product \((?P<expected>\d+ \* \d+)\) does not match the world size \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="devices and nodes",
+        anchors=("does not match the world size (",),
+    ),
+    signature(
+        r"(?:Invalid (?:parallel|mesh) dims?|mesh)[^\n]{0,120}!= ?(?:WORLD_SIZE|world_size)\(?=?(?P<seen>\d+)?",
+        WorldSizeConflict,
+        what="mesh dimensions",
+        anchors=("!= WORLD_SIZE", "!= world_size"),
+    ),
+    signature(
+        r"Mesh should not be bigger than default world size (?P<seen>\d+), but found (?P<expected>\d+) ranks",
+        WorldSizeConflict,
+        what="the device mesh",
+    ),
+    signature(
+        r"[Tt]otal available GPUs? (?P<seen>[\d.]+) is less than total desired GPUs? (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="GPUs that the pools ask for",
+        anchors=("is less than total desired GPU",),
+    ),
+    signature(
+        r"(?:Grid shape|mesh shape)[^\n]{0,80}is over ?sized with world size (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="the grid of ranks",
+        anchors=("sized with world size",),
+    ),
+    signature(
+        r"worker number (?P<seen>\d+) not equal to world size (?P<expected>\d+)", WorldSizeConflict, what="workers"
+    ),
+    signature(
+        r"MPI world size (?P<seen>\d+) does not match torch world size (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="MPI's and torch's world",
+    ),
+    signature(
+        r"zero\.Init resolved a process group of world_size=1, but the launcher environment reports",
+        WorldSizeConflict,
+        what="ZeRO's process group and the launcher",
+    ),
+    signature(
+        r"The new group's rank should be within the (?:the )?world_size set by init_process_group",
+        WorldSizeConflict,
+        what="a group's ranks",
+    ),
+    signature(
+        r"the new group's world size should be less or equal to the world size set by init_process_group",
+        WorldSizeConflict,
+        what="a group's size",
+    ),
+    signature(
+        r"TPUConfig\.num_shards is not set correctly(?:[^\n]{0,240}?num_replicas should be \((?P<expected>\d+)\), got \((?P<seen>\d+)\))?",
+        WorldSizeConflict,
+        what="TPU replicas",
+        anchors=("TPUConfig.num_shards is not set",),
+    ),
+    signature(
+        r"(?:number of )?(?:hosts|replicas|cores|TPU cores|devices) should be \(?(?P<expected>\d+)\)?, got \(?(?P<seen>\d+)\)?",
+        WorldSizeConflict,
+        what="devices",
+        anchors=("hosts should be ", "replicas should be ", "cores should be ", "devices should be "),
+    ),
+    signature(
+        r"[Rr]ank (?:must|should|has to) be (?:less|smaller) than world[_ ]size, (?:got|but got) rank[ =:]+(?P<rank>\d+),? world[_ ]size[ =:]+(?P<expected>\d+)",
+        WorldSizeConflict,
+        what="rank and world size",
+        anchors=("than world_size, ", "than world size, "),
+    ),
+    signature(
+        r"enforce fail at [^\n]{0,80}gloo/context\.cc:\d+\] ?rank ?< ?size\. (?P<seen>\d+) vs (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="rank and world size",
+        anchors=("gloo/context.cc:",),
+    ),
+)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports that name the rank which failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and plain sentences of programs."""
+
+from __future__ import annotations
+
+import re
+import signal as _signals
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ProcessExited, TaskNamed
+from keepstep.parse.scan.signature import signature
+from keepstep.parse.tools.system.shell import SIGNALS
+
+
+def _by_number(match: re.Match[str]) -> Fact:
+    try:
+        name = _signals.Signals(int(match["number"])).name
+    except ValueError:
+        name = f"signal {match['number']}"
+    return ProcessExited(reporter="jsrun", rank=int(match["rank"]), signal=name, first=True)
+
+
+def _by_name(match: re.Match[str]) -> Fact:
+    return ProcessExited(reporter="aprun", rank=int(match["rank"]), signal=SIGNALS.get(match["how"]), code=1)
+
+
+def _by_own_launcher(match: re.Match[str]) -> Fact:
+    rank, code, number = int(match["rank"]), match["code"], match["number"]
+    if code is not None:
+        return ProcessExited(reporter="launcher", rank=rank, code=int(code))
+    try:
+        name = _signals.Signals(int(number)).name
+    except ValueError:
+        name = f"signal {number}"
+    return ProcessExited(reporter="launcher", rank=rank, signal=name)
+
+
+_ENDED = ("failed", "exited", "died", "crashed", "ended", "terminated", "killed")
+_BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "happened")
+
+SIGNATURES = (
+    signature(r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)", _by_number),
+    signature(
+        r"\(first noticed rank (?P<rank>\d+)\) (?:terminated|exited) with (?:exit )?(?:code|status) (?P<code>[1-9]\d*)",
+        ProcessExited,
+        reporter="jsrun",
+        first=True,
+    ),
+    signature(r"PE RANK (?P<rank>\d+) exit signal (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})", _by_name),
+    signature(
+        r"flux-shell\[\d+\]: (?:FATAL|ERROR): task (?P<rank>\d+) \(host", ProcessExited, reporter="flux", code=1, first=True
+    ),
+    # said by launchers that people write themselves: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
+    signature(
+        r"\b(?:[Rr]ank|[Ww]orker|[Pp]rocess|[Tt]ask) #?(?P<rank>\d{1,3}),?(?: \(?pid:? \d{1,9}\)?)?,? (?:has |was )?(?:failed|exited|died|crashed|ended|terminated|killed)"
+        r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",
+        _by_own_launcher,
+        anchors=tuple(f" {word}{after}" for word in _ENDED for after in (" ", ",", ":", ";")),
+    ),
+    # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
+    signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed, anchors=(" has failed.",)),
+    # verl names the actors of a pool by its group and the place in it; in the first group that is the rank
+    signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed, anchors=("WorkerDict_0:",)),
+    # the log that each rank writes for itself and could not
+    signature(
+        r"\[Errno \d+\] [^\n']{0,60}'[^'\n]{0,400}?\blog[_.-]rank[_-]?(?P<rank>\d{1,5})\.(?:log|txt|out|err)'",
+        TaskNamed,
+        anchors=("log_rank", "log-rank", "log.rank"),
+    ),
+    # said by programs: Training failed on rank 3: ..., Exception in rank 3
+    signature(
+        r"\b(?:[Ff]ailed|[Ff]ailure|[Ee]rror|[Ee]xception|[Cc]rashed)(?: occurred| raised| happened)? (?:on|in|at) (?:global |process )?rank[ :=]? ?"
+        r"(?P<rank>\d{1,5})\b",
+        TaskNamed,
+        anchors=tuple(f"{word} {at} {which}rank" for word in _BAD for at in ("on", "in", "at") for which in ("", "global ", "process ")),
+    ),
+)

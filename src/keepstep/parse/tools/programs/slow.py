@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slowness, in the words of profilers, straggler detectors and benchmarks."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.training import DevicesNamed, Slowness, Throughput
+from keepstep.parse.scan.signature import signature
+
+MOSTLY_PERCENT = 60.0
+"""The part of a profile that getting batches may not take."""
+FAR_APART = 1.4
+"""How much faster than the slowest rank the fastest may be."""
+SLOW_BUS = 1.0
+"""Gigabytes a second, which 10 Gbit Ethernet has and any better network exceeds."""
+
+
+def _profiled(match: re.Match[str]) -> Slowness | None:
+    percent = float(match["percent"])
+    return Slowness(what="input", detail=f"{percent:g}% of the profile") if percent >= MOSTLY_PERCENT else None
+
+
+def _behind(match: re.Match[str]) -> Slowness | None:
+    least, most = float(match["least"]), float(match["most"])
+    if least <= 0 or most < FAR_APART * least:
+        return None
+    return Slowness(what="straggler", detail=f"rank {match['rank']} did {least:g} TFLOPs, the fastest {most:g}")
+
+
+def _bus(match: re.Match[str]) -> Slowness | None:
+    rate = float(match["rate"])
+    return Slowness(what="network", detail=f"{rate:g} GB/s on the bus") if 0 < rate < SLOW_BUS else None
+
+
+def _devices(match: re.Match[str]) -> DevicesNamed | None:
+    every, each = int(match["all"]), int(match["each"])
+    return DevicesNamed(count=every // each) if each else None
+
+
+def _mirrored(match: re.Match[str]) -> DevicesNamed:
+    return DevicesNamed(count=max(1, match["named"].count("device:")))
+
+
+def _compared(match: re.Match[str]) -> Slowness | None:
+    """Two runs told in one line: 1 node, 4 GPUs: 608 images/sec; 2 nodes, 8 GPUs: 176 images/sec."""
+    told = re.findall(r"(?<!\d)(\d{1,9}) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
+    runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
+    if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
+        return Slowness(what="network", detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}")
+    return None
+
+
+def _grid(match: re.Match[str]) -> DevicesNamed:
+    return DevicesNamed(count=int(match["all"]) * int(match["each"]))
+
+
+SIGNATURES = (
+    # TensorFlow's and XLA's profiler, capture_tpu_profile
+    signature(
+        r"Your program is (?:HIGHLY|MODERATELY) input-bound because (?P<detail>[\d.]+% of the total step time)",
+        Slowness,
+        what="input",
+    ),
+    signature(
+        r"Your program is (?:HIGHLY|MODERATELY) (?:communication|collective)-bound because (?P<detail>[\d.]+% of[^\n]{0,40})",
+        Slowness,
+        what="network",
+    ),
+    # straggler detectors: NVIDIA's resiliency extension, Megatron, MegaScale
+    signature(
+        r"(?P<detail>Some GPUs have worse relative performance\. Affected ranks: [^\n]{0,60})",
+        Slowness,
+        what="straggler",
+    ),
+    signature(r"(?P<detail>Some GPUs performance dropped\. Affected ranks: [^\n]{0,60})", Slowness, what="straggler"),
+    signature(
+        r"(?P<detail>(?:STRAGGLER DETECT\w*|[Ss]tragglers? detected)[^\n]{0,120}rank[^\n]{0,40})",
+        Slowness,
+        what="straggler",
+        anchors=("STRAGGLER DETECT", "traggler detected", "tragglers detected"),
+    ),
+    signature(
+        r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler", anchors=(" Score=0.",)
+    ),
+    # Megatron's detector: MinTFLOPs/Rank: 201.11TF/17 | MaxTFLOPs/Rank: 401.22TF/3
+    signature(
+        r"MinTFLOPs/Rank: (?P<least>[\d.]+)TF/(?P<rank>\d+) \| MaxTFLOPs/Rank: (?P<most>[\d.]+)TF", _behind, anchors=("MinTFLOPs/Rank: ",)
+    ),
+    # Lightning's profilers: mean, calls, total, percentage
+    signature(
+        r"\|\s*(?:\[\w+\]\.)?(?:get_train_batch|train_dataloader_next|train_next)\s*\|[^\n]{0,160}\|\s*(?P<percent>[\d.]+)\s*\|\s*$",
+        _profiled,
+        anchors=("get_train_batch", "train_dataloader_next", "].train_next"),
+    ),
+    # nccl-tests
+    signature(r"# Avg bus bandwidth *: *(?P<rate>[\d.]+)", _bus, anchors=("# Avg bus bandwidth",)),
+    # benchmarks that say over how many devices they run, and then how much each or all did
+    signature(
+        r"\b[Nn]umber of (?:GPU|CPU|device|worker|processe|replica)s?: *(?P<count>\d+)",
+        DevicesNamed,
+        anchors=tuple(f"umber of {each}" for each in ("GPU", "CPU", "device", "worker", "process", "replica")),
+    ),
+    signature(r"MultiWorkerMirroredStrategy with [^\n]{0,2000}?num_workers = (?P<count>\d+)", DevicesNamed),
+    signature(r"Using MirroredStrategy with devices (?P<named>\([^)\n]{1,4000}\))", _mirrored),
+    signature(
+        r"\btraining on (?P<count>\d+) (?:devices \(GPUs/TPUs\)|GPUs)",
+        DevicesNamed,
+        anchors=("devices (GPUs/TPUs)", " GPUs"),
+    ),
+    signature(
+        r"(?:mpirun|mpiexec|horovodrun)\b[^\n]{0,300}? (?:-np|-n|--num-proc)[ =]?(?P<count>\d+)\b",
+        DevicesNamed,
+        anchors=("mpirun ", "mpiexec ", "horovodrun "),
+    ),
+    signature(
+        r"\b\d+ (?:nodes?|machines?|servers?|hosts?)[,;:x* ]{1,6}(?:\w{1,20} )?(?P<count>\d+) (?:GPU|gpu|CPU|TPU)s?\b",
+        DevicesNamed,
+        anchors=(" nodes, ", " node, ", " machines, ", " machine, ", " servers, ", " hosts, ", " nodes x", " nodes with ", " nodes: "),
+    ),
+    signature(r"\b(?P<all>\d+) nodes? ?[x*×] ?(?P<each>\d+)\b", _grid, anchors=(" node x ", " nodes x ", " nodes * ", " node * ")),
+    signature(r"Batch size: +(?P<all>\d+) global (?P<each>\d+)(?:\.0)? per device", _devices, anchors=("Batch size: ",)),
+    signature(
+        r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True, anchors=(" img/sec per ",)
+    ),
+    signature(r"images/sec: [^\n]{1,200}images/sec: ", _compared, anchors=("total images/sec:",)),
+    signature(r"total images/sec: (?P<rate>[\d.]+)", Throughput, anchors=("total images/sec:",)),
+    # Horovod's benchmarks: the whole rate over a number of devices
+    signature(
+        r"Total (?:img|images|imgs|samples|sentences|tokens)/sec on (?P<devices>\d+) \w+\(s\): (?P<rate>[\d.]+)",
+        Throughput,
+        anchors=("/sec on ",),
+    ),
+)

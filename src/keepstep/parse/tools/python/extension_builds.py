@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native extensions that a run builds as it starts, or finds unbuilt: nvcc, gcc, ninja, apex, bitsandbytes."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
+from keepstep.core.facts.sync import SharedStateRace
+from keepstep.parse.scan.signature import signature
+
+SIGNATURES = (
+    signature(r"(?P<what>unsupported GNU version! gcc versions later than \d+ are not supported)", CudaMismatch),
+    signature(
+        r"(?P<what>The current installed version of (?:g\+\+|gcc|c\+\+) \([\d.]+\) is (?:greater|less) than the (?:maximum|minimum) required version[^\n]{0,60})",
+        CudaMismatch,
+        anchors=("The current installed version of",),
+    ),
+    signature(
+        r"(?P<what>The detected CUDA version \([\d.]+\) mismatches the version that was used to compile PyTorch)",
+        CudaMismatch,
+    ),
+    signature(r"(?P<what>CUDA_HOME environment variable is not set)", CudaMismatch),
+    signature(
+        r"(?P<what>Cuda extensions are being compiled with a version of Cuda that does not match[^\n]{0,60})", CudaMismatch
+    ),
+    signature(
+        r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory",
+        LibraryMissing,
+        anchors=("fatal error: ",),
+    ),
+    # seen in a stack, or where somebody pressed Ctrl-C: nobody is there to take the lock away
+    signature(
+        r"file_baton\.py(?:\", line \d+,? in wait|:\d+\))",
+        SharedStateRace,
+        what="the lock file of a C++ extension's build, which nobody removed",
+        anchors=("file_baton.py",),
+    ),
+    signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
+    signature(r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing),
+    signature(r"Error building extension '(?P<extension>[\w.\-]+)'", lambda match: CudaMismatch(what=f"the extension {match['extension']!r} could not be built")),
+    signature(r"(?P<what>Error compiling objects for extension)", CudaMismatch),
+    # Horovod's own build, and what CMake misses in it
+    signature(
+        r"(?:ERROR: )?(?:Failed building wheel|Could not build wheels) for (?P<name>horovod)",
+        LibraryMissing,
+        anchors=("Failed building wheel for horovod", "Could not build wheels for horovod"),
+    ),
+    signature(
+        r"Could NOT find (?P<name>NCCL|MPI_CXX|MPI|CUDAToolkit|CUDA|NVTX) \(missing: |NCCL 2\.0 library or its later version was "
+        r"not found|CUDA library was not found|MPI is not found in \$PATH",
+        LibraryMissing,
+        anchors=(
+            "Could NOT find NCCL",
+            "Could NOT find MPI",
+            "Could NOT find CUDA",
+            "Could NOT find NVTX",
+            "library or its later version was not found",
+            "CUDA library was not found",
+            "MPI is not found in $PATH",
+        ),
+        fatal=False,
+    ),
+    # torch asks the system for its compiler before it builds
+    signature(
+        r"Command '\['which', '(?P<name>[\w+.\-]{1,40})'\]' returned non-zero exit status", LibraryMissing, anchors=("Command '['which', '",)
+    ),
+    signature(r"(?P<name>apex)\.\w[\w.]{0,60} requires (?:cuda|CUDA) extensions", LibraryMissing),
+    signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing, anchors=("lease install apex from",)),
+    signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),
+    signature(r"CUDA SETUP: Required library version not found: (?P<name>lib\S+\.so)", LibraryMissing, fatal=False),
+    signature(
+        r"(?P<what>The installed version of bitsandbytes was compiled without GPU support)", CudaMismatch, fatal=False
+    ),
+)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm: what slurmstepd, srun, scancel and sacct say about steps that were killed, timed out or failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled
+from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import ConnectFailed, PeerLost, Why
+from keepstep.core.facts.platform import MachineFault, Preempted
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.resource import OomKilled
+from keepstep.parse.scan.block import block
+from keepstep.parse.scan.signature import signature
+
+_SIGNALS = {
+    "Killed": "SIGKILL",
+    "Terminated": "SIGTERM",
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Interrupt": "SIGINT",
+    "Hangup": "SIGHUP",
+}
+
+
+_NOT_HEARD = (
+    "ommunication connection failure",
+    "Zero Bytes were transmitted or received",
+    "essage receive failure",
+    "essage send failure",
+    "Connection refused",
+    "No route to host",
+)
+"""What Slurm's errors say where its messages did not come through."""
+
+
+def _cancelled(match: re.Match[str]) -> Fact:
+    reason = (match["reason"] or "").strip()
+    node = match["node"]
+    if "NODE FAIL" in reason:
+        return MachineFault(what="Slurm ended the job for a failed node", node=node)
+    if "PREEMPT" in reason:
+        return Preempted(by="Slurm", reason="preemption", node=node)
+    if "TIME LIMIT" in reason:
+        return Preempted(by="Slurm", reason="time limit", node=node)
+    if "MEMORY" in reason:
+        return OomKilled(by="Slurm")
+    if "non-zero" in reason:  # a task failed, and the step was to end with it
+        return TerminationRequested(signal="SIGTERM", by="agent", reason="a task of the Slurm step had failed")
+    by = "user" if "uid" in reason else "scheduler"
+    return TerminationRequested(signal="SIGTERM", by=by, reason=f"Slurm cancelled it{' ' + reason if reason else ''}")
+
+
+def _not_launched(match: re.Match[str]) -> Fact | None:
+    """A step that slurmd on one node would not start; nothing, where the step had been taken back before."""
+    why = match["why"].strip()
+    if "timed out" in why:
+        return ConnectFailed(why=Why.TIMED_OUT, peer=match["node"])
+    if any(words in why for words in _NOT_HEARD):
+        return ConnectFailed(why=Why.FAILED, peer=match["node"])
+    if "No such process" in why or "Job/step already completing" in why:
+        return None
+    if "ncompatible versions of client and server code" in why:
+        return VersionConflict(component="Slurm", there=match["node"])
+    return ClusterSpecInvalid(detail=f"Slurm did not start {match['node']}: {why}")
+
+
+def _tasks(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``srun: error: node3: tasks 0,2-3: Killed``: one fact for each task."""
+    how = match["how"].strip()
+    if how.startswith("Out Of Memory"):
+        yield OomKilled(by="Slurm", rank=_numbers(match["tasks"])[0])
+        return
+    code = re.match(r"Exited with exit code (\d+)", how)
+    name = how.partition(" (core dumped)")[0].rstrip(".")
+    for task in _numbers(match["tasks"])[:64]:
+        yield ProcessExited(
+            reporter="srun",
+            rank=task,
+            node=match["node"],
+            code=int(code[1]) if code else None,
+            signal=_SIGNALS.get(name),
+        )
+
+
+def _left_the_others(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    """``srun: First task exited 30s ago``: below it the tasks that ended and those that it no longer waits for."""
+    for line in islice(lines, STATES_OF_TASKS):
+        told = re.match(r"srun: (?:\S{1,60} )?tasks? (?P<tasks>[\d,\-]{1,200}): (?P<how>exited(?: abnormally)?|running|unknown)$", line)
+        if told is None:
+            return
+        if told["how"].startswith("exited"):
+            ill = told["how"] == "exited abnormally"
+            for task in _numbers(told["tasks"])[:64]:
+                yield ProcessExited(reporter="srun", rank=task, code=int(ill), first=ill)
+
+
+STATES_OF_TASKS = 4
+"""A line for each state a task may be in."""
+
+
+def _numbers(text: str) -> list[int]:
+    found: list[int] = []
+    for part in re.findall(r"(\d+)(?:-(\d+))?", text):
+        low, high = int(part[0]), int(part[1] or part[0])
+        found.extend(range(low, min(high, low + 4096) + 1))
+    return found or [0]
+
+
+_STATES = {
+    "OUT_OF_ME": OomKilled(by="Slurm"),
+    "OUT_OF_MEMORY": OomKilled(by="Slurm"),
+    "PREEMPTED": Preempted(by="Slurm", reason="preemption"),
+    "TIMEOUT": Preempted(by="Slurm", reason="time limit"),
+    "NODE_FAIL": MachineFault(what="a node of the Slurm job failed"),
+}
+
+SIGNATURES = (
+    signature(
+        r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
+        r"(?P<process>[\w.+]+)",
+        lambda m: OomKilled(by="Slurm"),
+        anchors=("oom-kill event", "oom_kill event"),
+    ),
+    signature(
+        r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
+        r" out-of-memory handler|OOM Killed)",
+        OomKilled,
+        by="Slurm",
+        anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
+    ),
+    signature(
+        r"(?:slurmstepd|slurmd|srun)(?:-[^\s:]{1,60}(?![^\s:]))?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
+        r"|step memory) limit(?! at some point)(?: \((?P<limit>[^)\n]{1,60})\))?",
+        OomKilled,
+        by="Slurm",
+        anchors=(
+            "exceeded memory limit",
+            "exceeded virtual memory limit",
+            "exceeded job memory limit",
+            "exceeded step memory limit",
+            "Exceeded job memory limit",
+            "Exceeded step memory limit",
+        ),
+    ),
+    signature(
+        r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
+        r"(?P<node>\S+) (?:CANCELLED AT|FAILED)"
+        r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
+        r" uid)[^\n*]{0,60})?\*\*\*",
+        _cancelled,
+        anchors=("slurmstepd",),
+    ),
+    signature(
+        r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
+        r" LIMIT|PREEMPTION|NODE FAILURE)",
+        lambda m: (
+            MachineFault(what="Slurm ended the job for a failed node")
+            if "NODE" in m["reason"]
+            else Preempted(by="Slurm", reason=m["reason"].lower())
+        ),
+        anchors=("DUE TO TIME LIMIT", "DUE TO PREEMPTION", "DUE TO NODE FAILURE"),
+    ),
+    signature(
+        r"srun: error: (?:Couldn't find the specified plugin name for (?P<what>mpi/\w+)|cannot (?:create mpi context for|find mpi plugin for) (?P<name>mpi/\w+)"
+        r"|Invalid MPI type '(?P<type>\w+)')",
+        lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
+        anchors=("the specified plugin name for mpi/", "cannot create mpi context", "cannot find mpi plugin", "Invalid MPI type '"),
+    ),
+    # a step that can never be, or cannot be now
+    signature(
+        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed):"
+        r" (?P<asked>(?:More processors requested than permitted|Requested node configuration is not available"
+        r"|Invalid generic resource|Memory (?:required by task is not available|specification can not be satisfied)|Node count specification invalid"
+        r"|Task count specification invalid|Requested (?:time limit|partition configuration)[^\n]{0,40})[^\n]{0,60})",
+        NotScheduled,
+        by="Slurm",
+        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
+    ),
+    signature(
+        r"srun: error: (?P<asked>Only allocated \d+ nodes asked for \d+|Unable to create job step: More processors requested[^\n]{0,40})",
+        NotScheduled,
+        by="Slurm",
+    ),
+    signature(
+        r"(?:srun|sbatch|salloc): error: (?:Unable to (?:create step for job \d+|allocate resources)|Batch job submission failed): (?P<detail>Invalid"
+        r" (?:Trackable RESource|account|partition|qos|feature|node name|wckey)[^\n]{0,80}|Job violates accounting/QOS policy[^\n]{0,40}|User's group not"
+        r" permitted[^\n]{0,40})",
+        ClusterSpecInvalid,
+        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
+    ),
+    signature(
+        r"srun: error: Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("srun: error: Task launch for",),
+    ),
+    signature(
+        r"slurm_(?:receive_msgs?|send_\w{1,40}): \[?\[?(?P<node>[\w.\-]{1,80})\]?:\d+\] failed: (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("slurm_receive_msg", "slurm_send_"),
+    ),
+    signature(
+        r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
+        _not_launched,
+        anchors=("launch failed: ",),
+    ),
+    signature(
+        r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
+        ClusterSpecInvalid,
+        anchors=("unrecognized option", "invalid option"),
+    ),
+    signature(
+        r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
+        CudaMismatch,
+        what="enroot could not bring the driver of the GPUs into the container",
+        anchors=(".sh exited with return code",),
+    ),
+    signature(
+        r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)", LibraryMissing
+    ),
+    signature(
+        r"srun: error: (?P<detail>Unable to confirm allocation for job \d+: [^\n]{1,60}|Invalid (?:job id|node name|partition name) specified)",
+        ClusterSpecInvalid,
+        anchors=("Unable to confirm allocation for job", "Invalid job id specified", "Invalid node name specified", "Invalid partition name specified"),
+    ),
+    signature(
+        r"pyxis: (?P<detail>container start failed with error code: \d+|couldn't start container|failed to import docker image)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"mpi/pmix\w*: [^\n]{0,120}Error handler invoked: status = -\d+, source = \[\S{1,60}:(?P<peer_rank>\d+)\]",
+        PeerLost,
+        how="PMIx lost its process",
+        anchors=("Error handler invoked: status",),
+    ),
+    signature(
+        r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
+        MachineFault,
+        what="Slurm reported a node failure",
+    ),
+    signature(
+        r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node "
+        r"(?:down|fail))",
+        MachineFault,
+        anchors=("Unable to contact slurm", "step creation "),
+    ),
+    signature(
+        r"slurmstepd: (?:error: )?(?P<reason>\*\*\* JOB \d+ ON \S+ (?:SIGTERM|received))",
+        TerminationRequested,
+        signal="SIGTERM",
+        by="scheduler",
+    ),
+    signature(
+        r"slurm-\d+ terminated(?: with signal| by)|Slurm job \d+ has been (?:cancelled|preempted|requeued)",
+        Preempted,
+        by="Slurm",
+        anchors=("slurm-", "has been cancelled", "has been preempted", "has been requeued"),
+    ),
+    signature(
+        r"Job \d+ (?:was )?(?:requeued|preempted)(?: due to|$| by)",
+        Preempted,
+        by="the scheduler",
+        anchors=(" requeued", " preempted"),
+    ),
+    signature(
+        r"srun: fatal: (?P<detail>[\w\-]+ set by two different environment variables [^\n]{0,120})", ClusterSpecInvalid
+    ),
+    # sacct -X: JobID ... State ExitCode
+    signature(
+        r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT"
+        r"|NODE_FAIL)\+? +\d+:\d+",
+        lambda m: _STATES.get(m["state"].rstrip("+"), _STATES["OUT_OF_ME"]),
+        anchors=("OUT_OF_ME", "PREEMPTED", "TIMEOUT ", "NODE_FAIL"),
+    ),
+    # LSF, PBS, SGE, HTCondor
+    signature(
+        r"TERM_(?P<reason>MEMLIMIT|RUNLIMIT|PREEMPT|OWNER|CPULIMIT)\b",
+        lambda m: OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower()),
+    ),
+    signature(
+        r"PBS: job killed: (?P<reason>walltime|mem|vmem|cput)[^\n]{0,60}exceeded limit",
+        lambda m: OomKilled(by="PBS") if "mem" in m["reason"] else Preempted(by="PBS", reason="time limit"),
+    ),
+)
+
+BLOCKS = (
+    block(
+        r"srun: error: (?P<node>[\w.\-]+): tasks? (?P<tasks>[\d,\-\[\] ]+): (?P<how>Exited with exit code"
+        r" \d+|Killed|Terminated"
+        r"|Segmentation fault(?: \(core dumped\))?|Aborted(?: \(core dumped\))?|Bus error(?: \(core"
+        r" dumped\))?"
+        r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt"
+        r"|Hangup|Out Of Memory)",
+        _tasks,
+        anchors=("srun: error: ",),
+    ),
+    block(r"srun: First task exited \d+s ago", _left_the_others),
+)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark and YARN under Horovod and TensorFlowOnSpark: lost executors and containers, reservations."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, DuplicateMember, NotScheduled, WorldSizeConflict
+from keepstep.core.facts.network import PeerLost, PortTaken, RendezvousTimeout
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.resource import Contention, OomKilled
+from keepstep.core.facts.sync import RanksMissing
+from keepstep.parse.scan.signature import signature
+
+_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+
+
+def _killed(match: re.Match[str]) -> Fact:
+    used = re.search(r"(?P<used>(?<![\d.])[\d.]{1,20} ?[KMGT]i?B) of (?P<limit>[\d.]+ ?[KMGT]i?B)", match.string)
+    return OomKilled(by="YARN", limit=used["limit"] if used else None)
+
+
+def _ended(match: re.Match[str]) -> Fact | None:
+    """Exit codes of containers: 128 and a signal, or a reason of YARN's own below 0."""
+    code = int(match["code"])
+    if code in (-103, -104):
+        return OomKilled(by="YARN")
+    if code in (-100, -102):
+        return Preempted(by="YARN", reason="the node was lost" if code == -100 else "preempted by the scheduler")
+    if code == 0 or code == 143:
+        return None
+    signal = _SIGNALS.get(code - 128)
+    return ProcessExited(reporter="YARN", code=None if signal else code, signal=signal)
+
+
+SIGNATURES = (
+    signature(
+        r"(?P<asked>Barrier stage in job \d+ requires \d+ slots, but only \d+ are available)",
+        NotScheduled,
+        by="Spark",
+        never=False,
+        anchors=("Barrier stage in job ",),
+    ),
+    signature(r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits", _killed),
+    signature(
+        r"is running (?:beyond|\d+B beyond the) (?:'?(?:PHYSICAL|VIRTUAL)'?|physical|virtual) memory limits?", _killed
+    ),
+    signature(
+        r"(?:Container killed on request\. Exit code is|Container exited with a non-zero exit code|Exit status:) (?P<code>-?\d+)",
+        _ended,
+        anchors=("Container killed on request", "with a non-zero exit code", "Exit status: "),
+    ),
+    signature(
+        r"Container released on a \*lost\* node|Container preempted by scheduler",
+        lambda m: Preempted(by="YARN", reason="the node was lost" if "lost" in m[0] else "preempted by the scheduler"),
+    ),
+    signature(
+        r"Executor (?:heartbeat timed out|lost: heartbeat)|Remote RPC client disassociated",
+        PeerLost,
+        how="the executor was lost",
+    ),
+    signature(
+        r"does not allow run a barrier stage that requires more slots",
+        WorldSizeConflict,
+        what="processes and Spark slots",
+    ),
+    # TensorFlowOnSpark
+    signature(
+        r"[Tt]imed out waiting for reservations to complete",
+        RendezvousTimeout,
+        where="reservations of TensorFlowOnSpark",
+        anchors=("waiting for reservations to complete",),
+    ),
+    signature(r"Duplicate worker/task in cluster_info", DuplicateMember),
+    signature(
+        r"No (?:executor_id file|TFManager) found on this node, please ensure|Duplicate cluster node id detected",
+        WorldSizeConflict,
+        what="Spark executors and nodes of the TensorFlow cluster",
+    ),
+    signature(r"Timeout while feeding partition", RanksMissing, missing=(), what="a worker that takes data"),
+    signature(r"(?P<detail>Invalid TFOS_SERVER_PORT: [^\n]{0,60})", ClusterSpecInvalid),
+    signature(r"Reservation server unable to bind to any ports", PortTaken),
+    signature(
+        r"Unable to find (?P<n>\d+) free GPU\(s\)|Unable to allocate \d+ GPU\(s\) from available GPUs"
+        r"|Unable to find available GPUs: requested=\d+, available=\d+",
+        lambda m: Contention(what="no GPU of this host was free"),
+        anchors=(" free GPU(s)", "GPU(s) from available GPUs", "Unable to find available GPUs"),
+    ),
+)

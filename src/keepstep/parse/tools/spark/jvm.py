@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Java's loader under libhdfs, Spark and Flink: classes that are missing, or of another version than their callers."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.environment import LibraryMissing, SymbolMissing
+from keepstep.parse.scan.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"java\.lang\.(?:NoSuch(?:Method|Field)Error|AbstractMethodError|IncompatibleClassChangeError): (?P<symbol>[\w.$/<>]{1,160})",
+        SymbolMissing,
+        anchors=(
+            "java.lang.NoSuchMethodError", "java.lang.NoSuchFieldError", "java.lang.AbstractMethodError",
+            "java.lang.IncompatibleClassChangeError",
+        ),
+    ),
+    signature(
+        r"java\.lang\.UnsupportedClassVersionError: (?P<symbol>[\w.$/]{1,160})",
+        SymbolMissing,
+        anchors=("java.lang.UnsupportedClassVersionError",),
+    ),
+    signature(
+        r"java\.lang\.UnsatisfiedLinkError: no (?P<name>[\w.\-]{1,80}) in java\.library\.path",
+        LibraryMissing,
+        anchors=("java.lang.UnsatisfiedLinkError: no ",),
+    ),
+)  # fmt: skip

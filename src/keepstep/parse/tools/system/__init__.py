@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operating system: kernel, C library, loader, shell, limits, disks."""

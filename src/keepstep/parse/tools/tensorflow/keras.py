@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras 1 to 3: what ``fit`` says of its input, its stopping, and what it does not support."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+_AS_A_WARNING = lazy_pattern(r"(?:^|\.py:\d+: )UserWarning: $")
+
+SIGNATURES = (
+    signature(
+        r"[Yy]our (?:input|dataset(?: iterator)?) ran out of data",
+        lambda m: EndOfData(what="ran out of data", warned=bool(_AS_A_WARNING.search(m.string[: m.start()]))),
+        anchors=("ran out of data",),
+    ),
+    signature(
+        r"Number of samples \d+ is less than samples required for specified batch_size",
+        EndOfData,
+        what="fewer samples than batch size and steps need",
+    ),
+    signature(
+        r"(?:Unexpected result of `(?:train|test|predict)_function` \(Empty Logs\)|Empty training data)",
+        UnevenShards,
+        detail="a rank got no batch at all",
+    ),
+    signature(
+        r"Expect(?:ed)? x to be a non-empty array or dataset",
+        UnevenShards,
+        detail="a rank got no batch at all",
+    ),
+    signature(
+        r"The dataset(?: iterator)? (?:is|was) empty|No data (?:was )?provided to `?(?:fit|evaluate)|"
+        r"`?steps_per_epoch`?=0|Dataset length is 0",
+        UnevenShards,
+        detail="a rank got no batch at all",
+    ),
+    signature(
+        r"Early ?[Ss]topping conditions are met",
+        PhaseSeen,
+        phase=Phase.STOPPING_EARLY,
+        anchors=("topping conditions are met",),
+    ),
+    signature(
+        r"(?i)epoch \d+: early stopping", PhaseSeen, phase=Phase.STOPPING_EARLY, anchors=("early stopping",)
+    ),
+    signature(
+        r"(?i)\bearly[- ]stopping (?:triggered|reached|activated|at|after|now)\b",
+        PhaseSeen,
+        phase=Phase.STOPPING_EARLY,
+        anchors=(
+            "stopping triggered",
+            "stopping reached",
+            "stopping activated",
+            "stopping at",
+            "stopping after",
+            "stopping now",
+        ),
+    ),
+    signature(
+        r"(?i)(?:stopping|stopped|exiting) early\b",
+        PhaseSeen,
+        phase=Phase.STOPPING_EARLY,
+        anchors=("stopping early", "stopped early", "exiting early"),
+    ),
+    signature(
+        r"(?i)did not improve in the last \d+ records.*Signaling Trainer to stop",
+        PhaseSeen,
+        phase=Phase.STOPPING_EARLY,
+        anchors=("signaling trainer to stop",),
+    ),
+    signature(r"Shapes (?P<left>\([^)]*\)) and (?P<right>\([^)]*\)) are incompatible", ShapeMismatch),
+    signature(
+        r"Input \d+ of layer \"?'?[\w/]+\"?'? is incompatible with the layer: (?P<op>[^\n]{0,160})",
+        ShapeMismatch,
+        anchors=("is incompatible with the layer",),
+    ),
+    signature(
+        r"[Ee]rror when checking (?P<op>\w+): expected (?P<left>\S+) to have[^\n]{0,60}? shape "
+        r"(?P<right>\([^)]*\))",
+        ShapeMismatch,
+        anchors=("rror when checking ",),
+    ),
+    signature(
+        r"Shape mismatch: The shape of labels \(received (?P<left>\([^)]*\))\) should equal the shape of logits except for the last "
+        r"dimension \(received (?P<right>\([^)]*\))",
+        ShapeMismatch,
+        op="labels and logits",
+    ),
+    signature(
+        r"`generator` yielded an element of shape (?P<left>\([^)]*\)) where an element of shape (?P<right>\([^)]*\)|<?unknown>?) was",
+        ShapeMismatch,
+        op="elements of the generator",
+    ),
+    signature(
+        r"`generator` yielded an element that could not be converted to the expected type\. The expected type was (?P<left>\w+)",
+        DtypeMismatch,
+    ),
+    signature(
+        r"`generator` yielded an element that did not match the expected structure",
+        ShapeMismatch,
+        op="elements of the generator",
+    ),
+    signature(
+        r"Error: Shape must be (?:at (?:least|most) )?(?P<left>rank \d+) but is (?P<right>rank \d+)(?: for '(?P<op>[^'\n]{1,120})')?",
+        ShapeMismatch,
+        anchors=("Error: Shape must be ",),
+    ),
+    signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
+    # Keras 3 does not run under every tf.distribute strategy
+    signature(
+        r"(?:\bfit\b|[Kk]eras 3)[^\n]{0,80}(?:not (?:yet |currently )?(?:supported|"
+        r"compatible)|"
+        r"does(?: not|n't) support)[^\n]{0,80}(?P<what>[\w.]*Strategy|multi-?worker)",
+        UnsupportedCombination,
+        anchors=("Strategy", "multi-worker", "multiworker"),
+    ),
+    signature(
+        r"JIT compilation is not supported for distribution strategies|`?jit_compile`? is not (?:yet "
+        r")?(?:enabled|"
+        r"supported)[^\n]{0,60}[Ss]trateg",
+        UnsupportedCombination,
+        what="jit_compile under a strategy",
+        anchors=("istribution strateg", "jit_compile"),
+    ),
+    signature(
+        r"`?run_eagerly`?=?(?:True)? is not supported (?:with|when using)[^\n]{0,60}",
+        UnsupportedCombination,
+        what="run_eagerly under this strategy",
+        anchors=("is not supported when using", "is not supported with"),
+    ),
+)

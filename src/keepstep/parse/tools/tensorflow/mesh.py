@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mesh TensorFlow: a mesh, a layout or a batch that does not fit the devices that there are.
+
+What its TPU topology says is in ``tpu/runtime``.
+"""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import WorldSizeConflict
+from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.parse.scan.signature import signature
+
+_MESH = "devices of the mesh"
+
+SIGNATURES = (
+    signature(
+        r"Argument not a list with same length as devices|devices must be a list of length len\(xs\)"
+        r"|logical size and physical size must match - got|mesh spec multiplies to the wrong size"
+        r"|logical_to_physical must be a permutation on range",
+        WorldSizeConflict,
+        what=_MESH,
+    ),
+    signature(
+        r"product of spec must be num_processors(?: spec=(?P<seen>[^\n]{1,60}?) num_processors=(?P<expected>\d+))?",
+        WorldSizeConflict,
+        what=_MESH,
+        anchors=("product of spec must be num_processors",),
+    ),
+    signature(r"Tensor dimension size not divisible by mesh dimension size", BatchNotDivisible),
+    signature(
+        r"(?P<what>Tensor dimension maps to multiple mesh dimensions|Two Tensor Dimensions may not map to the same Mesh Dimension"
+        r"|can't (?:concat|split|stack|unstack) along split axis|dimension \S{1,120} is not declared as splittable)",
+        UnsupportedCombination,
+        anchors=(
+            "maps to multiple mesh dimensions",
+            "may not map to the same Mesh Dimension",
+            " along split axis",
+            "is not declared as splittable",
+        ),
+    ),
+    signature(
+        r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)", CheckpointMismatch
+    ),
+)

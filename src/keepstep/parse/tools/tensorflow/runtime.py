@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's runtime between processes: servers, sessions, placements, collectives (0.12 to 2.21)."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import (
+    AddressMap,
+    ConnectFailed,
+    NameUnresolved,
+    PeerAwaited,
+    PeerLost,
+    RendezvousTimeout,
+    ServerStarted,
+    SessionOpened,
+    Why,
+)
+from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
+from keepstep.core.facts.process import TaskNamed
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
+from keepstep.core.facts.training import NonFinite
+from keepstep.parse.scan.signature import signature
+
+_TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"
+
+
+def _task(name: str | None) -> tuple[str | None, int | None]:
+    """The task's name, and its rank where the job's indices are ranks (no chief, no ps)."""
+    match = re.search(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)", name or "")
+    if match is None:
+        return None, None
+    known = match[1] in ("worker", "jax_worker", "tpu_worker", "localhost")
+    return match[0], int(match[2]) if known else None
+
+
+def _addresses(match: re.Match[str]) -> Fact:
+    found = re.findall(r"(?<!\d)(\d{1,9}) -> ([\w.:\[\]%\-]+)", match["map"])
+    dense = [int(number) for number, _ in found] == list(range(len(found)))
+    return AddressMap(job=match["job"], addresses=tuple(address for _, address in found), dense=dense)
+
+
+def _awaited(match: re.Match[str]) -> Fact:
+    peer, rank = _task(match["peer"])
+    return PeerAwaited(peer=peer, peer_rank=rank)
+
+
+def _restarted(match: re.Match[str]) -> Fact:
+    member, rank = _task(match.groupdict().get("member"))
+    return MemberRestarted(member=member, rank=rank)
+
+
+def _down(match: re.Match[str]) -> Fact:
+    peer, rank = _task(match["peer"])
+    return PeerLost(how="health check failed", peer=peer, peer_rank=rank)
+
+
+def _remote(match: re.Match[str]) -> Fact | None:
+    """``Additional GRPC error information from remote target T`` with an unavailable peer."""
+    peer, rank = _task(match["peer"])
+    how = match["how"].strip().rstrip(".")
+    if "job:ps" in match["peer"]:
+        return ParameterServerLost(member=peer, how=how)
+    return PeerLost(how=how, peer=peer, peer_rank=rank, final="agent shutdown anyway" not in match.string)
+
+
+def _dialled(match: re.Match[str]) -> Fact:
+    """The verbs transport tries a peer five times, then goes on without it."""
+    peer, rank = _task(match["peer"])
+    return ConnectFailed(why=Why.FAILED, peer=peer, peer_rank=rank, final=match["tried"] == match["of"])
+
+
+def _from_ps(match: re.Match[str]) -> Fact:
+    return ParameterServerLost(member=match["member"], how=match["how"])
+
+
+def _no_device(match: re.Match[str]) -> Fact | None:
+    wanted = match["wanted"]
+    if "no supported kernel for" in match.string:
+        return UnsupportedCombination(what=f"an operation that has no kernel for {wanted}")
+    job = re.search(r"/job:(?!localhost/\S*GPU:[1-9])(\w+)", wanted)
+    there = match["there"] or ""
+    if job is None and not there and wanted.startswith("/job:"):
+        return DeviceShared(device=wanted.rpartition(":device:")[2] or wanted.rpartition("/")[2])
+    if job is None:
+        gpu = re.search(r"(?i)\b(?:device:)?GPU:(\d+)", wanted)
+        if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
+            return DeviceShared(device=gpu[0])
+        return CudaMismatch(what="TensorFlow knows of no GPU in this process") if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0") else None
+    if there and f"/job:{job[1]}/" in there:
+        task = re.search(r"/task:(\d+)", wanted)
+        if task is None or re.search(rf"/job:{job[1]}(?:/replica:\d+)?/task:{task[1]}/", there):
+            return None
+    return ClusterSpecInvalid(detail=f"no device of {wanted} is known; known: {there.strip()[:120] or 'not said'}")
+
+
+def _workers(match: re.Match[str]) -> Fact:
+    groups = match.groupdict()
+    index = int(groups["index"]) if groups.get("index") else None
+    return WorldSeen(size=int(groups["size"]), index=index, role=groups.get("role"), rank=index)
+
+
+def _joined(match: re.Match[str]) -> Fact:
+    """Tasks of a cluster that count its members differently; in one process, two strategies in each other's way."""
+    if match["what"] == "size" and match["job"] not in (None, "localhost") and match["expected"]:
+        return WorldSizeConflict(seen=match["seen"] or None, expected=match["expected"], what="the devices of a group")
+    return CollectiveMismatch(what=match["what"])
+
+
+SIGNATURES = (
+    signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
+    signature(r"Started server with target: grpc://(?P<address>[^\s/]{3,300})", ServerStarted),
+    signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
+    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
+    signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
+    signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
+    # Placement
+    signature(
+        r"Could not satisfy explicit device specification '(?P<wanted>[^']*)'[^\n]{0,300}?"
+        r"(?:available devices:? (?P<there>[^\n]{0,2000})|$)",
+        _no_device,
+    ),
+    signature(
+        r"explicitly assigned to (?P<wanted>/(?:job|device|gpu|GPU|cpu|task)\S+) but available devices are \[(?P<there>[^\]\n]{0,2000})",
+        _no_device,
+        anchors=("but available devices are [",),
+    ),
+    signature(r"(?P<wanted>/job:\S{1,120}|\bGPU:\d+) unknown device\.(?P<there>)", _no_device, anchors=(" unknown device.",)),
+    signature(
+        r"No OpKernel was registered to support Op '(?!(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU)(?P<op>\w+)'",
+        lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
+    ),
+    signature(
+        r"(?:Cannot colocate nodes|Cannot merge devices with incompatible (?:jobs|tasks|types|ids|replicas|names)|connects "
+        r"colocation groups with incompatible (?:assigned |resource )?devices)",
+        UnsupportedCombination,
+        what="operations that must be on one device were put on different ones",
+    ),
+    signature(
+        r"Op type not registered '(?P<op>Nccl\w{1,40})' in binary",
+        lambda m: UnsupportedCombination(what=f"this build of TensorFlow has no NCCL, and operation {m['op']} needs it"),
+    ),
+    signature(
+        r"(?:Lower|Upper) bound check fail for input \d{1,6} from node \S{1,200} to node \S{0,200}scoped_allocator",
+        UnsupportedCombination,
+        what="the scoped allocator and another pass over the graph",
+        anchors=("bound check fail for input",),
+    ),
+    signature(
+        r"Op type not registered '(?!Nccl)(?P<op>[\w>]+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
+        lambda m: VersionConflict(component=f"operation {m['op']}", there=m["there"]),
+    ),
+    signature(
+        r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary"
+        r" running on (?P<there>[\w.\-]+?)\.? ",
+        lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
+        anchors=("is neither a type of a primitive operation",),
+    ),
+    signature(
+        r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) "
+        r"?(?P<right>\[[\d,]*\])",
+        ShapeMismatch,
+        anchors=("do not have the same shape",),
+    ),
+    # The task of which a message speaks: below it, the node and its device
+    signature(
+        r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=('_device="/job:worker', '_device="/job:tpu_worker'),
+    ),
+    signature(
+        r"Task (?P<rank>\d+) was not defined in job ['\"]?(?:worker|tpu_worker)\b",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("was not defined in job",),
+    ),
+    signature(
+        r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("rom remote target /job:", "rom /job:worker", "rom /job:tpu_worker"),
+    ),
+    # said by the coordinator of a closure that failed of itself; one that found its worker gone names the lost, not the first
+    signature(
+        r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
+        r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=("encountered the following error when processing closure", "Worker /job:worker"),
+    ),
+    signature(
+        r"\bMember (?P<rank>\d+) has received (?:termination|preemption) (?:notice|signal)",
+        lambda m: TaskNamed(rank=int(m["rank"])),
+        anchors=(" has received termination ", " has received preemption "),
+    ),
+    # A session over several tasks
+    signature(
+        r"An error was raised(?: while a session was being created)?\. This may be due to a preemption (?:in|of) a connected "
+        r"worker or parameter server",
+        PeerLost,
+        how="a session with other tasks broke",
+    ),
+    signature(
+        r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke",
+        anchors=("A session is not created yet",),
+    ),
+    signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened, anchors=("Start master session ",)),
+    # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
+    signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
+    signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
+    signature(
+        r"Waiting for model to be ready\. {1,3}Ready_for_local_init_op: {1,3}(?:None, ready: {1,3})?Variables not initialized",
+        PeerAwaited,
+        peer="the chief, which sets the variables",
+        connected=True,
+        anchors=("Ready_for_local_init_op:",),
+    ),
+    # A peer that came back as another process
+    signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
+    signature(rf"Your worker job \(\"(?P<member>{_TASK})\"\) was probably restarted", _restarted),
+    signature(r"expects a different device incarnation", MemberRestarted),
+    signature(
+        rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
+        _restarted,
+        anchors=("ncarnation mismatch", "ncarnation does", "ncarnation did", "ncarnation has", "ncarnation changed"),
+    ),
+    signature(
+        r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
+        MemberRestarted,
+        anchors=("this worker just restarted", "this worker has", "this master has", "this master just"),
+    ),
+    signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted,
+              anchors=(") just restarted", ") has just restarted")),
+    signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted, anchors=("Graph handle is not found: ",)),
+    signature(r"Error: Master session was garbage collected", MemberRestarted),
+    signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted, anchors=("Session handle is not found: ",)),
+    signature(
+        rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
+    ),
+    signature(
+        rf"(?:(?:Device|device) (?P<member>{_TASK})\S* )?exists in cache with a different incarnation", _restarted
+    ),
+    signature(
+        r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "
+        r"the server has restarted",
+        MemberRestarted,
+    ),
+    signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
+    # A peer that never was there
+    signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
+    signature(
+        rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)",
+        _dialled,
+        anchors=("Connecting to /job:",),
+    ),
+    signature(
+        rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
+        ConnectFailed,
+        why=Why.FAILED,
+    ),
+    # A peer that went away
+    signature(
+        rf"Additional GRPC error information from remote target (?P<peer>{_TASK})(?!\d)"
+        r"(?:(?!Additional GRPC)[\s\S]){0,3000}?(?:grpc_message\"?:\"?(?P<how>[^\"}\n]{3,120})(?:(?=[\"}\n])|(?<=[^\"}\n]{120}))[^\n]{0,80}?grpc_status\"?:\s?14)",
+        _remote,
+    ),
+    signature(
+        r"(?:UNAVAILABLE|Unavailable(?:Error)?|AbortedError|ABORTED)(?=([^\n]{0,300}?(?P<how>Socket closed|"
+        r"[Cc]onnection "
+        r"reset by peer|Broken pipe|Connection refused|failed to connect to all addresses|Endpoint read "
+        r"failed|"
+        r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
+        _from_ps,
+        anchors=("/job:ps",),
+    ),
+    signature(
+        r"[Ff]rom (?P<member>/job:ps(?:/replica:\d+)?/task:\d+):\s{1,3}(?P<how>Socket closed|[Cc]onnection reset by peer|Endpoint read failed|"
+        r"OS Error|Broken pipe|Stream removed|EOF|Connect Failed)",
+        _from_ps,
+        anchors=("rom /job:ps",),
+    ),
+    signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
+    signature(r"PSUnavailableError", ParameterServerLost),
+    # Collectives
+    signature(
+        r"Collective ops is aborted by: (?P<how>Connection reset by peer|Broken pipe|Connection timed out|No route to host|EOF\b)",
+        PeerLost,
+        anchors=("Collective ops is aborted by: ",),
+    ),
+    signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
+    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
+    signature(
+        r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
+        GroupShutDown,
+        anchors=("RecvAsync is cancelled",),
+    ),
+    signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
+    signature(r"Collective has timed out during execution", CollectiveTimeout),
+    signature(
+        r"Shape mismatch in the collective instance (?P<seq>\d+)[^\n]{0,300}?expected shape "
+        r"(?P<left>\[[^\]]*\])"
+        r"[^\n]{0,120}?expected shape (?P<right>\[[^\]]*\])",
+        CollectiveMismatch,
+        what="shape",
+    ),
+    signature(
+        r"Inconsistent output shapes, got (?P<left>\[[^\]]*\])[^\n]{0,60}?expected is (?P<right>\[[^\]]*\])",
+        CollectiveMismatch,
+        what="shape",
+    ),
+    signature(
+        r"(?:Tensor Size Mismatch: )?RecvBufResponse returned (?P<left>\d+) bytes where to_tensor expected "
+        r"(?P<right>\d+)",
+        CollectiveMismatch,
+        what="size",
+    ),
+    signature(
+        r"(?:/job:(?P<job>\w+)/\S+ )?is joining a group with (?P<what>size|incompatible device type) ?(?P<seen>\d*)[^\n]{0,80}?"
+        r"(?:but that group has size (?P<expected>\d+)|$|\()",
+        _joined,
+        anchors=("is joining a group with",),
+    ),
+    signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
+    signature(
+        r"Collective instance (?P<seq>\d+) expected (?P<what>type|data_type|group_size)[^\n]{0,200}?but got",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"Some replicas made a different number of replica_context\(\)\.merge_call\(\) calls",
+        CollectiveMismatch,
+        what="number of merge calls",
+    ),
+    signature(
+        r"found no source for broadcast\.\s+This could mean that there were group_size",
+        CollectiveMismatch,
+        what="broadcast without a source",
+    ),
+    signature(
+        r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
+        GroupShutDown,
+        anchors=("AbortedError",),
+    ),
+    signature(
+        r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})",
+        InternalFault,
+        anchors=("Resource __per_step_",),
+    ),
+    # File systems and stores
+    signature(
+        r"File system scheme '?(?P<scheme>\w+)'? not implemented",
+        lambda m: UnsupportedCombination(what=f"this build of TensorFlow and the file system {m['scheme']}://"),
+    ),
+    signature(
+        r"Error: (?:All \d+ attempts to contact (?P<peer>\S+) failed|Error executing an HTTP request: libcurl code (?:7|28|35|52|56) )",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("attempts to contact", "Error executing an HTTP request: libcurl"),
+    ),
+    signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
+    signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
+    # an address of the cluster that no resolver takes: with a user's name, or as it stands in a browser
+    signature(
+        r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
+        lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
+        anchors=("cluster_spec = ", "GrpcChannelCache for job "),
+    ),
+    # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
+    signature(
+        r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
+        lambda match: ClusterSpecInvalid(detail=f"nobody can be reached at the port of {match['address']}"),
+        anchors=("GrpcChannelCache for job ",),
+    ),
+    # Who is in the world
+    signature(
+        r"device_filters: \"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<index>\d+)",
+        lambda m: WorldSeen(index=int(m["index"]), rank=int(m["index"]), role=m["role"]),
+        anchors=("device_filters: ",),
+    ),
+    signature(
+        r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"
+        r"task_type = u?'(?P<role>\w+)', task_id = (?P<index>\d+), num_workers = (?P<size>\d+)",
+        _workers,
+    ),
+    signature(
+        r"(?P<single>Single-worker) (?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy)",
+        lambda match: WorldSeen(size=1),
+    ),
+    signature(
+        r"is neither a type of a primitive operation nor a name of a function registered in binary running "
+        r"on "
+        r"(?P<there>[\w.\-]+)[^\n]{0,80}?client and server binaries are not built with the same version",
+        VersionConflict,
+        component="tensorflow",
+    ),
+)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TensorFlow's kernels say of operands that do not fit: queues, gathers, stacks, convolutions, scatters.
+
+There are hundreds of such refusals. The frequent ones are here by their words, wherever they stand; the others
+are known by the status they carry (an invalid argument) together with what they speak of (shapes, dimensions).
+"""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import ShapeMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+_SHAPE = r"\[[^\]\n]{0,80}\]"
+_HEALTHY = lazy_pattern(r"does not indicate an error|You must feed a value for placeholder")
+
+
+def _supposed(match: re.Match[str]) -> Fact | None:
+    return None if _HEALTHY.search(match.string) else ShapeMismatch(op=match["op"].strip(" .,:"), supposed=True)
+
+
+SIGNATURES = (
+    signature(
+        rf"Shape mismatch in tuple component \d+\. Expected (?P<left>{_SHAPE}), got (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="elements of a queue",
+    ),
+    signature(
+        rf"Expected dimension (?P<left>\d+) at axis \d+ of the input shaped {_SHAPE} but got dimension (?P<right>\d+)",
+        ShapeMismatch,
+        op="einsum",
+    ),
+    signature(
+        rf"Shapes of all inputs must match: values\[0\]\.shape = (?P<left>{_SHAPE}) != values\[\d+\]\.shape = (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="stack",
+    ),
+    signature(
+        rf"ConcatOp : Ranks of all (?:input tensors|inputs) should match: shape\[0\] = (?P<left>{_SHAPE}) vs\. shape\[\d+\] = (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="concatenation",
+        anchors=("ConcatOp : Ranks of all",),
+    ),
+    signature(
+        r"In\[0\] mismatch In\[1\] shape: (?P<left>\d+) vs\. (?P<right>\d+)",
+        ShapeMismatch,
+        op="matmul",
+        anchors=("In[0] mismatch In[1] shape",),
+    ),
+    signature(
+        r"In\[0\] and In\[1\] (?:must have compatible batch dimensions|ndims must be|has different ndims)"
+        rf"(?:[^\n]{{0,20}}?(?P<left>{_SHAPE}) vs\. (?P<right>{_SHAPE}))?",
+        ShapeMismatch,
+        op="matmul",
+        anchors=("In[0] and In[1] ",),
+    ),
+    signature(
+        r"input and filter must have the same depth: (?P<left>\d+) vs (?P<right>\d+)", ShapeMismatch, op="convolution"
+    ),
+    signature(
+        r"input depth must be evenly divisible by filter depth: (?P<left>\d+) vs (?P<right>\d+)",
+        ShapeMismatch,
+        op="convolution",
+    ),
+    signature(
+        r"(?P<op>Conv\dD\w*): Size of out_backprop doesn't match computed: actual = (?P<left>\d+), computed = (?P<right>\d+)",
+        ShapeMismatch,
+        anchors=("Size of out_backprop doesn't match",),
+    ),
+    signature(r"Computed output size would be negative: (?P<left>-\d+)", ShapeMismatch, op="convolution or pooling"),
+    signature(
+        r"Negative dimension size caused by subtracting (?P<right>\d+) from (?P<left>\d+)(?: for '(?P<op>[^'\n]{1,120})')?",
+        ShapeMismatch,
+    ),
+    signature(
+        r"Must have updates\.shape = indices\.shape \+ params\.shape\[1:\]", ShapeMismatch, op="scatter"
+    ),
+    signature(
+        r"(?:Inner|Outer) dimensions of output shape must match (?:inner|outer) dimensions of updates shape",
+        ShapeMismatch,
+        op="scatter",
+        anchors=("dimensions of output shape must match",),
+    ),
+    signature(
+        r"(?:segment_?ids should be (?:the same size as|a vector of)|does not start with segment_ids\.shape)[^\n]{0,80}",
+        ShapeMismatch,
+        op="segments",
+        anchors=("segment_ids should be ", "segment ids should be ", "does not start with segment_ids.shape"),
+    ),
+    signature(
+        r"Must provide as many biases as the (?:last dimension|channel dimension) of the input tensor: "
+        rf"(?P<left>{_SHAPE}) vs\. (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="bias",
+    ),
+    signature(
+        r"(?P<op>scale|offset|estimated_mean|estimated_variance) must have the same number of elements as the channels of x, got "
+        r"(?P<left>\d+) and (?P<right>\d+)",
+        ShapeMismatch,
+        anchors=("number of elements as the channels of x",),
+    ),
+    signature(
+        r"Expected multiples argument to be a vector of length (?P<left>\d+) but got length (?P<right>\d+)",
+        ShapeMismatch,
+        op="tile",
+    ),
+    signature(
+        r"transpose expects a vector of size (?P<left>\d+)\. But input\(1\) is a vector of size (?P<right>\d+)",
+        ShapeMismatch,
+        op="transpose",
+    ),
+    signature(r"Attempted to pad to a smaller size than the input element", ShapeMismatch, op="padded batch"),
+    signature(
+        r"TensorArray(?: \S{1,80})? ?(?:has inconsistent shapes|[^\n]{0,120}which is incompatible with the TensorArray's "
+        r"inferred element shape)",
+        ShapeMismatch,
+        op="a tensor array",
+        anchors=("has inconsistent shapes", "incompatible with the TensorArray's"),
+    ),
+    signature(
+        r"Input shape axis \d+ must equal (?P<left>\d+), got shape (?P<right>\[[^\]\n]{0,80}\])",
+        ShapeMismatch,
+        op="unstack",
+    ),
+    signature(
+        r"Not enough time for target transition sequence \(required: (?P<left>\d+), available: (?P<right>\d+)\)",
+        ShapeMismatch,
+        op="CTC loss",
+    ),
+    signature(
+        r"(?:InvalidArgumentError: |(?<![A-Za-z])Invalid argument: |\) INVALID_ARGUMENT: )(?!\s)"
+        r"(?=[^\n]{0,240}\b(?:must|should|[Ee]xpected|[Mm]ismatch|incompatible|[Ii]ncompatible|does not match|don't match|doesn't match|"
+        r"do not match|but got|not equal|different)\b)"
+        r"(?P<op>(?:[^\n]{0,200}?)\b(?:[Ss]hapes?|[Dd]imensions?|\d-[Dd]imensional|[Rr]anks?|ndims)\b[^\n]{0,60})",
+        _supposed,
+        anchors=("InvalidArgumentError: ", "Invalid argument: ", ") INVALID_ARGUMENT: "),
+    ),
+)

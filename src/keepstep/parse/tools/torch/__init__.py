@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: its process groups, wrappers, loaders, launchers and compilers."""

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchrun and torchelastic: the agent's words about its workers, the failure table, the rendezvous, etcd."""
+
+from __future__ import annotations
+
+import re
+import signal as _signals
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.training import Phase, PhaseSeen
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.block import Read, block
+from keepstep.parse.scan.signature import signature
+from keepstep.parse.tools.system.windows import struck
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return _signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _exited(code: int, **known: object) -> ProcessExited:
+    signal = struck(code)
+    if signal is None:
+        signal = _signal_name(-code) if code < 0 else _signal_name(code - 128) if 128 < code < 160 else None
+    return ProcessExited(reporter="torchrun", code=code, signal=signal, **known)  # type: ignore[arg-type]
+
+
+def _failed(match: re.Match[str]) -> Fact:
+    local = match["local"]
+    return _exited(int(match["code"]), local_rank=int(local) if local else None, pid=int(match["pid"]))
+
+
+def _row(match: re.Match[str]) -> Fact:
+    """A row by itself, without the table around it."""
+    found = match.groupdict()
+    rank, local = found.get("rank"), found.get("local")
+    return _exited(
+        int(found["code"]),
+        pid=int(found["pid"]),
+        rank=int(rank) if rank else None,
+        local_rank=int(local) if local else None,
+    )
+
+
+_FIELD = lazy_pattern(r"^\s*(?P<name>time|host|rank|exitcode|error_file|traceback|msg)\s*: (?P<value>.*)$")
+_RECORD = lazy_pattern(r"^\s*\[(?P<index>\d+)\]:\s*$")
+_RULE = lazy_pattern(r"^\s*[=*\-]{10,}\s*$")
+LONGEST = 4000
+
+
+def _table(first: bool) -> Read:
+    def read(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
+        fields: dict[str, str] = {}
+        for number, line in enumerate(lines):
+            record = _RECORD.match(line)
+            if record or _RULE.match(line) or number > LONGEST:
+                fact = _entry(fields, first)
+                if fact is not None:
+                    yield fact
+                fields = {}
+                if record is None and number:
+                    return
+                continue
+            field = _FIELD.match(line)
+            if field:
+                fields.setdefault(field["name"], field["value"])
+            elif not fields and line.strip() and number > 1:
+                return
+        fact = _entry(fields, first)
+        if fact is not None:
+            yield fact
+
+    return read
+
+
+def _entry(fields: dict[str, str], first: bool) -> Fact | None:
+    exit_code = re.match(r"(-?\d+)(?: \(pid: (\d+)\))?", fields.get("exitcode", ""))
+    if exit_code is None:
+        return None
+    rank = re.match(r"(\d+)(?: \(local_rank: (\d+)\))?", fields.get("rank", ""))
+    return _exited(
+        int(exit_code[1]),
+        pid=int(exit_code[2]) if exit_code[2] else None,
+        rank=int(rank[1]) if rank else None,
+        local_rank=int(rank[2]) if rank and rank[2] else None,
+        node=fields.get("host", "").strip() or None,
+        first=first,
+        failed_at=_seconds(fields.get("time", "")),
+    )
+
+
+_TIME = lazy_pattern(r"(?P<day>\d{4}-\d\d-\d\d)[_ T](?P<clock>\d\d:\d\d:\d\d)")
+
+
+def _seconds(time: str) -> float | None:
+    match = _TIME.match(time.strip())
+    try:
+        return datetime.fromisoformat(f"{match['day']}T{match['clock']}+00:00").timestamp() if match else None
+    except ValueError:
+        return None
+
+
+def _passed_on(match: re.Match[str]) -> Fact:
+    """The agent ends workers by SIGTERM; any other signal is one that it was sent itself, and hands on."""
+    by = "agent" if match["signal"] in ("SIGTERM", "SIGKILL") else None
+    return TerminationRequested(signal=match["signal"], pid=int(match["pid"]), by=by)
+
+
+BLOCKS = (
+    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),
+    block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),
+)
+
+SIGNATURES = (
+    # it waits minutes for the other agents once its own workers are done, logs that they did not come, and goes on
+    signature(
+        r"Error waiting on exit barrier\. Elapsed: \d{2,6}\.\d",
+        PeerLost,
+        how="another agent did not come to the exit barrier",
+        final=False,
+        anchors=("waiting on exit barrier",),
+    ),
+    # the agent's word on whom it starts: where that is one alone, the log is that one's
+    signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen, anchors=("global_ranks=[",)),
+    signature(
+        r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
+        WorldSeen,
+        anchors=("workers={'local_ranks': [0], 'global_ranks'",),
+    ),
+    # rows of a failure table whose head was not kept
+    signature(
+        r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
+        _row,
+        anchors=("exitcode ",),
+    ),
+    signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row, anchors=("exitcode ",)),
+    signature(
+        r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)", ProcessExited, reporter="torchrun"
+    ),
+    signature(
+        r"failed \(exitcode: (?P<code>-?\d+)\)(?:[^\n]{0,200}? local_rank: (?P<local>\d+))? \((?:pid|process ID): (?P<pid>\d+)\)",
+        _failed,
+    ),
+    # the record itself, as agents and trainers of other makes print it
+    signature(
+        r"ProcessFailure\(local_rank=(?P<local>\d+), pid=(?P<pid>\d+), exitcode=(?P<code>-?\d+)", _failed
+    ),
+    # torch 1.9
+    signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
+    signature(
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on, anchors=(" closing signal SIG",)
+    ),
+    signature(
+        r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
+        TerminationRequested,
+        by="agent",
+        anchors=("Unable to shutdown process ",),
+    ),
+    # torch.distributed.launch of 1.1: the command of the very child that failed
+    signature(
+        r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[(?=([^\n]{0,4000}?--local_rank=))\1(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="torchrun",
+        anchors=("--local_rank=",),
+    ),
+    signature(
+        r"-- Process (?P<rank>\d+) terminated with the following error",
+        ProcessExited,
+        reporter="torch.multiprocessing",
+        code=1,
+        first=True,
+    ),
+    signature(r"\bon \S{1,120}, port: (?P<port>\d+) already in use", PortTaken),
+    # rendezvous
+    signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
+    signature(r"LookupError: Key \S{1,120} not found in EtcdStore", RendezvousTimeout, where="etcd store", anchors=(" not found in EtcdStore",)),
+    signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),
+    signature(r"RendezvousClosedError", RendezvousClosed),
+    signature(
+        r"failed to send a keep-alive heartbeat to the rendezvous \S+ due to an error of type (?P<how>\w+)",
+        lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})"),
+    ),
+    signature(
+        r"failed to (?:shutdown|close|sync|leave) the rendezvous \S+ due to an error of type (?P<how>\w+)",
+        lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
+        anchors=("the rendezvous",),
+    ),
+    signature(
+        r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
+        r"[Cc]onnection to etcd (?:has )?failed",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="etcd",
+    ),
+    signature(
+        r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
+        UnsupportedCombination,
+        what="this rendezvous over etcd: the server does not speak version 2 of its API, or does not hold the keys",
+        anchors=("etcd.EtcdKeyNotFound: ", "etcd.EtcdException: "),
+    ),
+    signature(
+        r"RendezvousConnectionError: (?!The connection to the)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="rendezvous",
+        anchors=("RendezvousConnectionError:",),
+    ),
+    signature(
+        r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"
+    ),
+    signature(
+        r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|"
+        r"worker group successfully finished",
+        PhaseSeen,
+        phase=Phase.FINISHED,
+        anchors=("WorkerState.SUCCEEDED", "worker group successfully finished"),
+    ),
+)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's FullyShardedDataParallel: ranks that gather different parameters, or hold different values."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
+from keepstep.core.facts.training import CheckpointMismatch
+from keepstep.parse.scan.signature import signature
+
+
+def _order(match: re.Match[str]) -> Fact:
+    return CollectiveMismatch(
+        what="order of all-gathers",
+        rank=int(match["rank"]),
+        other_rank=int(match["other"]),
+        left=match["left"].strip()[:80],
+        right=match["right"].strip()[:80],
+    )
+
+
+SIGNATURES = (
+    signature(
+        r"expected to be in states? [^\n]{0,120}? but current state is (?P<state>[\w.]*(?:TrainingState|HandleTrainingState)[\w.]*)",
+        lambda m: UnsupportedCombination(what=f"FSDP was asked for something that it does not allow in {m['state']}"),
+        anchors=("but current state is ",),
+    ),
+    signature(
+        r"(?:`?FlatParameter`? requires uniform dtype|(?:FSDP|fully_shard) expects uniform original parameter dtype) but got "
+        r"(?P<left>torch\.\w+|\{[^\n}]{1,120}\})(?: and (?P<right>torch\.\w+))?",
+        DtypeMismatch,
+        anchors=("requires uniform dtype but got", "expects uniform original parameter dtype"),
+    ),
+    signature(
+        r"(?P<what>(?:`?FlatParameter`? requires|Must flatten tensors with) uniform `?requires_grad`?[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=(" uniform requires_grad", " uniform `requires_grad"),
+    ),
+    signature(
+        r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)",
+        UnsupportedCombination,
+        anchors=("Cannot flatten integer dtype tensors", "nteger parameters are unsupported"),
+    ),
+    signature(
+        r"(?P<detail>(?:Global|Local) (?:world size|rank) at save time was \d+, but at load time was \d+)",
+        CheckpointMismatch,
+        anchors=(" at save time was ",),
+    ),
+    signature(
+        r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
+        r"all-gathering (?P<right>[^\n]{0,200})",
+        _order,
+        anchors=(" is all-gathering ",),
+    ),
+    signature(r"Rank (?P<rank>\d+) has different values for (?P<detail>\w+)", ReplicasDiffer),
+    signature(
+        r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+): (?P<on>\S+) vs (?P<own>[\w:]+)",
+        lambda m: ClusterSpecInvalid(
+            rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
+        ),
+        anchors=("Inconsistent compute device and",),
+    ),
+)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's autograd says of a gradient that does not fit its tensor."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+_KIND = lazy_pattern(r"(?:Half|BFloat16|Float|Double|Long|Int|Short|Char|Byte|Bool|Complex\w{0,20})(?=Tensor\b)")
+
+
+def _returned(match: re.Match[str]) -> Fact | None:
+    """Type and device are one word here: only a differing type is told of."""
+    wanted, got = _KIND.search(match["right"]), _KIND.search(match["left"])
+    if wanted is None or got is None or wanted[0] == got[0]:
+        return None
+    return DtypeMismatch(left=match["left"], right=match["right"])
+
+
+SIGNATURES = (
+    signature(
+        r"attempting to assign a gradient with dtype '(?P<left>[\w:.]{1,40})' to a tensor with (?:grad_)?dtype '(?P<right>[\w:.]{1,40})'",
+        DtypeMismatch,
+    ),
+    signature(
+        r"attempting to assign a gradient of size '(?P<left>\[[^\]\n]{0,80}\])' to a tensor of size '(?P<right>\[[^\]\n]{0,80}\])'",
+        ShapeMismatch,
+        op="gradient",
+    ),
+    signature(r"assigned grad has data of a different type", DtypeMismatch),
+    signature(r"assigned grad has data of a different size", ShapeMismatch, op="gradient"),
+    signature(
+        r"returned an invalid gradient at index \d+ - expected (?:type|dtype) (?P<right>[\w.:]{1,60}) but got (?P<left>[\w.:]{1,60})",
+        _returned,
+        anchors=("returned an invalid gradient at index",),
+    ),
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that run the training loop, and services beside it."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MosaicML Composer: its launcher, and its helpers of torch.distributed."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.process import ProcessExited
+from keepstep.parse.scan.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"Rank (?P<rank>\d+) crashed with exit code (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="Composer's launcher",
+        first=True,
+    ),
+    signature(
+        r"Global rank (?P<rank>\d+) \(PID (?P<pid>\d+)\) exited with code (?P<code>-?[1-9]\d*)",
+        ProcessExited,
+        reporter="Composer's launcher",
+    ),
+    signature(
+        r"The world_size\(\d+\) > 1, but the distributed package is not available or has not been initialized",
+        RankVariableMissing,
+        anchors=("but the distributed package is not available",),
+    ),
+    signature(
+        r"Torch distributed is initialized but environment variable (?P<name>\w{2,40}) is not set", RankVariableMissing
+    ),
+    signature(
+        r"Torch distributed has been initialized with a value of (?P<seen>\d+) for (?P<what>[\w ]{2,40}), but environment variable \w+ "
+        r"has value (?P<expected>\d+)",
+        WorldSizeConflict,
+    ),
+    signature(
+        r"world_size\((?P<expected>\d+)\) cannot be less than nproc\((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="processes of this node",
+        anchors=(" cannot be less than nproc(",),
+    ),
+    signature(
+        r"(?P<detail>In a multi-node environment, (?:at least one of node_rank and base_rank must be provided|master_\w+ is required))",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)", ClusterSpecInvalid,
+        anchors=("_rank not provided, but unable to infer",),
+    ),
+    signature(
+        r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid
+    ),
+)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepSpeed: its launcher, its configuration checks, its loss scaler, its op builder."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.core.facts.data import BatchNotDivisible
+from keepstep.core.facts.environment import (
+    CudaMismatch,
+    LibraryMissing,
+    SymbolMissing,
+    UnsupportedCombination,
+    VersionSeen,
+)
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.training import CheckpointMismatch, NonFinite
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.signature import signature
+
+_LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")
+
+
+def _ended(match: re.Match[str]) -> ProcessExited | None:
+    """The command in this line is always that of the last local rank, so it names nobody, unless that is the only one."""
+    code = int(match["code"])
+    if code == 0:
+        return None
+    try:
+        name = signal.Signals(-code).name if code < 0 else None
+    except ValueError:
+        name = None
+    alone = bool(_LAST_IS_FIRST.search(match.string[: match.start()]))
+    return ProcessExited(reporter="DeepSpeed's launcher", code=code, signal=name, local_rank=0 if alone else None)
+
+
+def _batch_sizes(match: re.Match[str]) -> Fact:
+    """A batch that the world does not divide cannot be met by any micro batch; else the counts are to blame."""
+    if match["batch"] is None:
+        return WorldSizeConflict(what="train_batch_size")
+    batch, world = int(match["batch"]), int(match["world"])
+    if world and batch % world:
+        return BatchNotDivisible(batch=match["batch"], parts=match["world"])
+    product = f"{match['micro']} * {match['steps']} * {match['world']}"
+    return WorldSizeConflict(what="train_batch_size", expected=match["batch"], seen=product)
+
+
+SIGNATURES = (
+    # launcher
+    signature(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
+    signature(r"^Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
+    signature(r"exits with return code = (?P<code>-?\d+)", _ended),
+    signature(
+        r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid, anchors=("No slot ",)
+    ),
+    signature(r"(?P<detail>Hostname '?[\w.\-@]+'? not found in hostfile)", ClusterSpecInvalid, anchors=("not found in hostfile",)),
+    signature(r"(?P<detail>Hostfile is (?:empty|not formatted correctly)[^\n]{0,60})", ClusterSpecInvalid, anchors=("Hostfile is ",)),
+    signature(r"(?P<detail>Hostfile contains multiple entries for \S+)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>Num nodes is >1 but no extra nodes available via hostfile|Cannot specify num_nodes/gpus with include/exclude"
+        r"|include_str and exclude_str are mutually exclusive|Launching training without ssh, but --node_rank is not set correctly"
+        r"|Master Addr is required when elastic training is enabled|MIN:MAX format is only supported in elastic training"
+        r"|num_nodes \S+ is not in MIN:MAX format|Unable to detect suitable master address via `hostname -I`)",
+        ClusterSpecInvalid,
+        anchors=(
+            "Num nodes is >1 but no extra nodes",
+            "Cannot specify num_nodes/gpus",
+            "include_str and exclude_str",
+            "Launching training without ssh, but",
+            "Master Addr is required",
+            "MIN:MAX format",
+            "detect suitable master address",
+        ),
+    ),
+    signature(
+        r"Using hostfile at [^\n]{1,300}? but host=(?P<peer>\S+) was not reachable via ssh",
+        ConnectFailed,
+        why=Why.UNREACHABLE,
+        anchors=("was not reachable via ssh",),
+    ),
+    # the same, as the launcher's own call of ssh says it
+    signature(
+        r"Command '?\[?'?ssh(?:'?,? '?-\w'?,? '?[\w=]{1,60}){0,4}'?,? '?(?P<peer>[\w.\-@]{1,80})'?,? '?hostname'?\]?'? returned non-zero",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("PasswordAuthentication=no",),
+    ),
+    signature(
+        r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
+        ClusterSpecInvalid,
+        anchors=("Hostfile",),
+    ),
+    signature(r"(?P<detail>Hostfile contains (?:a bad entry|duplicate hosts)[^\n]{0,60})", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>num_(?:gpus|nodes) [^\n]{0,40}(?:exceeds|is greater than)[^\n]{0,60}hostfile[^\n]{0,40})",
+        ClusterSpecInvalid,
+        anchors=("hostfile",),
+    ),
+    # sizes
+    signature(
+        r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size"
+        r"(?: ?(?P<batch>\d+) ?!= ?(?P<micro>\d+) ?\* ?(?P<steps>\d+) ?\* ?(?P<world>\d+))?",
+        _batch_sizes,
+        anchors=("train_batch_size is not equal to",),
+    ),
+    signature(r"Check batch related parameters\. (?P<what>None of the three) ", WorldSizeConflict),
+    signature(
+        r"World size \((?P<seen>\d+)\) is not valid with the current list of valid GPU counts", WorldSizeConflict
+    ),
+    signature(
+        r"(?:pipeline|pipe)[^\n]{0,40}world[ _]size[^\n]{0,40}not divisible",
+        WorldSizeConflict,
+        anchors=("not divisible",),
+    ),
+    signature(
+        r"The checkpoint being loaded used a DP world size of (?P<detail>\d+ but the current world size is \d+)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?P<detail>Expected \d+ of '\*_optim_states\.pt' under '[^'\n]{0,200}' but found \d+ files)", CheckpointMismatch
+    ),
+    # numbers
+    signature(
+        r"Current loss scale already at minimum", NonFinite, what="gradients overflow at the smallest loss scale"
+    ),
+    signature(r"OVERFLOW! Rank (?P<rank>\d+) Skipping step", NonFinite, what="gradients", fatal=False),
+    # versions and builds
+    signature(
+        r"(?P<what>Installed CUDA version \S+ does not match the version torch was compiled with[^\n]{0,60})",
+        CudaMismatch,
+    ),
+    signature(r"(?P<what>DeepSpeed Op Builder: Installed CUDA version[^\n]{0,120})", CudaMismatch),
+    signature(r"(?P<what>CUDA_HOME does not exist, unable to compile CUDA op\(s\))", CudaMismatch),
+    signature(
+        r"(?P<what>(?:CUDA|HIP) version mismatch! DeepSpeed ops were compiled and installed with a different version[^\n]{0,80})",
+        CudaMismatch,
+        anchors=("version mismatch! DeepSpeed ops were",),
+    ),
+    signature(
+        r"PyTorch version mismatch! DeepSpeed ops were compiled and installed with a different version",
+        SymbolMissing,
+        library="DeepSpeed's ops",
+    ),
+    signature(r"(?P<what>Unable to proceed, no GPU resources available)", CudaMismatch),
+    signature(r"(?P<what>DeepSpeed JIT builder for '\w+' found no CUDA devices)", CudaMismatch),
+    signature(r"launcher '(?P<name>\w+)' not installed", LibraryMissing),
+    signature(
+        r"RuntimeError: still have inflight params",
+        UnsupportedCombination,
+        what="ZeRO stage 3 and a model whose path differs from step to step (or a DeepSpeed that loses track of it)",
+    ),
+    signature(
+        r"Error: (?P<what>[^\n]{0,80}(?:not supported|does not support)[^\n]{0,40}(?:ZeRO )?[Ss]tage[- ]?\d[^\n]{0,60})",
+        UnsupportedCombination,
+        anchors=("not supported with", "does not support"),
+    ),
+    signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
+    signature(
+        r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",
+        UnsupportedCombination,
+        anchors=("is not supported with", "is not compatible with"),
+    ),
+    signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
+)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DGL and DGL-KE: the servers and clients of a graph that lies on several machines."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
+from keepstep.core.facts.network import BindFailed, ConnectFailed, PeerLost, PortTaken
+from keepstep.parse.scan.signature import signature
+from keepstep.parse.tools.network.sockets import why
+
+_NOT_HERE = ("errno=99", "errno 99", "cannot assign")
+
+
+def _bind(match: re.Match[str]) -> Fact:
+    """Its words for the reason are often those of another call (``error: Success``): a bind that failed means a port in use."""
+    if any(words in match["why"].lower() for words in _NOT_HERE):
+        return BindFailed(address=match["address"])
+    return PortTaken(port=int(match["port"]))
+
+
+SIGNATURES = (
+    signature(
+        r"Failed bind on (?P<address>\S{1,80}):(?P<port>\d{2,5}) ?, ?(?P<why>err[^\n]{0,80})", _bind, anchors=("Failed bind on ",)
+    ),
+    signature(r"Error: port (?P<port>\d{2,5}) is not available\.", PortTaken, anchors=("is not available.",)),
+    signature(
+        r"src/rpc/[\w/]{1,40}\.cc:\d+: (?:Cannot bind to|Cannot listen on) \S{1,80}:(?P<port>\d{2,5})",
+        PortTaken,
+        anchors=("Cannot bind to ", "Cannot listen on "),
+    ),
+    signature(
+        r"Failed to (?:build conncetion|build connection|connect to receiver)(?: with)? ?\[?(?P<peer>[\w.:/\-]{3,80})?(?P<text>[^\n]{0,80})",
+        lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
+        anchors=("Failed to build conn", "Failed to connect to receiver"),
+    ),
+    signature(
+        r"Failed to send message to (?P<peer>\d+)\. Details: (?P<how>[^\n]{1,80})",
+        lambda m: PeerLost(how=m["how"].strip(), peer=f"receiver {m['peer']} of DGL"),
+        anchors=("Failed to send message to ",),
+    ),
+    signature(
+        r"src/rpc/network/[\w/]{1,40}\.cc:\d+: (?:send|recv) error: (?P<how>[A-Z][^\n]{1,60})",
+        PeerLost,
+        anchors=("send error: ", "recv error: "),
+    ),
+    signature(r"(?P<detail>Incorrect address format:\S{1,80} Please provide right address format)", ClusterSpecInvalid),
+    signature(
+        r"(?P<what>The number of (?:graph partitions|machines)[^\n]{0,40}) (?:has to|must|should) match the number of (?:machines|partitions)",
+        WorldSizeConflict,
+        anchors=("match the number of",),
+    ),
+)

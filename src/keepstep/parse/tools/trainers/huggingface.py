@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face Trainer, Transformers and the Hub: models that are not there, numbers, phases."""
+
+from __future__ import annotations
+
+import re
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
+from keepstep.core.facts.network import ConnectFailed, Why
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable, Phase, PhaseSeen
+from keepstep.parse.scan.signature import signature
+
+
+def _no_weights(match: re.Match[str]) -> Fact | None:
+    """Not where diffusers only looked for the one kind of file, and takes the other."""
+    if "while trying to fetch" in match.string[: match.start()]:
+        return None
+    return CheckpointUnreadable(path=match["path"], why="no weights are there")
+
+
+SIGNATURES = (
+    signature(
+        r"Can't find a valid checkpoint at (?P<path>\S+)", CheckpointUnreadable, why="no valid checkpoint is there"
+    ),
+    signature(
+        r"No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
+        CheckpointUnreadable,
+        why="no valid checkpoint is there",
+    ),
+    signature(
+        r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'",
+        CheckpointUnreadable,
+        anchors=("Unable to load weights from",),
+    ),
+    signature(
+        r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)",
+        _no_weights,
+    ),
+    signature(
+        r"(?P<path>\S{1,200}) does not appear to have a file named (?:pytorch_model|model|tf_model|flax_model)[\w.\-]+",
+        CheckpointUnreadable,
+        why="no weights are there",
+    ),
+    signature(
+        r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'",
+        CheckpointUnreadable,
+        anchors=("Can't load weights for", "Can't load the model for", "Can't load model for"),
+    ),
+    signature(r"You set `ignore_mismatched_sizes` to `False`, thus raising an error", CheckpointMismatch),
+    signature(r"We couldn't connect to 'https://(?P<peer>[\w.\-]+)'", ConnectFailed, why=Why.FAILED),
+    signature(
+        r"An error happened while trying to locate the files? on the Hub and we cannot find the (?:requested files|appropriate snapshot folder)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("while trying to locate the file",),
+    ),
+    signature(
+        r"outgoing traffic has been disabled[^\n]{0,60}(?:HF_HUB_OFFLINE|local_files_only)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("outgoing traffic has been disabled",),
+    ),
+    signature(
+        r"HTTPSConnectionPool\(host='(?P<peer>(?:huggingface\.co|cdn-lfs|hf-mirror\.com|[\w.\-]{0,60}hf\.co|s3|www\.modelscope\.cn)[\w.\-]{0,100})', port=\d+\): (?:Max retries exceeded|Read timed out)",
+        ConnectFailed,
+        why=Why.FAILED,
+        anchors=("HTTPSConnectionPool(host=",),
+    ),
+    signature(
+        r"Connection error, and we cannot find the requested (?:cached )?files? in the (?:disk|cached) (?:cache|path)",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="huggingface.co",
+        anchors=("Connection error, and we cannot find the requested",),
+    ),
+    signature(
+        r"HTTPError: 5\d\d Server Error: [^\n]{0,60}for url: https://(?P<peer>[\w.\-]+)", ConnectFailed, why=Why.FAILED
+    ),
+    signature(r"urlopen error \[Errno (?:110|60)\]", ConnectFailed, why=Why.TIMED_OUT),
+    signature(r"urlopen error \[Errno (?:111|61)\]", ConnectFailed, why=Why.REFUSED),
+    signature(r"urlopen error \[Errno (?:101|113)\]", ConnectFailed, why=Why.UNREACHABLE),
+    signature(r"(?P<detail>Please correct the following DeepSpeed config values that mismatch TrainingArguments values)", ClusterSpecInvalid),
+    signature(
+        r"(?P<what>FP16 Mixed precision training with AMP or APEX [^\n]{0,120} can only be used on CUDA devices)", CudaMismatch
+    ),
+    signature(
+        r"(?P<what>has model type `[\w\-]{1,60}` but Transformers does not recognize this architecture)", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>You can't train a model that has been loaded (?:in 8-bit or 4-bit precision on a different device|with `device_map='auto'` in any distributed mode))",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
+    signature(
+        r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING, anchors=("***** Running ",)
+    ),
+    signature(r"Saving model checkpoint to (?P<detail>\S+)", PhaseSeen, phase=Phase.SAVING),
+    signature(r"Training completed\. Do not forget to share your model", PhaseSeen, phase=Phase.FINISHED),
+    signature(r"'train_runtime': ", PhaseSeen, phase=Phase.FINISHED),
+    signature(
+        r"Loading model from (?P<detail>\S+checkpoint-\d+\S*)",
+        PhaseSeen,
+        phase=Phase.RESTORING,
+        anchors=("Loading model from",),
+    ),
+)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch Lightning: its launchers, its configuration errors, its deadlock detection."""
+
+from __future__ import annotations
+
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.data import UnevenShards
+from keepstep.core.facts.environment import CudaMismatch
+from keepstep.core.facts.platform import Preempted
+from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ForkOrThread, RanksMissing
+from keepstep.core.facts.training import NonFinite, Phase, PhaseSeen
+from keepstep.parse.scan.signature import signature
+
+SIGNATURES = (
+    signature(
+        r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)",
+        ProcessExited,
+        reporter="Lightning",
+        first=True,
+    ),
+    signature(r"(?P<what>DeadlockDetectedException|DeadLock detected from rank: \d+)", RanksMissing, missing=()),
+    signature(r"Initializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", WorldSeen),
+    signature(
+        r"(?:You requested (?:gpu|GPUs|tpu|hpu|cpu): (?P<expected>\[[^\]\n]{0,80}\])\s*)?But your machine only has: (?P<seen>\[[^\]\n]{0,80}\])",
+        WorldSizeConflict,
+        what="devices",
+        anchors=("But your machine only has:",),
+    ),
+    signature(
+        r"You set `--ntasks=(?P<seen>\d+)` in your SLURM bash script, but this variable is not supported",
+        WorldSizeConflict,
+        what="Slurm's tasks",
+    ),
+    signature(
+        r"(?P<detail>The selected device indices [^\n]{0,80} don't match the local rank values of processes)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>Lightning attempted to launch new distributed processes with `local_rank > 0`)", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?:random port can only be called from single node training)", RankVariableMissing, name="MASTER_PORT"
+    ),
+    signature(
+        r"(?P<what>Lightning can't create new processes if CUDA is already initialized)", ForkOrThread
+    ),
+    signature(r"ddp2 only works in SLURM or via torchelastic with the WORLD_SIZE, (?P<name>LOCAL_RANK), GROUP_RANK", RankVariableMissing),
+    signature(r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found", RankVariableMissing),
+    signature(
+        r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
+        CudaMismatch,
+        anchors=("No supported gpu backend found", "since the accelerator is not available"),
+    ),
+    signature(
+        r"(?P<detail>You selected (?:an invalid )?(?:strategy|accelerator)[^\n]{0,160})",
+        ClusterSpecInvalid,
+        anchors=("You selected",),
+    ),
+    signature(
+        r"You set `(?:--ntasks|devices|num_nodes)=(?P<seen>\d+)`[^\n]{0,80}but[^\n]{0,60}=(?P<expected>\d+)",
+        WorldSizeConflict,
+        anchors=("You set `",),
+    ),
+    signature(
+        r"You set `(?:num_nodes|devices)=(?P<seen>\d+)` in Lightning, but the number of (?:nodes|tasks per node) configured in SLURM `[^`]{1,40}=(?P<expected>\d+)` does not match",
+        WorldSizeConflict,
+    ),
+    signature(
+        r"(?:The loss returned in `\w+` is|training_step returned loss) (?P<what>nan|inf)\b",
+        NonFinite,
+        anchors=("The loss returned in", "returned loss"),
+    ),
+    signature(r"Detected nan and/or inf values in `(?P<what>[\w.]+)`", NonFinite),
+    signature(r"Monitored metric (?P<what>\w+) = nan is not finite", NonFinite),
+    signature(
+        r"`Trainer\.fit` stopped: `max_(?:epochs|steps|time)=[^`]{1,40}` reached", PhaseSeen, phase=Phase.FINISHED
+    ),
+    signature(r"`Trainer\.fit` stopped: No training batches", UnevenShards, detail="there are no training batches"),
+    signature(
+        r"(?P<detail>Total length of `\w+` across ranks is zero)\. Please make sure that it returns at least 1 batch",
+        UnevenShards,
+        anchors=("across ranks is zero",),
+    ),
+    signature(
+        r"Exception: (?P<detail>`?\w*[Dd]ata[Ll]oader`?s? (?:within local rank has zero length|has (?:a )?length (?:of )?0|is empty))",
+        UnevenShards,
+        anchors=("has zero length", "has length 0", "has a length of 0", "is empty"),
+    ),
+    signature(r"Handling (?:auto-requeue )?signal: (?P<reason>SIG\w+|\d+)", Preempted, by="Slurm"),
+    signature(r"handling auto-requeue signal", Preempted, by="Slurm"),
+)

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What XLA's runtime says of a replica that failed, where the exception that JAX raises of it is not in the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keepstep.core.facts.base import Fact
+from keepstep.core.facts.process import ExceptionRaised
+from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.parse.scan.block import block
+
+_RAISED = lazy_pattern(r"^\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
+
+
+def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
+    if not any(_RAISED.match(line) for line in lines):
+        yield ExceptionRaised(type="XlaRuntimeError", message=f"{match['code'].upper()}: {match['message']}")
+
+
+BLOCKS = (
+    block(
+        r"Execution of replica \d+ failed: (?P<code>INVALID_ARGUMENT|Invalid argument|FAILED_PRECONDITION|Failed precondition"
+        r"|UNIMPLEMENTED|Unimplemented|NOT_FOUND|Not found): (?P<message>\S.{0,400})",
+        _read,
+        anchors=("Execution of replica ",),
+        inside_others=False,
+    ),
+)
