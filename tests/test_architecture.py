@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "keepstep"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff", "tools"}
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"}
 LONGEST_FILE = 400
 LONGEST_TABLE = 600
 

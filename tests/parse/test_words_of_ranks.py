@@ -8,23 +8,19 @@ from keepstep.core.facts.network import PeerLost
 from keepstep.core.facts.process import ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.sync import CommMember
-from keepstep.parse import (
-    checkpoint,
-    device_memory,
-    hccl,
-    launch_refusals,
-    mpi,
-    mpich,
-    nccl,
-    ps_lite,
-    rank_reports,
-    shell,
-    spawn,
-    tensorflow,
-    torch_elastic,
-    world_announcements,
-)
 from keepstep.parse.scan.prefix import Prefixes, heading
+from keepstep.parse.tools.cuda import device_memory
+from keepstep.parse.tools.mpi import launchers as mpi
+from keepstep.parse.tools.mpi import mpich
+from keepstep.parse.tools.nccl import messages as nccl
+from keepstep.parse.tools.other_devices import hccl
+from keepstep.parse.tools.programs import checkpoints as checkpoint
+from keepstep.parse.tools.programs import launch_refusals, rank_reports, world_announcements
+from keepstep.parse.tools.python import spawn
+from keepstep.parse.tools.system import shell
+from keepstep.parse.tools.tensorflow import runtime as tensorflow
+from keepstep.parse.tools.torch import elastic as torch_elastic
+from keepstep.parse.tools.trainers import ps_lite
 
 CHILD = "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py', '--local_rank={}']' returned non-zero exit status 1."
 

@@ -13,7 +13,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import FatalSignal, Frame, NativeAbort, NativeFrameSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 MOST_LINES = 160
 MOST_FRAMES = 100
@@ -144,39 +144,35 @@ _SOURCE = r"(?P<where>[\w./\-+]{1,200}\.(?:cc|cpp|cxx|cu|h|hpp|cuh|c|inc):\d+)"
 
 BLOCKS = (
     # absl: *** SIGSEGV received at time=1651234567 on cpu 12 ***
-    block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _struck, anchors=(" received at time=",)),
+    block(rf"\*\*\* (?P<signal>{_CRASHES}) received at time=", _struck),
     # glog: *** SIGSEGV (@0x8) received by PID 27 (TID 0x7f..) from PID 8; stack trace: ***
     # libtpu: *** SIGSEGV (@(nil)), see go/stacktraces#s15 received by PID 160 (TID 3418) on cpu 100; stack trace: ***
     block(
         rf"\*\*\* (?P<signal>{_CRASHES}) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{{0,60}}? )?received by PID (?P<pid>\d+)",
         _struck,
-        anchors=(" received by PID ",),
     ),
     # TensorFlow: *** Received signal 7 ***, then *** BEGIN MANGLED STACK TRACE ***
-    block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _struck, anchors=("*** Received signal ",)),
+    block(r"\*\*\* Received signal (?P<number>\d{1,2}) \*\*\*", _struck),
     # folly: *** Signal 11 (SIGSEGV) (0x8) received by PID 123
     block(
         rf"\*\*\* Signal \d+ \((?P<signal>{_CRASHES})\)[^\n]{{0,60}} received by PID (?P<pid>\d+)",
         _struck,
-        anchors=(" received by PID ",),
     ),
     # UCX: [host:123:0:123] Caught signal 11 (Segmentation fault: address not mapped ...)
-    block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _struck, anchors=("Caught signal ",)),
+    block(r"(?::(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<number>\d+) \(", _struck),
     block(r"!!!!!!! Segfault encountered !!!!!!!", _of_c10),
     block(
         r"==(?P<pid>\d+)==\s?ERROR: (?P<tool>(?:Address|Memory|Thread|UndefinedBehavior|Leak)Sanitizer): (?P<what>SEGV|[\w\-]+)",
         _of_sanitizer,
-        anchors=("Sanitizer: ",),
     ),
     # glibc before 2.27: *** Error in `python': free(): invalid pointer: 0x00007f.. ***, with a backtrace
     block(
         r"\*\*\* Error in `[^'\n]{1,300}': (?P<what>[^\n]{1,100}?): 0x[\da-f]+ \*\*\*",
         _of_old_glibc,
-        anchors=("*** Error in `",),
     ),
     block(r"terminate called after throwing an instance of '(?P<kind>[^'\n]{1,300})'", _terminate),
     block(
-        rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java, anchors=(") at pc=0x",)
+        rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java
     ),
     block(r"# Problematic frame:", _java_frame, inside_others=False),
 )
@@ -189,29 +185,21 @@ SIGNATURES = (
     signature(
         rf"(?:^|[\s:\]])F {_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
-        anchors=(
-            "F tensorflow/",
-            "F external/",
-            "F xla/",
-            "F third_party/",
-            "F ./",
-            "F jaxlib/",
-            "F tsl/",
-            "F horovod/",
+        anchors=by_hand(
+            "a capital F and any source file: too short to look for",
+            "F tensorflow/", "F external/", "F xla/", "F third_party/", "F ./", "F jaxlib/", "F tsl/", "F horovod/",
         ),
     ),
     signature(
         rf"(?:^|[\s:\[(])F0000 00:00:\d+\.\d+ +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
-        anchors=("F0000 00:00:",),
     ),
     # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
-    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=("@     0x",)),
+    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x")),
     # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
     signature(
         r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",
         NativeFrameSeen,
-        anchors=(")[0x", ") [0x"),
     ),
 )
 
@@ -221,14 +209,13 @@ LAST_WORDS = (
     signature(
         rf"(?:^|[\s:\[(])F(?:20\d\d)?[01]\d[0-3]\d \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +{_SOURCE}\] ?(?P<what>[^\n]{{1,600}})",
         _fatal_line,
-        anchors=("F0000 00:00:",),
+        anchors=by_hand("a time of day: absl prints this one before its clock is known", "F0000 00:00:"),
     ),
     # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
-    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=("@     0x",)),
+    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x")),
     # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
     signature(
         r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",
         NativeFrameSeen,
-        anchors=(")[0x", ") [0x"),
     ),
 )

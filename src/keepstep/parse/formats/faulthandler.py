@@ -118,6 +118,6 @@ def _native_frame(line: str) -> Frame | None:
 
 
 BLOCKS = (
-    block(r"Fatal Python error: (?P<what>[^\n]{1,300})", _fatal, anchors=("Fatal Python error: ",)),
-    block(_THREAD.pattern, _thread, anchors=("(most recent call first)",)),
+    block(r"Fatal Python error: (?P<what>[^\n]{1,300})", _fatal),
+    block(_THREAD.pattern, _thread),
 )

@@ -26,7 +26,6 @@ SIGNATURES = (
         r"Culprit rank (?P<rank>\d+); Error type: (?P<kind>[A-Z_]*MISMATCH)"
         r"(?:, Expected [\w ]{1,40}: '(?P<expected>[^'\n]{1,200})' does not match found [\w ]{1,40}: '(?P<found>[^'\n]{1,200})')?",
         _culprit,
-        anchors=("; Error type: ",),
     ),
-    signature(r"(?:^|\] |INFO:? )missing ranks: \{(?P<ranks>\d[\d, ]{0,400})\}", _missing, anchors=("missing ranks: {",)),
+    signature(r"(?:^|\] |INFO:? )missing ranks: \{(?P<ranks>\d[\d, ]{0,400})\}", _missing),
 )

@@ -130,6 +130,5 @@ BLOCKS = (
     block(
         r"(?:Program|Thread \d+ [^\n]{0,80}) (?:received|terminated with) signal (?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL))\b",
         _read,
-        anchors=("received signal SIG", "terminated with signal SIG"),
     ),
 )

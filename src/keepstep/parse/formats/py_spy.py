@@ -91,11 +91,9 @@ BLOCKS = (
     block(
         r"\bThread (?:(?P<number>(?:0x)?[\dA-Fa-f]{1,18}) )?\((?:active|idle)(?P<gil>\+gil)?\)(?:: \"(?P<name>[^\"\n]{1,100})\")?",
         _thread,
-        anchors=(" (active)", " (idle)", " (active+gil)", " (idle+gil)"),
     ),
     block(
         r"Traceback for thread (?P<number>\d{1,18}) [^\n]{0,80}\(most recent call last\)",
         _pystack,
-        anchors=("Traceback for thread ",),
     ),
 )

@@ -193,26 +193,22 @@ BLOCKS = (
     block(
         r"Traceback \(most recent call last\)",
         _read,
-        anchors=("Traceback (most recent call last)",),
         inside_others=False,
     ),
     block(
         r'^\s*File "[^"]+", line \d+, in \S',
         _read_headless,
-        anchors=('", line ',),
         inside_others=False,
     ),
     block(
         _LONE,
         _read_lone,
-        anchors=("Error", "Exception", "Interrupt", "SystemExit", "StopIteration", "Timeout", "Failure", "Exceeded"),
         inside_others=False,
     ),
-    block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, anchors=("(0) ",), inside_others=False),
+    block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, inside_others=False),
     block(
         rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$",
         _read_last_status,
-        anchors=("OP_REQUIRES failed at ", "Compute status: ", "Executor::StartAbort "),
         inside_others=False,
     ),
 )

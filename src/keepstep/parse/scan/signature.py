@@ -22,17 +22,10 @@ from typing import Any, NamedTuple
 from keepstep.core.facts.base import Fact
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.bounded import bounded, narrowed
-
-try:
-    from re import _constants as _ops  # type: ignore[attr-defined]
-    from re import _parser as _sre  # type: ignore[attr-defined]
-except ImportError:  # Python 3.10
-    import sre_constants as _ops
-    import sre_parse as _sre
+from keepstep.parse.scan.literals import SHORTEST, literals
 
 Make = Callable[[re.Match[str]], Fact | None]
 
-SHORTEST_ANCHOR = 4
 LONGEST_ADVICE = 80
 _ADVICE = lazy_pattern(r"\b[Ii]f you (?:get|see|encounter|run into|experience|hit|receive|are getting)\b[^.;\n]{0,80}$")
 """What comes next has not happened: a text tells what to do if it should."""
@@ -87,13 +80,12 @@ def _derive(pattern: str) -> Derived:
 
 
 def _parse(pattern: str) -> Derived:
-    tree = _sre.parse(pattern)
-    folds_case = bool(tree.state.flags & re.IGNORECASE)
-    return Derived(bounded(pattern), _best(tree, folds_case), folds_case, tuple(tree.state.groupdict))
+    anchors, folds_case, groups = literals(pattern)
+    return Derived(bounded(pattern), anchors, folds_case, groups)
 
 
 def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
-    """A row of a table. ``anchors`` is derived from the pattern unless given."""
+    """A row of a table. ``anchors`` are derived from the pattern, but where these would be on many lines (``by_hand``)."""
     its = _derive(pattern)
     if isinstance(fact, type):
         make = _maker(fact, constants, its.groups)
@@ -102,9 +94,14 @@ def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str
     else:
         make = fact
     found = tuple(anchors) or its.anchors
-    if not found or any(len(a) < SHORTEST_ANCHOR for a in found):
-        raise ValueError(f"no literal of {SHORTEST_ANCHOR}+ characters in every match of {pattern!r}; found {found}")
+    if not found or any(len(a) < SHORTEST for a in found):
+        raise ValueError(f"no literal of {SHORTEST}+ characters in every match of {pattern!r}; found {found}")
     return Signature(its.expression, make, found, its.folds_case)
+
+
+def by_hand(why: str, *anchors: str) -> tuple[str, ...]:
+    """Anchors that are not derived from the pattern, and ``why`` not. Nothing of the pattern without one of them is ever found."""
+    return anchors
 
 
 def _maker(fact: type[Fact], constants: dict[str, Any], groups: tuple[str, ...]) -> Make:
@@ -156,30 +153,3 @@ def integers(text: str) -> tuple[int, ...]:
     """All numbers of a text, as ``(1, 2, 5)`` from ``[1, 2, 5]`` or ``ranks 1 and 2``."""
     return tuple(int(n) for n in re.findall(r"\d+", text))
 
-
-def _best(sequence: Any, fold: bool) -> tuple[str, ...]:
-    """Literals of which at least one is in every match; the longest such choice."""
-    options: list[tuple[str, ...]] = []
-    run: list[str] = []
-
-    def close() -> None:
-        if run:
-            options.append(("".join(run),))
-            run.clear()
-
-    for op, argument in sequence:
-        if op is _ops.LITERAL:
-            run.append(chr(argument).lower() if fold else chr(argument))
-            continue
-        close()
-        if op is _ops.SUBPATTERN:
-            options.append(_best(argument[3], fold))
-        elif op is _ops.BRANCH:
-            branches = [_best(branch, fold) for branch in argument[1]]
-            if all(branches):
-                options.append(tuple(a for branch in branches for a in branch))
-        elif op in (_ops.MAX_REPEAT, _ops.MIN_REPEAT) and argument[0] >= 1:
-            options.append(_best(argument[2], fold))
-    close()
-    options = [o for o in options if o]
-    return max(options, key=lambda o: (min(len(a) for a in o), -len(o)), default=())

@@ -13,20 +13,10 @@ SIGNATURES = (
         r"|Pending page retirements together with a DBE were detected on GPU \d+|[Aa] pending retired page has been detected in GPU \d+"
         r"|[Aa] corrupt InfoROM has been detected in GPU \d+)",
         DeviceFault,
-        anchors=(
-            "volatile double-bit ECC error",
-            "had uncorrectable memory errors and row",
-            "had memory errors and row remappings",
-            "together with a DBE were detected",
-            "had an uncontained error",
-            "pending retired page has been detected",
-            "corrupt InfoROM has been detected",
-        ),
     ),
     signature(
         r"(?P<what>GPU \d+'s NvLink link \d+ is currently down|N[Vv]Switch \d+'s NvLink \d+ is down|Detected fatal errors on NvSwitch \d+"
         r"|GPU \d+ was unsuccessfully written to by GPU \d+ in a peer-to-peer test)",
         PeerAccessFault,
-        anchors=("'s NvLink ", "Detected fatal errors on NvSwitch", "was unsuccessfully written to by GPU"),
     ),
 )

@@ -17,45 +17,32 @@ SIGNATURES = (
         r"CUDA_ERROR_INVALID_(?:IMAGE|SOURCE)\b|cudaErrorInvalidKernelImage|(?:hipError|HIP_ERROR_?)(?:NoBinaryForGpu|NO_BINARY_FOR_GPU|InvalidImage)",
         CudaMismatch,
         what=_NOT_FOR_IT,
-        anchors=(
-            "CUDA_ERROR_INVALID_IMAGE",
-            "CUDA_ERROR_INVALID_SOURCE",
-            "cudaErrorInvalidKernelImage",
-            "NoBinaryForGpu",
-            "NO_BINARY_FOR_GPU",
-            "hipErrorInvalidImage",
-        ),
     ),
     signature(
         r"(?:[Ff]ailed to load PTX text as a module|Failed to load (?:in-memory CUBIN|HSACO)): [^\n]{0,60}device kernel image is invalid"
         r"|error +: Binary format for key='\d+', ident='[^'\n]{0,80}' is not recogni[sz]e",
         CudaMismatch,
         what=_NOT_FOR_IT,
-        anchors=("device kernel image is invalid", "error   : Binary format for key=", "error : Binary format for key="),
     ),
     signature(
         r"CUDA_ERROR_JIT_COMPILER_NOT_FOUND|PTX JIT compiler library not found",
         LibraryMissing,
         name="libnvidia-ptxjitcompiler.so",
-        anchors=("CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "PTX JIT compiler library not found"),
     ),
     # the linker of device code
     signature(
         r"nvlink fatal +: Input file '[^'\n]{1,300}' newer than toolkit|The CUDA linking API did not work\.",
         CudaMismatch,
         what=_OF_TWO_KITS,
-        anchors=("newer than toolkit", "The CUDA linking API did not work"),
     ),
     signature(
         r"(?:Error|F\w{4,8} [^\n]{0,80}\]|fatal)[^\n]{0,40}: [^\n]{0,60}nvlink exited with non-zero error code",
         CudaMismatch,
         what=_OF_TWO_KITS,
-        anchors=("nvlink exited with non-zero error code",),
     ),
     signature(
         r"Error: [A-Z_]{3,30}: Couldn't get ptxas/nvlink version string",
         LibraryMissing,
         name="ptxas",
-        anchors=("Couldn't get ptxas/nvlink version string",),
     ),
 )

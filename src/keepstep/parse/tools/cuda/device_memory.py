@@ -38,7 +38,6 @@ SIGNATURES = (
     signature(
         r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel ?\([^\n]{0,600}status: (?:Internal|INTERNAL): out of memory",
         DeviceMemoryExhausted,
-        anchors=("LaunchKernel(", "LaunchKernel ("),
     ),
     # PyTorch, all versions: CUDA out of memory. / HIP out of memory. / ... on rank
     signature(
@@ -51,7 +50,6 @@ SIGNATURES = (
             device=f"GPU {m['device'] or m['device2']}" if m["device"] or m["device2"] else None,
             capacity=m["capacity"],
         ),
-        anchors=("out of memory. ", "out of memory."),
     ),
     signature(r"torch\.(?:cuda\.)?OutOfMemoryError", DeviceMemoryExhausted),
     signature(r"cuda runtime error \(2\) ?: out of memory", DeviceMemoryExhausted),
@@ -61,19 +59,16 @@ SIGNATURES = (
     signature(
         r"[Cc][Uu][Dd][Aa] [Ff]ailure[^\n']{0,80}'(?:cudaErrorMemoryAllocation|out of memory)'",
         DeviceMemoryExhausted,
-        anchors=("'out of memory'", "cudaErrorMemoryAllocation"),
     ),
     signature(r"cudaErrorMemoryAllocation", DeviceMemoryExhausted),
     signature(
         r"cuda(?:Malloc|MallocAsync|MallocManaged)(?:\(\))? failed:? ?:? ?out of memory",
         DeviceMemoryExhausted,
-        anchors=("failed: out of memory", "failed out of memory", "out of memory"),
     ),
     # jaxlib, ONNX Runtime, Caffe and others: the call, then what CUDA said of it
     signature(
         r"\bc(?:uda|u|ublas|udnn)[A-Z]\w{2,40}\([^\n]{0,400}\)(?: failed)?(?: with)?(?::| -)+ ?(?:\(?2\)? ?)?(?:error: )?out of memory",
         DeviceMemoryExhausted,
-        anchors=(": out of memory", "- out of memory", "error: out of memory"),
     ),
     signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
     signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
@@ -89,13 +84,11 @@ SIGNATURES = (
     signature(
         r"(?:implicit initialization on GPU:\d+|cudaGetDevice\(\)|cudaSetDevice\(\)[^\n]{0,30}) failed\. Status: out of memory",
         DeviceMemoryExhausted,
-        anchors=("failed. Status: out of memory",),
     ),
     signature(
         r"ResourceExhaustedError: +(?:failed to allocate memory|SameWorkerRecvDone unable to allocate output tensor|Failed to allocate "
         r"request for [\d.]+[KMGT]?i?B)",
         DeviceMemoryExhausted,
-        anchors=("failed to allocate memory", "SameWorkerRecvDone unable to allocate", "Failed to allocate request for"),
     ),
     signature(
         r"Allocator \((?P<allocator>[\w:]+)\) ran out of memory trying to allocate (?P<requested>[\d.]+"
@@ -106,7 +99,6 @@ SIGNATURES = (
         r"(?:RESOURCE_EXHAUSTED|Resource exhausted):[^\n]{0,40}?Out of memory while trying to allocate"
         r" (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
         DeviceMemoryExhausted,
-        anchors=("Out of memory while trying to allocate",),
     ),
     signature(r"Out of memory allocating (?P<requested>\d+ bytes)", HostAllocationFailed),
     signature(
@@ -151,12 +143,9 @@ SIGNATURES = (
         r"Blas (?:x|S|D|C|Z|xGEMV|)?GEM[MV](?:Batched|StridedBatched)? launch failed|Error: (?:cuDNN launch failure ?:(?! input shape ?\(?\[0,)|Failed to call "
         r"(?:ThenRnn|DoRnn)(?:Forward|Backward)|No algorithm worked!|GPU sync failed)",
         lambda m: DeviceMemoryExhausted(fatal=False),
-        anchors=("launch failed", "cuDNN launch failure", "Failed to call ThenRnn", "Failed to call DoRnn",
-                 "No algorithm worked!", "GPU sync failed"),
     ),
     signature(
         r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
         DeviceMemoryExhausted,
-        anchors=("Failed to CUDA ",),
     ),
 )

@@ -68,7 +68,6 @@ _MISMATCH = (
         r"(?<![\w ()\-])(?P<gpu>[\w ()\-]{3,160}) with CUDA capability sm_(?P<sm>\w+) is not compatible with the current"
         r" PyTorch",
         lambda m: CudaMismatch(what=f"this PyTorch holds no kernels for sm_{m['sm']}", fatal=False),
-        anchors=("is not compatible with the current PyTorch",),
     ),
     signature(
         r"CUDA capability sm_\w+\)? (?:and|is) not (?:compatible|supported)",
@@ -94,7 +93,6 @@ _MISMATCH = (
         r"PyTorch (?:was|is) not (?:compiled|linked) with (?:support for )?cuda",
         CudaMismatch,
         what="this PyTorch was built without CUDA",
-        anchors=("PyTorch was not", "PyTorch is not"),
     ),
     signature(
         r"is not compiled with (?:GPU|CUDA) support", CudaMismatch, what="an extension was built without CUDA"
@@ -113,7 +111,6 @@ _MISMATCH = (
         r"Error: (?:(?:UNIMPLEMENTED: )?DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
         CudaMismatch,
         what="a library of CUDA that this build needs is missing or of another version",
-        anchors=("DNN library is not found", " symbol not found."),
     ),
     signature(
         r"the provided PTX was compiled with an unsupported toolchain",
@@ -129,7 +126,6 @@ _MISMATCH = (
         r"ptxas (?:[^\s;][^\n;]{0,200}, line \d+; *)?(?:fatal|error)[^\n]{0,40}(?:Unsupported \.version|Value 'sm_\w+' is not defined)",
         CudaMismatch,
         what="ptxas does not know the code or the GPU: it is older than the compiler",
-        anchors=("Unsupported .version", "is not defined for option 'gpu-name'"),
     ),
     signature(
         r"nvcc fatal\s{0,6}: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"
@@ -138,7 +134,6 @@ _MISMATCH = (
         r"[Ee]rror 80[34]: (?:forward compatibility|system has unsupported display driver)",
         CudaMismatch,
         what="the CUDA user libraries do not fit the driver (forward compatibility)",
-        anchors=("forward compatibility", "unsupported display driver"),
     ),
     signature(
         r"(?:CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
@@ -166,7 +161,6 @@ _MISMATCH = (
         r"NVIDIA kernel module, version [\d.]+, does not|API mismatch: the client has the version [\d.]+",
         CudaMismatch,
         what="the driver's kernel module and its user libraries differ in version",
-        anchors=("API mismatch: the client has the version", "NVIDIA kernel module, version"),
     ),
     signature(
         r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|(?:[Cc]uda|CUDA) failure[^\n']{0,40}'|CUDA error: "
@@ -183,13 +177,11 @@ _MISMATCH = (
         r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled"
         r" with:? (?P<there>[\d.]+)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
-        anchors=("but source was compiled with",),
     ),
     signature(
         r"cuDNN version incompatibility: PyTorch was compiled\s+against \((?P<there>[^)]{1,20})\) but "
         r"(?:linked against|found runtime version) \((?P<here>[^)]{1,20})\)",
         lambda m: CudaMismatch(what=f"cuDNN {m['here']} was loaded but {m['there']} was compiled against"),
-        anchors=("cuDNN version incompatibility",),
     ),
     signature(
         r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH|CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
@@ -204,7 +196,6 @@ _MISMATCH = (
     signature(
         r"The detected CUDA version \((?P<here>[\d.]+)\) mismatches the version that was used to compile",
         lambda m: CudaMismatch(what=f"CUDA {m['here']} is installed but PyTorch was compiled with another"),
-        anchors=("mismatches the version that was used to compile",),
     ),
     signature(
         r"Detected that PyTorch and \w+ were compiled with different CUDA versions",
@@ -224,7 +215,6 @@ _MISMATCH = (
         r" False",
         CudaMismatch,
         what="PyTorch sees no usable GPU on this host",
-        anchors=("torch.cuda.is_available() is False",),
     ),
     signature(
         r"Found no NVIDIA driver on your system",
@@ -258,7 +248,6 @@ _MISMATCH = (
         r" CUDA-capable device is detected",
         CudaMismatch,
         what="no GPU is visible to this process",
-        anchors=("no CUDA-capable device is detected",),
     ),
     signature(
         r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
@@ -296,7 +285,6 @@ _MISMATCH = (
         r"(?:Unsupported NCCL version|NCCL version .{1,12} is (?:too old|incompatible))",
         CudaMismatch,
         what="NCCL does not fit the framework",
-        anchors=("Unsupported NCCL version", "is too old", "is incompatible"),
     ),
     signature(
         r"NCCL WARN Cuda failure '?(?:named symbol not found|invalid device function|unknown symbol)",
@@ -309,7 +297,6 @@ _MISMATCH = (
         r"|device function is not found|unrecognized error code)",
         CudaMismatch,
         what="the build's kernels do not fit this GPU or driver",
-        anchors=("invalid device function", "named symbol not found", "unrecognized error code"),
     ),
     signature(
         r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')API call is not supported in the installed CUDA driver",
@@ -325,13 +312,11 @@ _MISMATCH = (
         r"[Cc]uda failure (?:\d+ )?'initialization error'",
         CudaMismatch,
         what="CUDA could not be initialised in this process",
-        anchors=("'initialization error'",),
     ),
     signature(
         r"torch\.cuda\.is_bf16_supported\(\)[^\n]{0,40}False|requires Ampere(?: or newer)? GPU",
         CudaMismatch,
         what="the GPU is older than the code needs",
-        anchors=("requires Ampere", "is_bf16_supported()"),
     ),
     signature(
         r"FlashAttention only supports Ampere GPUs or newer",
@@ -347,46 +332,38 @@ _MISMATCH = (
         r"jaxlib is version [\d.]+, but this version of jax requires version|jaxlib version [\d.]+ is (?:older|newer) than",
         CudaMismatch,
         what="jax and jaxlib do not fit each other",
-        anchors=("but this version of jax requires", "jaxlib version "),
     ),
     signature(
         r"failed: (?P<what>The (?:cu[A-Z]\w+|CUPTI|NCCL) library was not found)",
         CudaMismatch,
-        anchors=("library was not found",),
     ),
     signature(
         r"Error: [A-Z_]{3,30}: (?P<what>Couldn't get (?:ptxas|nvlink) version|Couldn't invoke ptxas)",
         CudaMismatch,
-        anchors=("Couldn't get ptxas", "Couldn't get nvlink", "Couldn't invoke ptxas"),
     ),
     signature(
         r"Error: [^\n]{0,60}Unable to find config for cuDNN|Error: [^\n]{0,60}Unable to find NCCL library",
         CudaMismatch,
         what="XLA found no working cuDNN or NCCL",
-        anchors=("Unable to find config for cuDNN", "Unable to find NCCL library"),
     ),
     signature(
         r"jaxlib version [\d.]+ (?:is newer than and )?(?:is )?(?:in)?compatible with jax",
         CudaMismatch,
         what="jax and jaxlib do not fit each other",
-        anchors=("compatible with jax",),
     ),
     signature(
         r"Found (?:cuDNN|cuBLAS|cuSPARSE|cuSOLVER|cuFFT|CUPTI|CUDA) version \d+, but JAX was built against"
         r" version \d+",
         CudaMismatch,
         what="JAX was built against a newer CUDA library than is installed",
-        anchors=("but JAX was built against version",),
     ),
     signature(
         r"(?P<what>Outdated (?:cu\w+|CUPTI|CUDA\w*|NCCL|NVSHMEM)[\w ]{0,20}installation found)",
         lambda m: CudaMismatch(what=f"{m['what']}: JAX was built against a newer one"),
-        anchors=("Outdated cu", "Outdated CU", "Outdated N"),
     ),
     signature(
         r"Unable to load (?P<what>cu\w+|CUPTI|CUDA)\. Is it installed\?",
         lambda m: CudaMismatch(what=f"JAX could not load {m['what']}"),
-        anchors=("Is it installed?",),
     ),
 )
 
@@ -418,7 +395,6 @@ _FAULT = (
         r" encountered)",
         DeviceFault,
         hardware=False,
-        anchors=("illegal memory access was encountered",),
     ),
     signature(
         r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_PC)|cudaErrorIllegal"
@@ -433,12 +409,6 @@ _FAULT = (
         r"|invalid program counter|operation not supported on global/shared address space)",
         DeviceFault,
         hardware=False,
-        anchors=(
-            "misaligned address",
-            "illegal instruction was encountered",
-            "invalid program counter",
-            "operation not supported on global/shared",
-        ),
     ),
     signature(
         r"(?:(?:CUDA|HIP) error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error|CUDA_ERROR_LAUNCH_FAILED)[^\n]{0,80}"
@@ -462,7 +432,6 @@ _FAULT = (
         r"(?:CUDA|HIP)(?: driver)? error: (?P<what>invalid argument|invalid resource handle|mapping of buffer object failed)",
         DeviceFault,
         hardware=False,
-        anchors=("error: invalid argument", "error: invalid resource handle", "mapping of buffer object failed"),
     ),
     signature(
         r"cuDNN error: CUDNN_STATUS_INTERNAL_ERROR", DeviceFault, what="a CUDA library's kernel failed", hardware=False
@@ -477,7 +446,6 @@ _FAULT = (
         r"(?P<what>hardware stack error|Hardware stack error)",
         DeviceFault,
         hardware=False,
-        anchors=("ardware stack error",),
     ),
     signature(
         r"(?:CUDNN_STATUS_EXECUTION_FAILED|CUBLAS_STATUS_EXECUTION_FAILED|CUDNN_STATUS_MAPPING_ERROR"
@@ -490,12 +458,10 @@ _FAULT = (
         r"block: ?\[[\d, ]+\], thread: ?\[[\d, ]+\][^\n`]{0,20}[Aa]ssertion [`']"
         r"(?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
-        anchors=("ssertion `", "ssertion '"),
     ),
     signature(
         r"\.cuh?:\d+:[^\n`]{0,200}: [Aa]ssertion [`'](?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
-        anchors=("ssertion `", "ssertion '"),
     ),
     signature(r"device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"CUDA_ERROR_ASSERT|cudaErrorAssert\b", LabelOutOfRange, certain=False),
@@ -510,12 +476,6 @@ _FAULT = (
         r" (?:memory )?error",
         DeviceFault,
         what="the GPU reported a memory error",
-        anchors=(
-            "CUDA_ERROR_CONTAINED",
-            "cudaErrorContained",
-            "Invalid access of peer GPU memory",
-            "ncontained",
-        ),
     ),
 )
 
@@ -524,7 +484,6 @@ _ORDINAL = (
         r"(?:HIP error|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(101\) ?|error=10\d? ?)[^\n]{0,60}invalid device"
         r" ordinal",
         DeviceShared,
-        anchors=("invalid device ordinal",),
     ),
     signature(
         r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared
@@ -536,7 +495,6 @@ _ORDINAL = (
     signature(
         r"\w+ : \w+ allocated on device (?P<device>\d+) mismatchs? with NCCL device \d+",
         DeviceShared,
-        anchors=(" with NCCL device ",),
     ),
 )
 
@@ -551,19 +509,16 @@ _PEER = (
         r" not been enabled|is already enabled))",
         PeerAccessFault,
         what="peer access could not be set up",
-        anchors=("peer mapping resources", "peer access "),
     ),
     signature(
         r"NCCL WARN[^\n]{0,80}(?:failed to (?:peer with device|open CUDA IPC handle)|Cuda(?:Ipc|IPC))",
         PeerAccessFault,
         what="NCCL could not set up peer access",
-        anchors=("failed to peer with device", "failed to open CUDA IPC handle", "CudaIpc"),
     ),
     signature(
         r"(?:cudaIpc(?:Open|Get)MemHandle|Could not map peer memory)[^\n]{0,60}(?:fail|error|invalid)",
         PeerAccessFault,
         what="device memory could not be shared between processes",
-        anchors=("cudaIpc", "Could not map peer memory"),
     ),
     signature(
         r"CUDA_ERROR_NVLINK_UNCORRECTABLE|cudaErrorNvlinkUncorrectable|uncorrectable NVLink error detected",
@@ -581,13 +536,11 @@ _PEER = (
         r"NCCL WARN[^\n]{0,60}NVLS? [^\n]{0,60}(?:fail|error)|Failed to bind NVLink SHARP",
         PeerAccessFault,
         what="NVLink SHARP could not be set up",
-        anchors=("NVLink SHARP",),
     ),
     signature(
         r"[Ff]abric ?[Mm]anager[^\n]{0,80}(?:not running|failed|error|mismatch)",
         PeerAccessFault,
         what="the fabric manager of the NVSwitches does not work",
-        anchors=("abric Manager", "abric manager", "abricmanager"),
     ),
 )
 

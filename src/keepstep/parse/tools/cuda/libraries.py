@@ -28,7 +28,6 @@ _THC = (
     signature(
         r"cuda_dnn\.cc:\d+\] Memory usage: (?P<free>\d+) bytes free, (?P<total>\d+) bytes total",
         _with_free_memory,
-        anchors=(" bytes free, ",),
     ),
     signature(
         r"cublas runtime error ?: (?:the GPU program failed to execute|an absent device architectural feature is required)",
@@ -54,14 +53,12 @@ _THC = (
         r"cuda runtime error \((?:8|62|98)\) ?: invalid device function|CUDA error: invalid device function",
         CudaMismatch,
         what="the binary holds no code for this GPU's architecture",
-        anchors=("invalid device function",),
     ),
     signature(
         r"cuda runtime error \(\d+\) ?: (?:an )?(?P<what>illegal memory access was encountered|invalid argument"
         r"|invalid configuration argument|invalid resource handle|unspecified driver error)",
         DeviceFault,
         hardware=False,
-        anchors=("cuda runtime error (",),
     ),
 )
 
@@ -122,7 +119,6 @@ _TRITON = (
         r" encountered|misaligned address|unspecified launch failure|invalid argument|invalid device context)",
         DeviceFault,
         hardware=False,
-        anchors=("Triton Error [",),
     ),
 )
 
@@ -133,20 +129,11 @@ _GRAPHS = (
         r"|dependency created on uncaptured work in another stream|operation not permitted on an event last recorded in a"
         r" capturing stream|capture was not ended in the same stream)",
         UnsupportedCombination,
-        anchors=(
-            "when stream is capturing",
-            "previous error during capture",
-            "capturing blocking stream",
-            "uncaptured work in another stream",
-            "in a capturing stream",
-            "capture was not ended",
-        ),
     ),
     signature(
         r"CUDA error: (?P<what>invalid configuration argument|operation not permitted)(?! (?:when|on))",
         DeviceFault,
         hardware=False,
-        anchors=("CUDA error: invalid configuration argument", "CUDA error: operation not permitted"),
     ),
 )
 
@@ -160,7 +147,6 @@ _WITHOUT = (
         r"Error: [^\n]{0,200}\b[Rr]e-?(?:build|compile|install) [^\n]{0,60}with (?:CUDA|GPU|cuda|gpu|ROCm|NCCL) support",
         CudaMismatch,
         what="an extension was built without support for the GPU",
-        anchors=tuple(f"with {what} support" for what in ("CUDA", "GPU", "cuda", "gpu", "ROCm", "NCCL")),
     ),
 )
 

@@ -22,18 +22,17 @@ def _errors(match: re.Match[str]) -> Fact | None:
 
 
 SIGNATURES = (
-    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors, anchors=("| 0000", "|   0000")),
-    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset", anchors=(" : Yes",)),
-    signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped", anchors=("Remapping Failure Occurred",)),
-    signature(r"^\s*Pending Page Blacklist\s+: Yes", DeviceFault, what="memory pages wait to be retired: the GPU must be reset", anchors=("Pending Page Blacklist",)),
+    signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors),
+    signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset"),
+    signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped"),
+    signature(r"^\s*Pending Page Blacklist\s+: Yes", DeviceFault, what="memory pages wait to be retired: the GPU must be reset"),
     signature(
-        r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault, anchors=("GPU Recovery Action",)
+        r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault
     ),
     signature(
         r"^\s*HW (?:Thermal |Power Brake )?Slowdown\s+: Active\b",
         Slowness,
         what="straggler",
         detail="nvidia-smi: the hardware holds a GPU back (heat or power)",
-        anchors=("HW Slowdown ", "HW Thermal Slowdown", "HW Power Brake Slowdown"),
     ),
 )

@@ -23,19 +23,16 @@ SIGNATURES = (
         rf"{_SAYS}system has unsupported display driver / cuda driver combination",
         CudaMismatch,
         what="the CUDA user libraries do not fit the driver",
-        anchors=("system has unsupported display driver",),
     ),
     signature(
         rf"{_SAYS}(?:CUDA driver is a stub library|shared object (?:symbol not found|initialization failed))",
         CudaMismatch,
         what="the CUDA libraries that were loaded are not the driver's own",
-        anchors=("CUDA driver is a stub library", "shared object symbol not found", "shared object initialization failed"),
     ),
     signature(
         rf"{_SAYS}a PTX JIT compilation failed",
         CudaMismatch,
         what="the driver could not compile the code for this GPU",
-        anchors=("a PTX JIT compilation failed",),
     ),
     # Multi-process service
     signature(
@@ -43,13 +40,11 @@ SIGNATURES = (
         r"|the (?:maximum number of MPS clients have|hardware resources required to support device connections have) been reached)",
         Contention,
         what="the service by which processes share a GPU (MPS) failed",
-        anchors=("the MPS server and the MPS client", "MPS client terminated", "maximum number of MPS clients", "support device connections"),
     ),
     signature(
         rf"{_SAYS}exclusive-thread device already in use by a different thread",
         Contention,
         what="the GPU was held by another process or is in exclusive mode",
-        anchors=("exclusive-thread device already in use",),
     ),
     # What a kernel, or a context that is gone, leaves behind
     signature(
@@ -59,6 +54,5 @@ SIGNATURES = (
         r"|an exception occurred on the device while exiting a kernel[^\n]{0,40})",
         DeviceFault,
         hardware=False,
-        anchors=("CUDA error: ", "uda failure ", "cuda runtime error ("),
     ),
 )

@@ -87,27 +87,23 @@ SIGNATURES = (
     signature(
         r"NVRM: (?:GPU at [^\n]{1,60} )?Xid \((?P<device>[^)\n]{1,40})\): (?P<xid>\d+)\b",
         _xid,
-        anchors=("NVRM: ",),
     ),
     signature(
         r"\bXid[ :=#]{1,3}(?:\((?P<device>(?:PCI:)?[\da-fA-F:.]+)\):? ?)?(?:error )?(?P<xid>\d{1,3})\b",
         _xid,
-        anchors=("Xid ", "Xid:", "Xid=", "Xid#"),
     ),
     # DCGM's health watch
-    signature(r"Detected XID (?P<xid>\d{1,3}) for GPU (?P<device>\d+)", _xid, anchors=("Detected XID ",)),
+    signature(r"Detected XID (?P<xid>\d{1,3}) for GPU (?P<device>\d+)", _xid),
     signature(r"GPU has fallen off the bus", DeviceFault, what="GPU has fallen off the bus"),
     signature(
         r"NVRM: [^\n]{0,60}RmInitAdapter failed",
         DeviceFault,
         what="the driver could not initialise the GPU",
-        anchors=("RmInitAdapter failed",),
     ),
     signature(
         r"NVRM: [^\n]{0,80}(?:rm_init_adapter failed|GPU is probably locked|fallen off the bus)",
         DeviceFault,
         what="the driver lost the GPU",
-        anchors=("rm_init_adapter failed", "GPU is probably locked", "fallen off the bus"),
     ),
     signature(
         r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)",
@@ -117,6 +113,5 @@ SIGNATURES = (
     signature(
         r"nvidia-nvswitch\d*: SXid \([^)]{1,40}\): (?P<what>\d+, [^\n]{1,100})",
         PeerAccessFault,
-        anchors=("nvidia-nvswitch",),
     ),
 )

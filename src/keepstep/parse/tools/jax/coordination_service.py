@@ -152,21 +152,18 @@ SIGNATURES = (
     signature(
         r"unhealthy \(stopped sending heartbeats\):\s*\n?\s*(?P<task>/job:\w+/replica:\d+/task:\d+)",
         _silent,
-        anchors=("stopped sending heartbeats",),
     ),
     # inside of an exception only the first of the list can be read
     signature(
         r"[Tt]imed out task names:\s*\n?\s*(?P<tasks>/job:\w+/replica:\d+/task:\d+[^\n]{0,2000}|\d{1,6}(?=\s|"
         r"$))",
         _late,
-        anchors=("imed out task names",),
     ),
     signature(
         r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s,]*(?i:connect|wait_for_all_tasks|"
         r"topology)[^\s,]*?)\.?"
         r"(?=[\s,])[^\n]{0,400}?(?:reached the barrier: (?P<reached>\d+)/(?P<total>\d+)|\n|$)",
         _late,
-        anchors=("Barrier timed out",),
     ),
     signature(
         r"Waiting for (?P<missing>[1-9]\d*)/(?P<expected>\d+) tasks to connect",
@@ -175,7 +172,6 @@ SIGNATURES = (
     signature(
         r"Example stragglers: *\s+(?P<peer>/job:\w+/replica:\d+/task:(?P<peer_rank>\d+))",
         PeerAwaited,
-        anchors=("Example stragglers",),
     ),
     signature(
         r"Stopping coordination service as cluster registration failed",
@@ -201,7 +197,6 @@ SIGNATURES = (
     ),
     signature(
         r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True,
-        anchors=("the coordinator detected missing heartbeats",),
     ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(
@@ -209,18 +204,16 @@ SIGNATURES = (
         PeerLost,
         peer="the coordination leader",
         peer_rank=0,
-        anchors=("Coordination service has stopped",),
     ),
     signature(
         r"(?P<how>Shutdown barrier (?:in coordination service )?has (?:been )?failed)",
         GroupShutDown,
-        anchors=("Shutdown barrier",),
     ),
 )
 
 BLOCKS = (
     block(r"Barrier timed out\.", _late_block),
-    block(r"[Tt]imed out task names:?", _names_block, anchors=("imed out task names",)),
+    block(r"[Tt]imed out task names:?", _names_block),
     block(r"tasks are unhealthy \(stopped sending heartbeats\)", _unhealthy_block),
     block(r"DEADLINE_EXCEEDED: Deadline Exceeded", _unanswered_block),
 )

@@ -16,7 +16,6 @@ SIGNATURES = (
     signature(
         r"(?P<why>PyGrain states not found at|Failed to detect process index for step|Process index \d+ not found in) (?P<path>/\S{1,300})?",
         CheckpointUnreadable,
-        anchors=("PyGrain states not found at", "Failed to detect process index for step", "Process index "),
     ),
     signature(r"(?P<why>Step metadata not found) at (?P<path>\S{1,300})", CheckpointUnreadable),
     signature(r"Step directory (?P<path>\S{1,300}) (?P<why>does not exist)\.", CheckpointUnreadable),
@@ -28,7 +27,6 @@ SIGNATURES = (
     signature(
         r"ValidationError: (?P<why>Expected (?P<path>\S{1,300}) \([^)\n]{1,300}\) to exist)",
         CheckpointUnreadable,
-        anchors=("ValidationError: Expected ",),
     ),
     signature(
         r"The provided sharding is not valid\. (?P<detail>The primary replica has the following devices: [^\n]{1,120})",
@@ -39,7 +37,6 @@ SIGNATURES = (
         r"The product of (?:ICI|DCN) parallelism values (?P<expected>\d+) must equal \w{5,30} (?P<seen>\d+)",
         WorldSizeConflict,
         what="devices and the mesh",
-        anchors=(" parallelism values ",),
     ),
     signature(
         r"(?P<why>was found in the checkpoint, but it is a temporary item|Sharding data not found in deserialized_dict)",

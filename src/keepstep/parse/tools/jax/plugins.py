@@ -13,19 +13,16 @@ SIGNATURES = (
         r"Error: register_custom_(?:call_(?:target|handler)|type_id_handler|type)\(\): incompatible function arguments",
         CudaMismatch,
         what=_APART,
-        anchors=("(): incompatible function arguments",),
     ),
     signature(
         r"AttributeError: module 'jaxlib(?:\.\w+){1,3}' has no attribute '\w{1,60}'",
         CudaMismatch,
         what="jax and jaxlib are of different versions",
-        anchors=("AttributeError: module 'jaxlib",),
     ),
     signature(
         r"ImportError: cannot import name '\w{1,60}' from '(?:jaxlib(?:\.\w+){0,3}|jax\._src\.lib)'",
         CudaMismatch,
         what="jax and jaxlib are of different versions",
-        anchors=("' from 'jaxlib", "' from 'jax._src.lib'"),
     ),
     # said by a logger; JAX goes on with what is left, mostly the CPU
     signature(
@@ -34,7 +31,6 @@ SIGNATURES = (
         CudaMismatch,
         what=_APART,
         fatal=False,
-        anchors=("Jax plugin configuration error",),
     ),
     signature(
         r"JAX plugin \S{1,60} version \S{1,30} is installed, but it is not compatible with the installed jaxlib version",

@@ -72,12 +72,10 @@ BLOCKS = (
     block(
         r"(?:jax\.(?:local_)?devices\([^)\n]{0,20}\)|global_devices|device_array)\)?\.reshape\((?P<rest>[^\n]{0,120})",
         _mesh,
-        anchors=("devices()).reshape(", "devices().reshape(", "global_devices.reshape(", "device_array.reshape("),
     ),
     block(
         r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)",
         _batch,
-        anchors=("reshape(",),
     ),
 )
 
@@ -95,16 +93,13 @@ SIGNATURES = (
     signature(
         r"(?:jax\.(?:local_)?devices\([^)\n]{0,20}\)|global_devices|device_array)\)?\.reshape\((?P<rest>[^\n]{0,120})\n *\w*Error: cannot reshape array of",
         _mesh_above,
-        anchors=("cannot reshape array of",),
     ),
     signature(
         r"reshape\([^\n]{0,40}(?:local_device_count|device_count\(\)|num_devices|n_devices|num_local_devices)[^\n]{0,120}\n *\w*Error: cannot reshape array of",
         _batch_above,
-        anchors=("cannot reshape array of",),
     ),
     signature(
         r"cannot reshape array of (?:size|shape)[^\n]{0,120}into shape",
         _refusal,
-        anchors=("cannot reshape array of",),
     ),
 )

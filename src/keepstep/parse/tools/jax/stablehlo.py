@@ -22,26 +22,21 @@ SIGNATURES = (
     signature(
         r"error: unknown (?P<what>vhlo (?:type|attribute) code: \d{1,6})",
         _unknown,
-        anchors=("unknown vhlo type code", "unknown vhlo attribute code"),
     ),
     signature(
         r"unregistered operation '(?P<what>(?:vhlo|stablehlo|mhlo|chlo|sdy)\.\w{1,80})'",
         _unknown,
-        anchors=tuple(f"unregistered operation '{dialect}." for dialect in ("vhlo", "stablehlo", "mhlo", "chlo", "sdy")),
     ),
     signature(
         r"(?P<what>failed to deserialize portable artifact using StableHLO_v[\d.]{1,12})",
         _unknown,
-        anchors=("failed to deserialize portable artifact",),
     ),
     signature(
         r"failed to legalize operation '(?P<what>vhlo\.\w{1,80})' that was explicitly marked illegal",
         _unknown,
-        anchors=("failed to legalize operation 'vhlo.",),
     ),
     signature(
         r"error: (?P<what>bytecode version \d{1,4}) is newer than the current version \d",
         _unknown,
-        anchors=("is newer than the current version",),
     ),
 )

@@ -14,36 +14,29 @@ SIGNATURES = (
         r"[Uu]nknown (?:runtime specified|or invalid runtime name:) (?:nvidia|habana|amd|ascend)\b|unresolvable CDI devices? \S|failed to inject CDI devices",
         CudaMismatch,
         what="the container runtime of the accelerators is not installed",
-        anchors=("nknown runtime specified", "invalid runtime name:", "unresolvable CDI device", "failed to inject CDI"),
     ),
     signature(
         r"(?P<detail>(?:pull access denied for \S{1,200}|manifest for \S{1,200} not found|repository \S{1,200} not found: does not exist"
         r"|docker: invalid reference format|toomanyrequests: You have reached your pull rate limit|Unable to find image '\S{1,200}' locally\s+docker: Error"
         r"|is waiting to start: (?:trying and failing to pull image|image can't be pulled)))",
         ClusterSpecInvalid,
-        anchors=("pull access denied for", "manifest for ", "not found: does not exist", "docker: invalid reference format", "reached your pull rate limit",
-                 "Unable to find image '", "is waiting to start: "),
     ),
     signature(
         r"Bind for \S{1,60}?:(?P<port>\d{2,5}) failed: port is already allocated|failed to bind host port[^\n]{0,60}:(?P<other>\d{2,5})[^\n]{0,30}address already in use",
         lambda m: PortTaken(port=int(m["port"] or m["other"])),
-        anchors=("failed: port is already allocated", "failed to bind host port"),
     ),
     signature(
         r"FATAL: +(?:\"(?P<program>[^\"\n]{1,120})\": executable file not found in \$PATH|stat (?P<path>/\S{1,200}): no such file or directory)",
         lambda m: LibraryMissing(name=m["program"] or m["path"]),
-        anchors=("FATAL:",),
     ),
     signature(
         r"FATAL: +(?P<detail>(?:[^\n]{0,80}could not open image \S{1,200}|[^\n]{0,60}failed to retrieve path for \S{1,200}|container creation failed: [^\n]{1,120}"
         r"|[^\n]{0,40}while mounting [^\n]{1,120}|Unable to (?:handle|pull|build) \S[^\n]{1,120}|[^\n]{0,60}image format not recognized))",
         ClusterSpecInvalid,
-        anchors=("FATAL:",),
     ),
     signature(
         r"\[ERROR\] (?P<detail>(?:No such file or directory: \S{1,200}\.(?:sqsh|sif)|Could not process JSON input|URL \S{1,200} returned error code: (?:401|403|404)[^\n]{0,40}))",
         ClusterSpecInvalid,
-        anchors=("[ERROR] No such file or directory: /", "[ERROR] Could not process JSON", "[ERROR] URL http"),
     ),
     # a kubelet that has no sound device to give
     signature(

@@ -28,12 +28,11 @@ SIGNATURES = (
         r"container failed with non-zero exit code: (?:container failed with non-zero exit code: )?(?P<code>\d{1,3})\b",
         _ended,
     ),
-    signature(r"^[\w.\-]{2,80}[-_]\d{1,4} exited with code (?P<code>\d{1,3})\s*$", _ended, anchors=(" exited with code ",)),
+    signature(r"^[\w.\-]{2,80}[-_]\d{1,4} exited with code (?P<code>\d{1,3})\s*$", _ended),
     signature(
         r"[Cc]ontainer(?: container_\w{8,80})?,? (?:exited with|finished with exitStatus:?|completed with exit status) (?P<code>\d{1,3})\b",
         _ended,
-        anchors=("ontainer exited with ", "finished with exitStatus", "completed with exit status"),
     ),
-    signature(r"User process '\S{1,80}' exited with status code (?P<code>\d{1,3})", _ended, anchors=("exited with status code",)),
+    signature(r"User process '\S{1,80}' exited with status code (?P<code>\d{1,3})", _ended),
     signature(r"OutOfMemoryError: Container killed due to memory usage", lambda m: OomKilled(by="the container's memory limit")),
 )

@@ -43,22 +43,18 @@ SIGNATURES = (
         lambda m: OomKilled(
             by="the training service", rank=_rank(m), process=f"{m['role']} {m['index'] or ''}".strip()
         ),
-        anchors=("ran out-of-memory", "ran out of memory"),
     ),
     signature(
         rf"{_REPLICA} exited with a non-zero status of (?P<status>-?\d+)(?P<rest>\(SIG\w+\))?",
         _ended,
-        anchors=("exited with a non-zero status of",),
     ),
     signature(
         r"Command '\[?[^\n]{1,2000}' returned non-zero exit status -9\b",
         lambda m: ProcessExited(reporter="the launcher", signal="SIGKILL"),
-        anchors=("returned non-zero exit status -9",),
     ),
     signature(
         rf"{_REPLICA} (?:was preempted|has been preempted|was evicted)",
         lambda m: Preempted(by="the training service", rank=_rank(m)),
-        anchors=("was preempted", "has been preempted", "was evicted"),
     ),
     signature(
         r"AlgorithmError: (?P<what>[^\n]{0,40}), exit code: (?P<code>\d+)",
@@ -71,7 +67,6 @@ SIGNATURES = (
                 signal=_SIGNALS.get(int(m["code"]) - 128),
             )
         ),
-        anchors=("AlgorithmError: ",),
     ),
     signature(r"OutOfMemoryError: Please use an instance type with more memory", OomKilled, by="SageMaker"),
 )

@@ -17,24 +17,20 @@ SIGNATURES = (
         r"|had (?:untolerated )?taints? |didn't have free ports|were unschedulable|had volume node affinity conflict"
         r"|persistentvolumeclaim \"[^\"\n]{1,80}\" not found)(?:(?!Insufficient)[^\n]){0,60})",
         ClusterSpecInvalid,
-        anchors=("nodes are available:",),
     ),
     signature(
         r"(?P<detail>(?:Failed to pull image \"[^\"\n]{1,200}\"|Error: (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull"
         r"|CreateContainerConfigError))[^\n]{0,80})",
         ClusterSpecInvalid,
-        anchors=('Failed to pull image "', "Error: ErrImage", "Error: ImagePull", "Error: InvalidImageName", "Error: CreateContainerConfigError"),
     ),
     signature(
         r"exec: \"(?P<name>[^\"\n]{1,200})\": (?:executable file not found in \$PATH|stat [^\n]{1,200}: no such file or directory)",
         LibraryMissing,
-        anchors=("executable file not found in $PATH", 'exec: "'),
     ),
     signature(
         r"(?P<detail>(?:Failed to create pod sandbox|MountVolume\.\w{1,30} failed for volume \"[^\"\n]{1,120}\"|Unable to attach or mount volumes"
         r"|AttachVolume\.Attach failed for volume)[^\n]{0,120})",
         ClusterSpecInvalid,
-        anchors=("Failed to create pod sandbox", "MountVolume.", "Unable to attach or mount volumes", "AttachVolume.Attach failed"),
     ),
     # taken away for others
     signature(
@@ -42,7 +38,6 @@ SIGNATURES = (
         Preempted,
         by="Kubernetes",
         reason="preemption",
-        anchors=("Preempted ", "EvictedDueToPreempted", "WorkloadPreempted"),
     ),
     signature(
         r"Job was active longer than specified deadline",

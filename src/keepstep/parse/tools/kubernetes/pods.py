@@ -50,7 +50,7 @@ def _pods(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
             yield OomKilled(by="Kubernetes", rank=rank)
 
 
-BLOCKS = (block(r"^ *(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS\b", _pods, anchors=("STATUS",)),)
+BLOCKS = (block(r"^ *(?:NAMESPACE +)?NAME +READY +STATUS +RESTARTS\b", _pods),)
 
 SIGNATURES = (
     signature(r"\bOOMKilled\b", OomKilled, by="Kubernetes"),
@@ -58,14 +58,12 @@ SIGNATURES = (
         r"Container \S+ (?:was|is) (?:using|OOM)[^\n]{0,80}which exceeds its (?:request|limit)",
         OomKilled,
         by="Kubernetes",
-        anchors=("which exceeds its",),
     ),
     signature(r"\"?OOMKilled\"?: ?true", OomKilled, by="Docker"),
     signature(r"The node was low on resource: \[?(?P<what>[\w.\-]+)", _evicted),
     signature(
         r"\bMPIJobEvicted\b|\d+/\d+ workers are evicted",
         lambda match: Preempted(by="Kubernetes", reason="evicted"),
-        anchors=("MPIJobEvicted", "workers are evicted"),
     ),
     signature(
         r"The node had condition: \[(?P<what>DiskPressure|MemoryPressure|PIDPressure)\]",
@@ -81,21 +79,18 @@ SIGNATURES = (
         r"(?:exceeded its local ephemeral storage limit|[Ee]phemeral[- ](?:local )?storage usage exceeds the total"
         r" limit|exceeds the limit \"[\w.]+\")",
         DiskFull,
-        anchors=("local ephemeral storage limit", "usage exceeds the total limit", 'exceeds the limit "'),
     ),
     signature(
         r"(?P<asked>\d+/\d+ nodes are available:[^\n]{0,60}?\d+ Insufficient [\w.\-/]+)",
         NotScheduled,
         by="Kubernetes",
         never=False,
-        anchors=(" Insufficient ",),
     ),
     signature(
         r"No nodes are available that match all of the (?:following )?predicates[^\n]{0,200}?(?P<asked>Insufficient [\w.\-/]+)",
         NotScheduled,
         by="Kubernetes",
         never=False,
-        anchors=("No nodes are available that match all",),
     ),
     signature(
         r"(?P<asked>Allocate failed due to requested number of devices unavailable for [\w.\-/]+)",
@@ -106,7 +101,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>could not select device driver [^\n]{0,20} with capabilities: \[\[[^\]\n]{0,60}gpu[^\]\n]{0,60}\]\])",
         CudaMismatch,
-        anchors=("could not select device driver",),
     ),
     signature(
         r"nvidia-container-cli: (?P<what>(?:initialization error|requirement error|device error|mount error|detection error)[^\n]{0,120})",
@@ -120,24 +114,15 @@ SIGNATURES = (
         r"\b(?:NodeNotReady|NodeLost|Node is not ready|node\.kubernetes\.io/(?:unreachable|not-ready))",
         MachineFault,
         what="the node was not ready",
-        anchors=(
-            "NodeNotReady",
-            "NodeLost",
-            "Node is not ready",
-            "node.kubernetes.io/unreachable",
-            "node.kubernetes.io/not-ready",
-        ),
     ),
     signature(
         r"Node (?P<node>\S+) (?:status is now: NodeNotReady|(?:is|became) NotReady)",
         MachineFault,
         what="the node was not ready",
-        anchors=("NotReady",),
     ),
     signature(
         r"Preempted by (?:pod |a pod |\S+/)?(?P<reason>[\w\-/]*)|Preempted in order to admit critical pod",
         lambda m: Preempted(by="Kubernetes", reason="a pod of higher priority"),
-        anchors=("Preempted by", "Preempted in order to"),
     ),
     signature(
         r"reason: (?P<reason>Preempting|PreemptionByScheduler|PreemptionByKubeScheduler"
@@ -145,16 +130,6 @@ SIGNATURES = (
         r"|EvictionByEvictionAPI|Shutdown|NodeShutdown|Terminated)\b",
         Preempted,
         by="Kubernetes",
-        anchors=(
-            "Preempting",
-            "PreemptionBy",
-            "TerminationByKubelet",
-            "DeletionByTaintManager",
-            "EvictionByEvictionAPI",
-            "reason: Shutdown",
-            "NodeShutdown",
-            "reason: Terminated",
-        ),
     ),
     signature(
         r"Pod was (?:terminated in response to imminent node shutdown|rejected as the node is shutting down)",
@@ -168,7 +143,6 @@ SIGNATURES = (
         Preempted,
         by="Kubernetes",
         reason="time limit",
-        anchors=("longer than specified deadline", "longer than the specified deadline"),
     ),
     signature(
         r"TaintManagerEviction|Marking for deletion Pod",
@@ -181,19 +155,16 @@ SIGNATURES = (
         r"[Cc]ontainer(?: \S{1,80})? exited with (?:exit )?code:? (?P<code>1[23]\d|[1-9]\d?)\b",
         ProcessExited,
         reporter="container",
-        anchors=("xited with code", "xited with exit code"),
     ),
     signature(
         r"Pod: \S{1,200}-(?P<role>worker|chief|master|ps|evaluator|launcher|server|scheduler)-(?P<index>\d+) exited with code "
         r"(?P<code>[1-9]\d{0,2})\b",
         _of_replica,
-        anchors=(" exited with code ",),
     ),
     signature(
         r"^ *Exit Code: +(?P<code>[1-9]\d{0,2})\s*$",
         ProcessExited,
         reporter="Kubernetes",
-        anchors=("Exit Code: ",),
     ),
     signature(
         r"AlgorithmError: [^\n]{0,60}?[Ee]xit [Cc]ode: (?P<code>[1-9]\d{0,2})\b", ProcessExited, reporter="container"

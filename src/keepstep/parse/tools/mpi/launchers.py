@@ -27,7 +27,7 @@ from keepstep.core.facts.resource import SharedMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _SIGNALS = {
     1: "SIGHUP",
@@ -176,13 +176,11 @@ SIGNATURES = (
         r"(?:mpi(?:run|exec)(?:\.\w+)?|prte?run|orterun) noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node "
         r"(?P<node>\S+) exited on signal (?P<signal>\d+)",
         _noticed,
-        anchors=("noticed that process rank",),
     ),
     signature(
         r"mpi(?:run|exec) has exited due to process rank (?P<rank>\d+) with PID (?P<pid>\d+) on(?: node "
         r"(?P<node>\S+))?",
         lambda m: ProcessExited(reporter="mpirun", rank=int(m["rank"]), node=m["node"], first=True),
-        anchors=("has exited due to process rank",),
     ),
     signature(
         r"MPI_ABORT was invoked on rank (?P<rank>\d+)[^\n]{0,80}(?: with errorcode (?P<code>-?\d+))?",
@@ -208,7 +206,6 @@ SIGNATURES = (
         r"[OP]RR?TE (?:has )?lost communication with a remote daemon",
         PeerLost,
         how="a launcher daemon on another node went away",
-        anchors=("lost communication with a remote daemon",),
     ),
     signature(
         r"(?:ORTE|PRTE|prterun|prte|mpirun|mpiexec) was unable to reliably start one or more daemons",
@@ -222,7 +219,6 @@ SIGNATURES = (
         r"(?:ssh|kex)_exchange_identification: (?:read: )?Connection (?:closed|reset) by (?:remote host|peer)",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("_exchange_identification: ",),
     ),
     signature(
         r"Received disconnect from (?P<peer>[\w.:\-]{2,80}) port \d+:\d+: Too many authentication failures",
@@ -237,7 +233,6 @@ SIGNATURES = (
             by=None,
             reason="mpirun was told to end the job",
         ),
-        anchors=("Forwarding signal", ": killing job...", "abort is already in progress"),
     ),
     # Connections between processes
     signature(
@@ -248,13 +243,11 @@ SIGNATURES = (
         r"btl_tcp_endpoint[^\n]{0,120}received unexpected process identifier",
         AddressMisled,
         how="another process answered there (the same address on several hosts)",
-        anchors=("received unexpected process identifier",),
     ),
     signature(
         r"btl: tcp: Match incoming connection from \S{1,40} (?P<address>[\w.:]{1,45}) with locally known IP [\w.:]{1,45} failed",
         AddressMisled,
         how="it connected from another address than those",
-        anchors=("btl: tcp: Match incoming connection",),
     ),
     signature(r"btl:tcp: host (?P<peer>\S{1,120}), process \S{1,40} UNREACHABLE", ConnectFailed, why=Why.UNREACHABLE),
     signature(
@@ -263,23 +256,19 @@ SIGNATURES = (
     signature(
         r"mca_oob_tcp_msg_(?:recv|send)[^\n]{0,60}(?:readv|writev|write|read) failed: (?P<how>[A-Z][a-z ]{5,40})",
         PeerLost,
-        anchors=("mca_oob_tcp_msg_",),
     ),
     signature(
         r"mpi(?:run|exec) has detected an attempt to run as root",
         ClusterSpecInvalid,
         detail="mpirun was started as root without --allow-run-as-root",
-        anchors=("has detected an attempt to run as root",),
     ),
-    signature(r"PML add procs failed|--> Returned \"Unreachable\" \(-12\)", ConnectFailed, why=Why.FAILED,
-              anchors=("PML add procs failed", "Returned \"Unreachable\"")),
+    signature(r"PML add procs failed|--> Returned \"Unreachable\" \(-12\)", ConnectFailed, why=Why.FAILED),
     signature(r"An MPI communication peer process has unexpectedly disconnected", PeerLost, how="it disconnected"),
     signature(
         r"MPI_INIT has failed because at least one MPI process is unreachable|At least one pair of MPI processes are "
         r"unable to reach each other",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("MPI process is unreachable", "are unable to reach each other"),
     ),
     signature(
         r"None of the TCP networks specified to be included for out-of-band|No network interfaces were found for "
@@ -294,7 +283,6 @@ SIGNATURES = (
         r"(?:@(?P<peer>[\w.\-]+): )?Permission denied \((?:publickey|password|keyboard|gssapi|hostbased)|Host key verification failed",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("Permission denied (", "Host key verification failed"),
     ),
     # Builds and hosts that do not fit
     signature(
@@ -310,14 +298,12 @@ SIGNATURES = (
         VersionConflict,
         component="Open MPI or the hwloc it was built with",
         certain=False,
-        anchors=("ORTE_ERROR_LOG: Data unpack", "ORTE_ERROR_LOG: Pack data", "ORTE_ERROR_LOG: Unpack data", "ORTE_ERROR_LOG: Unknown data type", "FORCE-TERMINATE AT "),
     ),
     signature(
         r"PMIX ERROR: (?:UNPACK-PAST-END|UNPACK-INADEQUATE-SPACE|UNPACK-FAILURE|PACK-MISMATCH|UNKNOWN-DATA-TYPE|PMIX_ERR_UNPACK\w*) in file ",
         VersionConflict,
         component="the PMIx of mpirun and of the program",
         certain=False,
-        anchors=("PMIX ERROR: UNPACK", "PMIX ERROR: PACK-MISMATCH", "PMIX ERROR: UNKNOWN-DATA-TYPE", "PMIX ERROR: PMIX_ERR_UNPACK"),
     ),
     # a daemon that does not know what the mpirun of another version asks of it
     signature(
@@ -325,7 +311,6 @@ SIGNATURES = (
         r"|Type '(?:orted|prted) --help' for usage",
         VersionConflict,
         component="Open MPI",
-        anchors=("Error: unknown option", "Type 'orted --help'", "Type 'prted --help'"),
     ),
     signature(
         r"at least one node in the allocation was detected to have a different architecture",
@@ -336,41 +321,41 @@ SIGNATURES = (
         r"(?:bash|sh|zsh|csh|tcsh): (?:line \d+: )?(?:\S*/)?(?P<name>orted|prted|hydra_pmi_proxy|pmi_proxy):? ?"
         r"(?:command not found|not found|No such file or directory)",
         LibraryMissing,
-        anchors=("orted: ", "prted: ", "pmi_proxy: "),
+        anchors=by_hand("the name alone is part of common words (reported, started)", "orted: ", "prted: ", "pmi_proxy: "),
     ),
     signature(
         r"(?:bash|sh|zsh|env)[:’'‘\"]? ?(?:line \d+: )?[‘'’\"]?(?P<name>horovodrun|mpirun|mpiexec)[‘'’\"]?:? ?(?:command not found|not found"
         r"|No such file or directory)",
         LibraryMissing,
-        anchors=("horovodrun: ", "mpirun: ", "mpiexec: ", "horovodrun’: ", "mpirun’: ", "horovodrun': ", "mpirun': "),
     ),
     signature(
         r"(?:bash|sh|zsh|env|nohup|nice|srun|orted)[:’'‘\"]? ?(?:line \d+: |failed to run command )?[‘'’\"]?(?P<name>/\S{1,200}/(?:python[\d.]{0,5}|torchrun|deepspeed"
         r"|accelerate|ray|conda))[‘'’\"]?:? (?:No such file or directory|not found)",
         LibraryMissing,
-        anchors=("python: No such", "python2: No such", "python3: No such", "/torchrun: No such", "/deepspeed: No such", "/accelerate: No such", "/ray: No such",
-                 "python: not found", "python3: not found", "/torchrun: not found", "/conda: No such", "’: No such file", "': No such file"),
+        anchors=by_hand(
+            "the words of its end are on many lines",
+            "python: No such", "python2: No such", "python3: No such", "/torchrun: No such", "/deepspeed: No such",
+            "/accelerate: No such", "/ray: No such", "python: not found", "python3: not found", "/torchrun: not found",
+            "/conda: No such", "’: No such file", "': No such file",
+        ),
     ),
     signature(
         r"MCA parameter \"plm_rsh_agent\" was set to a path that could not be found",
         LibraryMissing,
         name="ssh",
-        anchors=("plm_rsh_agent",),
     ),
     signature(
         r"(?:mpi(?:run|exec)|prterun|orterun|prun) was unable to (?:launch the specified application as it could not (?:access|find an executable)|find the "
         r"specified executable file(?:, and therefore did not launch the job\. This error was first reported for process rank (?P<rank>\d+))?)",
         LibraryMissing,
         name="the program that mpirun was to start",
-        anchors=("mpirun was unable to ", "mpiexec was unable to ", "terun was unable to ", "prun was unable to "),
     ),
-    signature(r"^(?P<rank>\d+); it may have occurred for other processes", TaskNamed, anchors=("it may have occurred for other processes",)),
+    signature(r"^(?P<rank>\d+); it may have occurred for other processes", TaskNamed),
     signature(
         r"OPAL ERROR: Unreachable in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
         ConnectFailed,
         why=Why.FAILED,
         final=True,
-        anchors=("OPAL ERROR: Unreachable",),
     ),
     signature(
         r"OPAL ERROR: (?!Unreachable)[\w ]{3,40} in file (?:\S*/)?(?:pmix|ext)\w*_client\.c",
@@ -381,7 +366,6 @@ SIGNATURES = (
         r"The application appears to have been direct launched using \"srun\",? but OMPI was not built",
         UnsupportedCombination,
         what="Open MPI without Slurm's PMI support, started by srun",
-        anchors=("have been direct launched using",),
     ),
     # How many processes where
     signature(
@@ -394,12 +378,11 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Some of the requested hosts are not included in the current allocation)", ClusterSpecInvalid
     ),
-    signature(r"MPI_ERR_RANK: invalid rank|Invalid rank has value \d+ but must be nonnegative and less than \d+", WorldSizeConflict, what="ranks", anchors=("MPI_ERR_RANK", "Invalid rank has value")),
+    signature(r"MPI_ERR_RANK: invalid rank|Invalid rank has value \d+ but must be nonnegative and less than \d+", WorldSizeConflict, what="ranks"),
     signature(
         r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is "
         r"(?P<right>\d+)",
         CollectiveMismatch,
-        anchors=("MPI_ERR_TRUNCATE", "Message truncated; "),
     ),
     signature(r"mpirun failed with exit code (?P<code>-?\d+)", ProcessExited, reporter="mpirun"),
 )
@@ -425,7 +408,6 @@ BLOCKS = (
     block(
         r"(?:\[[\w.\-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
         _report,
-        anchors=("*** Process received signal ***",),
     ),
     block(r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", _bad_termination),
 )

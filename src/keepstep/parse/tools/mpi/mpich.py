@@ -32,13 +32,11 @@ SIGNATURES = (
     signature(
         r"\bOFI (?P<what>[\w/() ]{2,60}?) failed \([\w./\-]{1,60}:\d+:\w{1,60}:(?P<why>[A-Z][^)\n]{2,60})\)",
         _ofi,
-        anchors=(" failed (ofi_",),
     ),
     signature(
         r"MPIDI_OFI_mpi_init_hook\(\d+\)\.*: *$|MPIDI_OFI_mpi_init_hook\(\d+\)\.*: +\(unknown\)",
         RdmaTrouble,
         what="libfabric could not be set up (OFI init)",
-        anchors=("MPIDI_OFI_mpi_init_hook(",),
     ),
     signature(r"(?P<what>PtlNIInit failed|cxil_map: write error)", RdmaTrouble),
     signature(
@@ -50,14 +48,12 @@ SIGNATURES = (
     signature(
         r"system msg for (?:write_line|read_line) failure ?: (?P<how>[A-Z][a-z ]{5,60})",
         PeerLost,
-        anchors=("_line failure",),
     ),
     # Hydra cannot start the program, or a server of its own
     signature(
         r"HYDU?_(?:create_process|spawn) \([^)\n]{1,200}\): execvp error on file (?P<name>[^\n(]{1,200}?) \((?:No such file or directory"
         r"|Permission denied|Exec format error)\)",
         LibraryMissing,
-        anchors=("execvp error on file",),
     ),
     signature(
         r"(?P<what>GTL library) is not linked", lambda m: LibraryMissing(name="Cray's GTL library (GPU transport)")
@@ -67,7 +63,6 @@ SIGNATURES = (
         r"unable to run (?:bstrap_proxy|proxy) (?:\(pid \d+, |on (?P<peer>[\w.\-]{1,80}) \(pid \d+, )",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("unable to run bstrap_proxy", "unable to run proxy"),
     ),
     signature(r"(?P<what>BLCR kernel module not present)", UnsupportedCombination),
     signature(
@@ -77,7 +72,6 @@ SIGNATURES = (
     signature(
         r"The (?P<call>MPI_\w{2,40})\(\) function was called (?P<when>before MPI_INIT|after MPI_FINALIZE) was invoked",
         lambda m: ExceptionRaised(type="MPI error", message=f"{m['call']} was called {m['when']}"),
-        anchors=("() function was called before MPI_INIT", "() function was called after MPI_FINALIZE"),
     ),
     signature(
         r"Assertion failed in file (?P<where>src/[\w./\-]{3,120}) at line \d+: (?P<what>[^\n]{1,120})",
@@ -86,6 +80,5 @@ SIGNATURES = (
     signature(
         r"(?P<detail>(?:mpirun|mpiexec|mpiexec\.hydra)(?: was)?:? [^\n]{0,40}(?:unrecognized argument|unknown option|unrecognized option)[^\n]{0,60})",
         ClusterSpecInvalid,
-        anchors=("unrecognized argument", "unknown option", "unrecognized option"),
     ),
 )

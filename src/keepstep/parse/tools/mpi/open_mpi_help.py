@@ -31,49 +31,33 @@ SIGNATURES = (
         r" at least one node not present in the allocation|Open RTE was unable to open the hostfile|Open RTE detected a (?:parse error"
         r"|bad parameter) in the hostfile)",
         ClusterSpecInvalid,
-        anchors=(
-            "At least one of the requested hosts",
-            "A hostfile was provided that",
-            "Open RTE was unable to open",
-            "Open RTE detected a ",
-        ),
     ),
     signature(
         r"(?P<detail>There are no available nodes allocated to this job|No nodes are available for this job, either due to a failure to"
         r"|didn't find any hosts in the map for this application|Your job failed to map\. Either no mapper was available)",
         ClusterSpecInvalid,
-        anchors=(
-            "There are no available nodes",
-            "No nodes are available for this",
-            "didn't find any hosts",
-            "Your job failed to map",
-        ),
     ),
     signature(
         r"(?P<detail>Either the -host or -hostfile options were given, but the number of processes to start was omitted|a node was"
         r" detected to be missing a daemon|A daemon has no recorded node)",
         ClusterSpecInvalid,
-        anchors=("Either the -host or -hostfile", "to be missing a daemon", "A daemon has no recorded node"),
     ),
     signature(
         r"A request was made to bind to that would result in binding more processes than cpus|Your job has requested more cpus per"
         r" process\(rank\) than there are cpus",
         WorldSizeConflict,
-        anchors=("A request was made to bind to", "Your job has requested more cpus"),
         what="processes and the cores that mpirun may use",
     ),
     signature(
         r"(?P<detail>unable to setup a rendezvous file due to your system's restriction for Unix's socket's path-length|The call to"
         r" pmix_init_server\(\) failed\. This may be due to your system's restriction)",
         ClusterSpecInvalid,
-        anchors=("unable to setup a rendezvous file", "pmix_init_server() failed"),
     ),
     # Parts of Open MPI that are not there, or are not the same everywhere
     signature(
         r"was not able to find the executable \"orted\" in your PATH",
         LibraryMissing,
         name="orted",
-        anchors=('find the executable "orted"',),
     ),
     signature(r"unable to locate a usable \"srun\" command", LibraryMissing, name="srun"),
     signature(
@@ -88,12 +72,6 @@ SIGNATURES = (
         r"An unexpected version of PMIx was loaded|A version of PMIx was detected that is too old|conflicting directives regarding the"
         r" location of OPAL vs PMIx|and require a minimum level of PMIx v",
         VersionConflict,
-        anchors=(
-            "An unexpected version of PMIx",
-            "A version of PMIx was detected",
-            "conflicting directives",
-            "minimum level of PMIx",
-        ),
         component="PMIx",
     ),
     signature(
@@ -105,7 +83,6 @@ SIGNATURES = (
         r"The application appears to have been direct launched using \"aprun\",? but OMPI was not built",
         UnsupportedCombination,
         what="Open MPI without ALPS support, started by aprun",
-        anchors=('launched using "aprun"',),
     ),
     signature(
         r"the connection was refused due to a failure to authenticate",
@@ -121,19 +98,16 @@ SIGNATURES = (
         r"Open MPI detected an inbound MPI TCP connection request from a peer",
         AddressMisled,
         how="it connected from another address than those",
-        anchors=("Open MPI detected an inbound MPI TCP",),
     ),
     signature(
         r"Open MPI accepted a TCP connection from what appears to be a another Open MPI process but cannot find a",
         AddressMisled,
         how="another process connected from it",
-        anchors=("Open MPI accepted a TCP connection from",),
     ),
     signature(
         r"The specified list of networks to be excluded for TCP out-of-band communications resulted in no networks being"
         r"|The specified network is not parseable",
         InterfaceMissing,
-        anchors=("networks to be excluded for TCP", "The specified network is not parseable"),
     ),
     signature(r"No sockets were able to be opened on the available protocols", BindFailed),
     signature(r"A critical communication path was lost to:", PeerLost, how="its connection to the launcher broke"),
@@ -141,54 +115,45 @@ SIGNATURES = (
         r"failed to receive scheduled heartbeat communications from a remote process",
         PeerLost,
         how="heartbeats stopped",
-        anchors=("failed to receive scheduled heartbeat",),
     ),
     signature(
         r"ORTE does not know how to route a message to the specified daemon",
         ConnectFailed,
         why=Why.FAILED,
         final=False,
-        anchors=("does not know how to route a message",),
     ),
     signature(
         r"gethostbyname failed, (?P<host>[\w.\-]{1,80}) \(errno|unable to get host address for (?P<host2>[\w.\-]{1,80})(?: \(|\s*$)",
         lambda m: NameUnresolved(host=m["host"] or m["host2"]),
-        anchors=("gethostbyname failed, ", "unable to get host address for "),
     ),
     # InfiniBand and libfabric
     signature(
         r"pml_ucx\.c:\d+ +Error: (?P<what>[A-Za-z][^\n]{5,100})",
         lambda m: RdmaTrouble(what=f"UCX in Open MPI: {m['what'].strip()}"),
-        anchors=("pml_ucx.c:",),
     ),
     signature(
         r"libfabric:\d+:(?:\d+:)?efa:\S[^\n]{0,180}(?P<how>Unresponsive remote)",
         PeerLost,
-        anchors=("Unresponsive remote",),
     ),
     signature(
         r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)",
         RdmaTrouble,
-        anchors=("The InfiniBand retry count",),
     ),
     signature(r"(?P<what>The OpenFabrics \"receiver not ready\" retry count on a)", RdmaTrouble),
     signature(
         r"(?P<what>The RDMA CM returned (?:an event error while attempting to make a connection|that the device Open MPI was trying to use"
         r" has been removed))",
         RdmaTrouble,
-        anchors=("The RDMA CM returned ",),
     ),
     signature(r"(?P<what>Open MPI failed an OFI Libfabric library call \(\w{1,40}\))", RdmaTrouble),
     signature(
         r"(?P<what>The OFI MTL was not able to find endpoint information for a remote endpoint)",
         RdmaTrouble,
-        anchors=("The OFI MTL was not able",),
     ),
     signature(
         r"(?P<what>The OpenFabrics \(openib\) BTL failed to initialize while trying to create an internal queue|A process failed to create"
         r" a queue pair)",
         RdmaTrouble,
-        anchors=("The OpenFabrics (openib) BTL failed", "A process failed to create a"),
     ),
     # a memory limit, a build that differs, a route that is not there
     signature(r"A process has exceeded the specified limit on memory usage", OomKilled, by="Open MPI's memory sensor"),
@@ -196,18 +161,15 @@ SIGNATURES = (
         r"A compressed message was received by the Open MPI run time system \(PMIx\) that could not be decompressed",
         VersionConflict,
         component="PMIx (built with compression on one host only)",
-        anchors=("A compressed message was received by",),
     ),
     signature(
         r"(?:ORTE|PRTE) does not know how to route a message to the specified daemon",
         ConnectFailed,
         why=Why.UNREACHABLE,
-        anchors=("does not know how to route a message to",),
     ),
     signature(
-        r"(?P<detail>could not change to the specified working directory)",
+        r"(?P<detail>could not change to the\s+specified working directory)",
         ClusterSpecInvalid,
-        anchors=("could not change to the", "specified working directory"),
     ),
     signature(
         r"Detected mismatched split_type and/or info",
@@ -218,17 +180,11 @@ SIGNATURES = (
         r"mpirun command (?:was unable to find an|could not execute the) underlying prterun command",
         LibraryMissing,
         name="prterun",
-        anchors=("underlying prterun command", "Open MPI's mpirun command"),
     ),
     signature(
         r"(?P<what>The user requested CUDA support with the --mca mpi_cuda_support 1"
         r"|The OSC pt2pt component does not support MPI_THREAD_MULTIPLE|User specified an accelerator component via)",
         UnsupportedCombination,
-        anchors=(
-            "The user requested CUDA support with the",
-            "The OSC pt2pt component does not support",
-            "User specified an accelerator component",
-        ),
     ),
     # cards under other names than openib
     signature(
@@ -236,16 +192,6 @@ SIGNATURES = (
         r"|attempting to make network progress \(mxm_progress\)|Number of local ranks exceed the number of available OFI contexts"
         r"|Failed to (?:create a (?:completion queue \(CQ\)|queue pair \(QP\))|register memory region \(MR\)|post a list of work requests \(WRs\)))",
         RdmaTrouble,
-        anchors=(
-            "MXM was unable to ",
-            "Initialization of MXM library",
-            "network progress (mxm_progress)",
-            "Number of local ranks exceed the",
-            "Failed to create a completion queue",
-            "Failed to create a queue pair",
-            "Failed to register memory region (MR)",
-            "Failed to post a list of work requests",
-        ),
     ),
 )
 
@@ -265,6 +211,5 @@ BLOCKS = (
     block(
         r"A requested component was not found, or was unable to be opened",
         _component,
-        anchors=("A requested component was not found, or",),
     ),
 )

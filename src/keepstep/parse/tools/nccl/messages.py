@@ -29,7 +29,7 @@ from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommM
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 from keepstep.parse.scan.block import block
-from keepstep.parse.scan.signature import Signature, signature
+from keepstep.parse.scan.signature import Signature, by_hand, signature
 from keepstep.parse.tools.network.sockets import why
 
 _ADDR = r"(?P<peer>\[?[\w.:%\-]+\]?(?:<\d+>)?)"
@@ -156,12 +156,10 @@ BLOCKS = (
     block(
         r"NCCL INFO (?:Trees \[|P2P Chunksize set to)",
         _channels,
-        anchors=("NCCL INFO Trees [", "NCCL INFO P2P Chunksize set to"),
     ),
     block(
         r"Communicator ranks have different (?P<what>\w+) operation counts",
         _counts,
-        anchors=("Communicator ranks have different ",),
     ),
 )
 
@@ -180,18 +178,16 @@ SIGNATURES = (
         r"NCCL INFO [^\n]{0,80}?comm 0x\w+ rank (?P<index>\d+) n[rR]anks (?P<size>\d+)\b"
         r"(?:[^\n]{0,80}? busId (?P<device>\w+)(?:[^\n]{0,40}? commId (?P<comm>0x\w+))?)?",
         CommMember,
-        anchors=(" nranks ", " nRanks "),
     ),
     # NCCL_DEBUG_SUBSYS=COLL; a broadcast, a reduction and a gather take the same count on all ranks
     signature(
         r"(?P<op>Broadcast|AllReduce|AllGather|ReduceScatter|Reduce): opCount (?P<number>[0-9a-f]{1,16}) sendbuff [^\n]{0,80}?"
         r"count (?P<count>\d{1,18}) datatype (?P<dtype>\d{1,3}) op [^\n]{0,80}?comm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\]",
         CollectiveCalled,
-        anchors=(": opCount ",),
     ),
     # interfaces
     signature(
-        r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces, anchors=("NET : Using interface",)
+        r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces
     ),
     signature(r"connecting to address +\S* ?with family 0 is neither AF_INET", VersionConflict, component="NCCL", certain=False),
     signature(r"connecting to address +\S* ?with family [1-9]\d* is neither AF_INET", InterfaceMissing),
@@ -210,7 +206,6 @@ SIGNATURES = (
     signature(
         r"(?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{0,600})",
         _interfaces,
-        anchors=("Bootstrap : Using", "Bootstrap: Using", "NET/Socket : Using", "NET/Socket: Using"),
     ),
     signature(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<name>\S+)", InterfaceUsed),
     # connections
@@ -219,19 +214,16 @@ SIGNATURES = (
         + _ADDR
         + r")? returned (?P<text>[A-Z][\w ]{1,60}?), retrying(?: \((?P<tried>\d+)/(?P<of>\d+)\))?",
         _retry,
-        anchors=("connect returned ", "onnect to "),
     ),
     signature(
         r"(?:(?:NCCL WARN|Net ?:|[sS]ocket\w*:) |^\s*|Poll|Start)[Cc]onnect to "
         + _ADDR
         + r" (?:failed ?: |failed with error |returned -?\d+ ?\()(?P<text>[A-Z][\w ]+)",
         _connect,
-        anchors=("onnect to ",),
     ),
     signature(
         r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
         _connect,
-        anchors=("exceeded error retry count",),
     ),
     signature(
         r"socket(?:StartConnect|PollConnect): (?P<text>exceeded (?:retries|timeouts|"
@@ -241,16 +233,14 @@ SIGNATURES = (
     signature(
         r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
         _connect,
-        anchors=("Call to connect ",),
     ),
     signature(
-        r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid, anchors=("Invalid NCCL_COMM_ID",)
+        r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid
     ),
     signature(
         r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
         r" not found)",
         ClusterSpecInvalid,
-        anchors=("Could not open XML", "XML Parse", "XML Mismatch", "XML Topology has", "XML Graph has", "Attribute "),
     ),
     # its picture of the machine does not hold
     signature(
@@ -258,8 +248,12 @@ SIGNATURES = (
         r"|Error ?: tried to create too many nodes of type|Error ?: too many Topo links|BUG: Tried to create a link between nodes"
         r"|Could not find (?:a path between|NVLink)[^\n]{0,60})",
         InternalFault,
-        anchors=("reverse path from remNode", "ould not find GPU", "ould not find NET", "ould not find NVSwitch", "ould not find CPU", "ould not find node",
-                 "tried to create too many nodes", "too many Topo links", "Tried to create a link between", "Could not find a path between", "Could not find NVLink"),
+        anchors=by_hand(
+            'TensorFlow prints "Could not find" at every start',
+            "reverse path from remNode", "ould not find GPU", "ould not find NET", "ould not find NVSwitch", "ould not find CPU",
+            "ould not find node", "tried to create too many nodes", "too many Topo links", "Tried to create a link between",
+            "Could not find a path between", "Could not find NVLink",
+        ),
     ),
     signature(
         r"NCCL WARN (?:Socket recv failed while polling for opId|\[Proxy Service \d+\] Failed to execute operation \w+"
@@ -267,21 +261,18 @@ SIGNATURES = (
         PeerLost,
         how="proxy connection lost",
         final=False,
-        anchors=("Socket recv failed while polling", "] Failed to execute operation ", "data over socket", "Proxy Call to rank "),
     ),
     signature(r"Net ?: error encountered when getting address info", NameUnresolved),
     signature(
         r"Connection closed by remote peer(?: (?P<peer>\S+))?",
         PeerLost,
         how="connection closed",
-        anchors=("Connection closed by remote peer",),
     ),
     signature(
         r"Call to (?:recv from|send to|recv|send|read|write)(?: "
         + _ADDR
         + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
-        anchors=("Call to recv", "Call to send", "Call to read", "Call to write"),
     ),
     signature(
         r"NCCL WARN \[(?:Service thread|Proxy Service[^\]]*)\] (?:Could not receive type|Accept failed|"
@@ -289,11 +280,6 @@ SIGNATURES = (
         PeerLost,
         how="proxy connection lost",
         final=False,
-        anchors=(
-            "Could not receive type from localRank",
-            "[Service thread] Accept failed",
-            "Error encountered progressing operation",
-        ),
     ),
     # ranks that do not fit each other
     signature(
@@ -302,7 +288,6 @@ SIGNATURES = (
         lambda m: WorldSizeConflict(
             seen=m["seen"] or m["seen2"], expected=m["expected"] or m["expected2"], what="NCCL ranks"
         ),
-        anchors=("Bootstrap Root : mismatch in",),
     ),
     signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
     signature(
@@ -362,7 +347,6 @@ SIGNATURES = (
     signature(
         r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
         _shm,
-        anchors=("Call to posix_fallocate", "Call to shm_open", "Call to ftruncate"),
     ),
     signature(
         r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted
@@ -383,7 +367,6 @@ SIGNATURES = (
         r"-> commUnhandledCudaError +\(import(?:ShareableHandle|CuMem)\b",
         PeerAccessFault,
         what="a memory handle of a peer could not be imported (do the hosts share an IMEX domain?)",
-        anchors=("-> commUnhandledCudaError",),
     ),
     signature(
         r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
@@ -398,7 +381,7 @@ SIGNATURES = (
         what="the kernel runs without iommu=pt",
         fatal=False,
     ),
-    signature(r"isAllDirectP2p 1\b", TransportUsed, name="P2P", anchors=("isAllDirectP2p 1",)),
+    signature(r"isAllDirectP2p 1\b", TransportUsed, name="P2P"),
     signature(r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory", _nvls),
     signature(
         r"transport/nvls\.cc:\d+ (?:\([^)]*\) )?NCCL WARN Cuda failure (?P<what>[^\n]{0,60})",
@@ -413,7 +396,6 @@ SIGNATURES = (
         r"\.(?:h|cu|cc):\d+ (?:NCCL )?WARN failed to register host buffer",
         CommunicationFailed,
         code="unhandled cuda error",
-        anchors=("NCCL WARN Cuda failure", "WARN failed to register host buffer"),
     ),
     # what it returns
     signature(
@@ -426,40 +408,25 @@ SIGNATURES = (
         r"NCCL: (?P<code>unhandled system error)[^\n]{0,60} \[\[(?:\{\{)?node [\w/]{0,80}Nccl(?:AllReduce|Reduce|Broadcast)",
         CommunicationFailed,
         one_host=True,
-        anchors=("NCCL: unhandled system error",),
     ),
     signature(
         r"(?P<code>ncclSystemError|unhandled system error|ncclInternalError|"
         r"internal error - please report|ncclInvalidUsage|ncclUnhandledCudaError|unhandled (?:cuda|CUDA) error|"
         r"ncclInvalidArgument)",
         CommunicationFailed,
-        anchors=(
-            "ncclSystemError",
-            "unhandled system error",
-            "ncclInternalError",
-            "ncclInvalidUsage",
-            "ncclUnhandledCudaError",
-            "unhandled cuda error",
-            "unhandled CUDA error",
-            "ncclInvalidArgument",
-            "internal error - please report",
-        ),
     ),
     signature(
         r"(?:NCCL error in|NCCL Error \d)[^\n]{0,120}?(?P<code>invalid usage|internal error|"
         r"invalid argument)",
         CommunicationFailed,
-        anchors=("NCCL error in", "NCCL Error "),
     ),
     # Horovod and XLA name the call, and the reason without a code
     signature(
         r"(?:\bnccl[A-Z]\w{3,40}(?:\([^\n]{0,200}?\))? failed: |NCCL async error: )(?P<code>invalid usage|internal error|invalid argument)",
         CommunicationFailed,
-        anchors=("failed: invalid usage", "failed: internal error", "failed: invalid argument", "NCCL async error: "),
     ),
     signature(
         r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
         lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
-        anchors=("== ncclSuccess",),
     ),
 )

@@ -20,27 +20,17 @@ SIGNATURES = (
         r"/transport/(?P<device>ibgda|ibrc|ibdevx|common|libfabric|ucx)/\w{1,40}\.(?:cpp|cu|h):\d+:"
         r" (?:non-zero status: -?\d+:?|NULL value)(?P<what>[^\n]{3,100}?)(?:, exiting|\\n|$)",
         lambda m: RdmaTrouble(what=f"NVSHMEM: {m['what'].strip()}"),
-        anchors=(
-            "/transport/ibgda/",
-            "/transport/ibrc/",
-            "/transport/ibdevx/",
-            "/transport/libfabric/",
-            "/transport/ucx/",
-            "/transport/common/",
-        ),
     ),
     signature(
         r"transport\.cpp:(?:\w+:)?\d+: (?:non-zero status: \d+ )?Unable to initialize any transports\. returning error",
         RdmaTrouble,
         what="NVSHMEM could not initialise any transport",
-        anchors=("Unable to initialize any transports",),
     ),
     signature(
         r"init failed for (?:remote )?transport: (?P<device>ibrc|IBGDA|ibdevx|ucx|libfabric)",
         RdmaTrouble,
         what="NVSHMEM could not initialise a transport",
         fatal=False,
-        anchors=("init failed for remote transport: ", "init failed for transport: "),
     ),
     signature(r"\bconnect EPS failed\b", RdmaTrouble, what="NVSHMEM could not connect its endpoints"),
     signature(
@@ -53,7 +43,6 @@ SIGNATURES = (
         r"mismatch in rank count from procs (?P<seen>\d+) : (?P<expected>\d+)",
         WorldSizeConflict,
         what="NVSHMEM bootstrap",
-        anchors=("mismatch in rank count from procs",),
     ),
     signature(
         r"UID Bootstrap versions not compatible between PEs",
@@ -65,22 +54,18 @@ SIGNATURES = (
         r"|NVSHMEM (?:device library version|version in CU\w+(?: or CU\w+)?) does not match with NVSHMEM host library",
         CudaMismatch,
         what="parts of NVSHMEM are of different versions",
-        anchors=("is not compatible with NVSHMEM version", "does not match with NVSHMEM host library"),
     ),
     signature(
         r"Bootstrap (?:unable to load|library dlopen failed for) '?(?P<name>[^\s']{1,200}\.so[.\d]*)",
         LibraryMissing,
-        anchors=("Bootstrap unable to load", "Bootstrap library dlopen failed"),
     ),
     signature(
         r"\[GPU \d+\] Peer GPU (?P<peer>\d+) is not accessible, exiting",
         lambda m: PeerAccessFault(what=f"GPU {m['peer']} is not accessible to its peer"),
-        anchors=("is not accessible, exiting",),
     ),
     signature(
         r"/mem/\w{1,40}\.(?:cpp|cu):\d+: non-zero status: 2:? [^\n]{0,60}\b(?:cuMemCreate|cuMemAlloc|cudaMalloc) failed",
         DeviceMemoryExhausted,
         requested="the symmetric heap of NVSHMEM",
-        anchors=("cuMemCreate failed", "cuMemAlloc failed", "cudaMalloc failed"),
     ),
 )

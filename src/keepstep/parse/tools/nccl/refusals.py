@@ -22,61 +22,51 @@ SIGNATURES = (
         r"Invalid config \w{1,40} attribute value -2147483648\b",
         CudaMismatch,
         what="the NCCL that was loaded is older than the one that the framework was built for",
-        anchors=(" attribute value -2147483648",),
     ),
     signature(
         r"NCCL operation nccl\w{3,30}\([^\n]{0,500}\) failed: invalid argument[^\n]{0,80}log entry \(may be unrelated\) ''",
         UnsupportedCombination,
         what="two copies of NCCL in one process (TensorFlow for GPUs beside JAX): one made the communicator, the other refused it",
-        anchors=("failed: invalid argument",),
     ),
     signature(
         r"(?:NCCL WARN |Error: )(?:Error: )?corrupted comm object detected",
         InternalFault,
         what="NCCL was handed a communicator that is not, or no longer, its own",
-        anchors=("corrupted comm object detected",),
     ),
     # ranks and devices
     signature(
         _WARN + r"[Ii]nvalid device count (?:\((?P<seen>-?\d+)\) requested|requested ?: (?P<count>-?\d+))",
         lambda m: WorldSizeConflict(seen=m["seen"] or m["count"], what="devices of a communicator"),
-        anchors=("nvalid device count ",),
     ),
     signature(
         _WARN
         + r"(?:[Ii]nvalid device (?P<seen>-?\d+) \((?:totalnDev|ndev|of)=?\s?(?P<expected>\d+)|rank (?P<rank>\d+) exceeds ndev=(?P<ndev>\d+))",
         lambda m: WorldSizeConflict(seen=m["seen"] or m["rank"], expected=m["expected"] or m["ndev"], what="a device"),
-        anchors=("nvalid device ", " exceeds ndev="),
     ),
     signature(
         _WARN + r"\w{2,40} ?: invalid root (?P<seen>-?\d+) \(root should be in the 0\.\.(?P<expected>\d+) range\)",
         WorldSizeConflict,
         what="the root of a collective",
-        anchors=(" (root should be in the 0..",),
     ),
     signature(
         _WARN + r"improper usage of ncclCommInitRank: nId = (?P<seen>\d+), nranks=(?P<expected>\d+)",
         WorldSizeConflict,
         what="ids and ranks of a communicator",
-        anchors=("improper usage of ncclCommInitRank",),
     ),
     signature(
         _WARN
         + r"nLocals = (?P<seen>\d+) should be a divis[eo]r of the number of ranks in node \d+ = (?P<expected>\d+)",
         WorldSizeConflict,
         what="ranks of a node",
-        anchors=("of the number of ranks in node ",),
     ),
     signature(
         r"communicator has multiple ranks using the same NVML device",
         DeviceShared,
-        anchors=("multiple ranks using the same NVML device",),
     ),
     # addresses and settings
     signature(
         r"Net ?: (?P<detail>No valid (?:<IPv4_or_hostname>:<port>|\[IPv6\]:port) pair found)",
         ClusterSpecInvalid,
-        anchors=("No valid <IPv4_or_hostname>", "No valid [IPv6]:port"),
     ),
     signature(
         _WARN
@@ -86,30 +76,11 @@ SIGNATURES = (
         r"|'?NCCL_WORK_FIFO_DEPTH=\d+'? is too small|Unrecognized (?:element|prefix) token \"[^\"\n]{0,40}\" when parsing"
         r"|TOPO/NET ?: Tried to merge too many NICs)",
         ClusterSpecInvalid,
-        anchors=(
-            "Could not force merge NICs ",
-            "TOPO/NET : Only matched ",
-            "Specified fused NIC ",
-            "but that NIC is not available for rank",
-            "XML Import Channel",
-            "XML Export Channel",
-            "Invalid NCCL_COMM_BLOCKING value",
-            "NCCL_WORK_FIFO_DEPTH=",
-            "Unrecognized element token ",
-            "Unrecognized prefix token ",
-            "Tried to merge too many NICs",
-        ),
     ),
     signature(
         _WARN
         + r"(?P<what>Error ?: network \S[^\n]{0,60} not found\.?|Error ?: Network returned 0 device|Failed to initialize any NET plugin)",
         RdmaTrouble,
-        anchors=(
-            "Error: network ",
-            "Error : network ",
-            "Network returned 0 device",
-            "Failed to initialize any NET plugin",
-        ),
     ),
     signature(
         r"NET/IB ?: (?P<what>Attempted to merge incompatible devices|OOO RQ is force enabled but \S[^\n]{0,80}"
@@ -117,26 +88,11 @@ SIGNATURES = (
         r"|Local mergedDev ?=?\S{1,60} has a different number of devices|Can't merge net devices with different link_layer"
         r"|could not find mr \w+ inside cache|req \d+/\d+ tag \w+ peer \S{1,60} posted incorrect receive info)",
         RdmaTrouble,
-        anchors=(
-            "Attempted to merge incompatible devices",
-            "OOO RQ is force enabled but ",
-            "Trying to use non-existent virtual",
-            "Can't make virtual NIC with 0",
-            "Cannot use physical device ",
-            " has a different number of devices=",
-            "Can't merge net devices with different",
-            " inside cache of ",
-            " posted incorrect receive info",
-        ),
     ),
     signature(
         _WARN + r"(?P<what>Unable to use GIN: Peermem is not supported"
         r"|No RMA-capable devices found)",
         RdmaTrouble,
-        anchors=(
-            "Unable to use GIN: Peermem",
-            "No RMA-capable devices found",
-        ),
     ),
     # no way between two devices
     signature(
@@ -144,13 +100,6 @@ SIGNATURES = (
         + r"(?P<what>No transport found !|Error ?: Could not find transport to connect next group|(?:\[\d+\] Error|Rank \d+ has) no transport for \w+ peer \d+"
         r"|MNNVL is not supported on this system|P2P IPC handle is not supported)",
         PeerAccessFault,
-        anchors=(
-            "No transport found !",
-            "Could not find transport to connect",
-            "no transport for ",
-            "MNNVL is not supported on this system",
-            "P2P IPC handle is not supported",
-        ),
     ),
     # its picture of the machine does not hold
     signature(
@@ -161,87 +110,52 @@ SIGNATURES = (
         r"|Could not find any local path from gpu \d+ to net|ncclTopo(?:RankToIndex|DevToRank) could not find rank|Add (?:PCI Link|C2c) error ?: could not find"
         r"|Error ?: (?:too many XML (?:sub)?nodes|XML parser is limited to))",
         InternalFault,
-        anchors=(
-            " does not loop back to start",
-            " does not contain rank ",
-            "Failed to determine intra ",
-            "Failed to determine local ranks",
-            "tree already has ",
-            "could not find CPU close to GPU",
-            "No path computed to go from",
-            "Could not find node of type",
-            "Could not find rev link for",
-            "Could not find intermediate GPU",
-            "P2p schedule creation has bugs",
-            "Proxy append ",
-            "Could not find any local path from gpu",
-            "ncclTopoRankToIndex could not find",
-            "ncclTopoDevToRank could not find",
-            "error : could not find ",
-            "error: could not find ",
-            "too many XML ",
-            "XML parser is limited to",
-        ),
     ),
     # where the machine does not show its PCI tree (WSL, some virtual machines and containers); INFO says the same of a NIC
     signature(
         _WARN + r"Could not find real path of (?P<what>/sys/class/pci_bus/\S{1,80})",
         lambda m: UnsupportedCombination(what=f"NCCL on a machine without {m['what']}"),
-        anchors=("Could not find real path of /sys/class/pci_bus",),
     ),
     # libraries and the driver
     signature(
         _WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=",
         LibraryMissing,
-        anchors=("Failed to find CUDA library ",),
     ),
     signature(
         _WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)",
         LibraryMissing,
-        anchors=("Failed to open libnvidia-ml",),
     ),
     signature(
         _WARN
         + r"(?P<what>CUDA Driver version found is \d+\. Minimum requirement is \d+|The installed CUDA driver is older than the minimum version \(R\d+\))",
         CudaMismatch,
-        anchors=("CUDA Driver version found is ", "The installed CUDA driver is older than"),
     ),
     # memory and descriptors
     signature(
         _WARN + r"(?:Failed to (?:malloc|CUDA host alloc) (?P<requested>\d+) bytes|malloc of (?P<size>\d+) bytes failed"
         r"|[^\n]{0,80}?Unrecoverable error detected: malloc\(size=(?P<asked>\d+)\) returned null)",
         lambda m: HostAllocationFailed(requested=f"{m['requested'] or m['size'] or m['asked']} bytes"),
-        anchors=(
-            "Failed to malloc ",
-            "Failed to CUDA host alloc ",
-            "malloc of ",
-            "Unrecoverable error detected: malloc",
-        ),
     ),
     signature(
         _WARN + r"UDS: (?:Socket creation error|Binding to socket \S{1,80} failed) ?: 24\b",
         LimitReached,
         limit="open files",
-        anchors=("UDS: Socket creation error", "UDS: Binding to socket"),
     ),
     # calls that do not fit each other
     signature(
         _WARN + r"Trying to (?:send|recv) to self without a matching (?:recv|send)",
         CollectiveMismatch,
         what="a send and a receive of the rank to itself",
-        anchors=(" to self without a matching ",),
     ),
     signature(
         _WARN + r"Elastic GIN: rank (?P<other_rank>\d+) [^\n]{0,80}all ranks must have identical segment",
         CollectiveMismatch,
         what="the memory that ranks registered",
-        anchors=("Elastic GIN: rank ",),
     ),
     signature(
         _WARN + r"Data type supplied to user-created ncclRedOp_t does not match type given to reduction operation",
         CollectiveMismatch,
         what="the type of a reduction",
-        anchors=("supplied to user-created ncclRedOp_t",),
     ),
     signature(
         _WARN + r"(?P<what>Illegal to have some communicators in graph mode while others not"
@@ -253,21 +167,5 @@ SIGNATURES = (
         r"|cudaArch \d+ dynamic smem \d+ exceeds device/fn maxSharedMem \d+"
         r"|Fusing NET devices from different NUMA domains is not supported|GIN is not supported[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=(
-            "some communicators in graph mode while others",
-            "can be CUDA graph captured",
-            "Blocking and nonblocking communicators",
-            "must either be all uncaptured",
-            "NCCL does not support this CUDA version",
-            "Too many async operations in progress",
-            "Too many aggregated operations",
-            "not supported prior to CUDA ",
-            "Fusing NET devices from different NUMA",
-            " algorithm/protocol available",
-            "FP8 reduction support begins with sm",
-            "does not support symmetric memory",
-            "exceeds device/fn maxSharedMem",
-            "GIN is not supported",
-        ),
     ),
 )

@@ -43,32 +43,27 @@ SIGNATURES = (
     signature(
         r"\[enforce fail at [^\n]{0,120}gloo/cuda\w{0,20}\.\w{1,3}:\d+\] (?P<what>error == cudaSuccess[^\n]{0,200})",
         InternalFault,
-        anchors=("error == cudaSuccess",),
     ),
     signature(
         r"(?P<how>Connection closed by peer|Socket unexpectedly closed|Socket closed) " + _PEER,
         _peer,
-        anchors=("Connection closed by peer", "Socket unexpectedly closed", "Socket closed ["),
     ),
     signature(
         r"(?:Read|Write) error " + _PEER + r": (?P<how>[A-Z][\w ]+)",
         _peer,
-        anchors=("Read error [", "Write error ["),
     ),
     # a buffer that the other side has not filled, or taken, in the time that the group allows
-    signature(r"Read timeout " + _PEER, lambda m: CollectiveTimeout(op="recv"), anchors=("Read timeout ",)),
-    signature(r"Write timeout " + _PEER, lambda m: CollectiveTimeout(op="send"), anchors=("Write timeout ",)),
+    signature(r"Read timeout " + _PEER, lambda m: CollectiveTimeout(op="recv")),
+    signature(r"Write timeout " + _PEER, lambda m: CollectiveTimeout(op="send")),
     signature(
         r"Connect timeout " + _PEER,
         lambda m: PeerLost(how="timed out", peer=m["peer"]),
-        anchors=("Connect timeout ",),
     ),
     signature(
         r"gloo/transport/[^\n]{0,80}\] (?P<how>writev?|readv?|send|recv) (?:"
         + _PEER
         + r": )?(?P<text>Connection reset by peer|Broken pipe|Connection timed out)",
         lambda m: PeerLost(how=m["text"].lower(), peer=m["peer"]),
-        anchors=("gloo/transport/",),
     ),
     signature(
         r"Timed out waiting (?P<timeout_ms>\d+)ms for (?P<op>recv|send) operation to complete",
@@ -85,25 +80,21 @@ SIGNATURES = (
     signature(
         r"gloo[^\n]{0,120}(?P<text>timed out connecting: [^\n]{0,200}|Connect timeout [^\n]{0,100})",
         _mesh,
-        anchors=("timed out connecting: ", "Connect timeout "),
     ),
     signature(
         r"gloo[^\n]{0,120}connect[^\n]{0,60}: (?P<text>(?:Connection refused|No route to host|"
         r"Network is unreachable)[^\n]{0,80})",
         _mesh,
-        anchors=("gloo/transport/", "gloo::"),
     ),
     signature(
         r"op\.preamble\.length <= op\.nbytes(?:\. (?P<left>\d+) vs (?P<right>\d+))?",
         CollectiveMismatch,
         what="size of a message",
-        anchors=("op.preamble.length <= op.nbytes",),
     ),
     signature(
         r"op\.preamble\.roffset \+ op\.preamble\.length <= op\.buf->size_",
         CollectiveMismatch,
         what="size of a message",
-        anchors=("op.preamble.length <= op.buf",),
     ),
     signature(
         r"Received data size doesn't match expected size\. Is there a distributed collective mismatch",
@@ -113,19 +104,16 @@ SIGNATURES = (
     signature(
         r"Unable to find (?:address|interface) for:? \[?(?P<name>[\w.:\-]+)",
         InterfaceMissing,
-        anchors=("Unable to find address for", "Unable to find interface for"),
     ),
     signature(r"GlooDeviceFactory::make\w+Device\(\): interface or hostname can't be empty", InterfaceMissing),
     signature(
         r"gloo[^\n]{0,160}\] address family mismatch|ss1\.ss_family == ss2\.ss_family",
         AddressMisled,
         how="one rank gave out an IPv4 address, another an IPv6 address",
-        anchors=("address family mismatch", "ss1.ss_family == ss2.ss_family"),
     ),
     signature(r"Unable to resolve hostname to a \(local\) address", AddressIsLocal, certain=False),
     signature(
         r"gloo[^\n]{0,160}bind(?:\(2\))?[^\n]{0,60}Cannot assign requested address",
         BindFailed,
-        anchors=("Cannot assign requested address",),
     ),
 )

@@ -77,11 +77,10 @@ SIGNATURES = (
     signature(
         r"failed to connect to '(?:ipv4|ipv6|dns|unix):[^'\n]{1,120}': (?:timeout occurred|socket error|[a-z])",
         _connect,
-        anchors=("failed to connect to '",),
     ),
-    signature(r"\"description\":\"Connect Failed\"", _connect, anchors=("Connect Failed",)),
+    signature(r"\"description\":\"Connect Failed\"", _connect),
     signature(r"Master init: Unavailable: OS Error", _connect),
-    signature(r"UnavailableError'?>?[:,] +Connect Failed", _connect, anchors=("Connect Failed",)),
+    signature(r"UnavailableError'?>?[:,] +Connect Failed", _connect),
     signature(r"UnavailableError'?>?[:,] +(?P<how>Transport closed|GOAWAY received|Call dropped by load balancing policy|Connection reset by peer|Broken pipe)", _lost),
     signature(r"(?:UnavailableError'?>?[:,]|(?<!Master init: )Unavailable:) (?P<how>OS Error)", _lost),
     signature(r"(?:UnavailableError|Unavailable)[^\n]{0,80}\"description\":\"(?P<how>EOF)\"", _lost),
@@ -92,7 +91,6 @@ SIGNATURES = (
         r")?(?P<address>[\w.\[\]:*]+:\d+)"
         r"[^\n]{0,40}(?:set `?GRPC_VERBOSITY|$)",
         _listen,
-        anchors=("Failed to bind to", "Failed to add"),
     ),
     signature(r"DNS resolution failed(?: for (?:service: |name )?(?P<host>[\w.\-]+))?", NameUnresolved),
     signature(
@@ -105,7 +103,6 @@ SIGNATURES = (
         r"status = \"Deadline Exceeded: |StatusCode\.DEADLINE_EXCEEDED",
         RendezvousTimeout,
         where="remote call",
-        anchors=("DeadlineExceededError: ", "DEADLINE_EXCEEDED: D", "DEADLINE_EXCEEDED: d", "\"Deadline Exceeded: ", "StatusCode.DEADLINE_EXCEEDED"),
     ),
     signature(r"(?P<how>Socket closed)", _lost),
     signature(r"(?P<how>Endpoint read failed)", _lost),
@@ -116,6 +113,5 @@ SIGNATURES = (
         r"(?:Received (?:http2 header|HTTP/1\.1|http1\.x response)|Trying to connect an http1\.x server)"
         r"[^\n]{0,200}",
         ProxyInTheWay,
-        anchors=("Received http2 header with status", "http1.x"),
     ),
 )

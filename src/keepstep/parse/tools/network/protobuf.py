@@ -15,7 +15,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>GraphDef|SavedModel|MetaGraphDef|FunctionDef) cannot be larger than (?P<size>2 ?GB)",
         MessageTooLarge,
-        anchors=("cannot be larger than 2",),
     ),
     signature(
         r"Cannot create a tensor proto whose content is larger than (?P<size>2 ?GB)", MessageTooLarge, what="tensor"
@@ -40,17 +39,10 @@ SIGNATURES = (
         r"Failed to serialize proto|Failed to parse (?:the )?(?:GraphDef|proto from|SavedModel|MetaGraphDef)",
         MessageTooLarge,
         what="protocol buffer",
-        anchors=("Failed to serialize proto", "Failed to parse "),
     ),
     signature(
         r"Failed to serialize (?:the )?(?P<what>HloModuleProto|HLO module|DeviceAssignmentProto|message)\b",
         MessageTooLarge,
-        anchors=(
-            "Failed to serialize the Hlo",
-            "Failed to serialize HLO module",
-            "Failed to serialize the Dev",
-            "Failed to serialize message",
-        ),
     ),
     signature(r"Could not serialize module proto", MessageTooLarge, what="HloModuleProto"),
     signature(
@@ -65,7 +57,6 @@ SIGNATURES = (
     signature(
         r"[Ss]erialized (?P<what>graph|model|program|executable|proto) (?:size )?(?:exceeds|is larger than)(?: the)? 2 ?Gi?B",
         MessageTooLarge,
-        anchors=("erialized graph", "erialized model", "erialized program", "erialized executable", "erialized proto"),
     ),
     signature(
         r"larger than the 2 ?GiB limit imposed by the protobuf library",
@@ -76,7 +67,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>[\w.]+) was modified concurrently during serialization|\(byte_size_before_serialization\)",
         MessageTooLarge,
-        anchors=("was modified concurrently during serialization", "(byte_size_before_serialization)"),
     ),
     signature(
         r"Protocol message serialized to a size different from what was|Byte size calculation and serialization were inconsistent",
@@ -92,7 +82,6 @@ SIGNATURES = (
     signature(
         r"The (?P<what>actor|remote function|function|task) \S{1,120} is too large \((?P<size>\d+ MiB) > FUNCTION_SIZE_ERROR",
         MessageTooLarge,
-        anchors=("FUNCTION_SIZE_ERROR",),
     ),
     signature(r"A protocol message was rejected because it was too big", MessageTooLarge, what="protocol message"),
     signature(r"Protocol message (?P<what>\w+) (?:was too large|is too large)", MessageTooLarge),
@@ -115,35 +104,29 @@ SIGNATURES = (
         r"OverflowError: (?:string|bytes object|BINBYTES8? opcode)[^\n]{0,40}(?:longer|larger) than 2147483647",
         MessageTooLarge,
         what="bytes",
-        anchors=("than 2147483647",),
     ),
     signature(
         r"[Ss]erializ\w{1,20} [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647",
         MessageTooLarge,
-        anchors=("2147483647",),
     ),
     signature(r"Node '(?P<what>[^'\n]{1,120})' is too large to be serialized", MessageTooLarge),
     signature(
         r"The (?:actor|remote function|function) (?P<what>\S{1,120}) is too large \((?P<size>[^)\n]{1,40})\)",
         MessageTooLarge,
-        anchors=("is too large (",),
     ),
     signature(
         r"message size \d+ exceeds (?:the )?(?:max(?:imum)?|limit)",
         MessageTooLarge,
         what="message",
-        anchors=("message size ",),
     ),
     signature(
         r"Attribute(?: \S{1,80})? (?:is|of) [^\n]{0,60}exceeds the 64 ?(?:k|K)B? limit|object header message is too large",
         MessageTooLarge,
         what="HDF5 attribute",
-        anchors=("exceeds the 64", "object header message is too large"),
     ),
     signature(
         r"MPI[^\n]{0,60}count[^\n]{0,20}(?:exceeds|larger than)[^\n]{0,20}(?:INT_MAX|2147483647)",
         MessageTooLarge,
         what="MPI message",
-        anchors=("INT_MAX", "2147483647"),
     ),
 )

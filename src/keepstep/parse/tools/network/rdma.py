@@ -51,27 +51,14 @@ SIGNATURES = (
                 what=f"completion with {_STATUS.get(m['status'], 'error ' + m['status'])}", peer=m["peer"]
             )
         ),
-        anchors=("Got completion ",),
     ),
     signature(
-        r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb, anchors=("Call to ibv_",)
+        r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb
     ),
     signature(
         r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|"
         r"open_device|alloc_pd)\w{0,20})(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
         _verb,
-        anchors=(
-            "ibv_post_send",
-            "ibv_post_recv",
-            "ibv_modify_qp",
-            "ibv_create_qp",
-            "ibv_create_cq",
-            "ibv_reg_mr",
-            "ibv_query_gid",
-            "ibv_query_port",
-            "ibv_open_device",
-            "ibv_alloc_pd",
-        ),
     ),
     signature(
         r"NET/IB ?: (?P<device>[\w.:]+) (?:async fatal event|"
@@ -97,14 +84,6 @@ SIGNATURES = (
         r"NET/IB ?: (?P<what>Got CQE with error|The error is fatal \(\w+\)|Could not find a functional device"
         r"|Could not find a replacement QP|Maximum number of probing attempts \(\d+\) reached|mlx5dv_create_qp failed)",
         RdmaTrouble,
-        anchors=(
-            "Got CQE with error",
-            "NET/IB: The error is fatal",
-            "Could not find a functional device",
-            "Could not find a replacement QP",
-            "Maximum number of probing attempts",
-            "mlx5dv_create_qp failed",
-        ),
     ),
     signature(
         r"(?P<what>Detected mixed local (?:Net|CollNet) device counts across ranks \(min \d+, max \d+\))", RdmaTrouble
@@ -118,7 +97,6 @@ SIGNATURES = (
         r"NET/IB ?: (?P<what>Unable to (?:open|query) (?:device|port)\w* \S+)",
         RdmaTrouble,
         fatal=False,
-        anchors=("NET/IB : Unable to ", "NET/IB: Unable to "),
     ),
     signature(
         r"NET/IB ?: (?P<what>Fatal error\. Detected \d+ failed devices[^\n]{0,60}|"
@@ -129,7 +107,6 @@ SIGNATURES = (
         r"NET/IB ?: [^\n]{0,80}collective mismatch error",
         CollectiveMismatch,
         what="size of a message",
-        anchors=("collective mismatch error",),
     ),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>[^\n]{0,90}?(?=[UuCcFfINnOEeR])(?:[Uu]nable to|[Cc]ouldn't|[Ff]ailed|[Ff]ailure|[Cc]ould not|Cannot "
@@ -137,7 +114,6 @@ SIGNATURES = (
         r"|Remote? endpoint)[^\n]{0,100})",
         # a function that the plugin looks for in NCCL and does without
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string and not m["what"].endswith(" symbol")),
-        anchors=("NET/OFI",),
     ),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>EFA provider requires at least libfabric version [\d.]+|Provider \S{1,40} does not provide enough tag bits"
@@ -145,33 +121,28 @@ SIGNATURES = (
         r"|Can not support more than \d+ inflight requests|Completion with unexpected NULL op_context|RECV event had NULL ctx"
         r"|Received (?:eager|write-immediate|close) message for non-existent \w+[^\n]{0,40}|Topology reported unexpected number of devices)",
         lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string),
-        anchors=("NET/OFI",),
     ),
     # the kernel's own words of EFA and other cards
     signature(
         r"infiniband \w{1,20}: (?P<what>Failed to (?:process command \w{1,30}|register mr|create (?:qp|cq|ah|pd)\b))",
         RdmaTrouble,
-        anchors=("infiniband ",),
     ),
     signature(
         r"libfabric:\d+:\d+::\S{1,120}<(?:warn|critical)> (?P<what>[^\n]{0,80}?err: \d+, (?:message|prov_err)[^\n]{0,80}"
         r"|Libfabric EFA provider has encountered an internal error[^\n]{0,60})",
         RdmaTrouble,
-        anchors=(", message: ", ", prov_err", "Libfabric EFA provider has"),
     ),
     # memory that the card cannot be given; for want of room it tries again with less
     signature(
         r"libfabric:\d+:\d+::efa:mr:\w{1,40}\(\):\d+<warn> (?P<what>Unable to register MR[^\n]{0,40}: (?:Invalid argument|Bad address"
         r"|Operation not (?:permitted|supported)))",
         RdmaTrouble,
-        anchors=("Unable to register MR",),
     ),
     # TensorFlow's verbs transport
     signature(
         r"verbs/rdma(?:_mgr)?\.cc:\d+\] (?:Check failed: [^\n]{0,80}?)?(?P<what>(?:Failed to (?:create|open|allocate|modify|query|register|"
         r"post|poll|request|get|initialize)|No (?:active|RDMA|IB)|There is no active port|RDMA )[^\n]{0,80})",
         RdmaTrouble,
-        anchors=("verbs/rdma.cc:", "verbs/rdma_mgr.cc:"),
     ),
     # UCX
     signature(
@@ -182,18 +153,16 @@ SIGNATURES = (
         r"Destination is unreachable|[Nn]o usable transports|"
         r"Input/output error|Connection reset by remote peer)[^\n]{0,60}",
         RdmaTrouble,
-        anchors=("UCX ERROR", "UCX  ERROR", "UCX  FATAL", "UCX FATAL"),
     ),
     signature(
         r"(?<![\w\-])(?P<what>[A-Z][\w\- ]{5,60}?) on (?P<device>\w+:\d+)/(?:IB|RoCE|Ethernet)\w* \(synd 0x",
         lambda m: RdmaTrouble(
             what=m["what"].strip() + (" (the peer does not answer)" if "retry" in m["what"] else ""), device=m["device"]
         ),
-        anchors=(" (synd 0x",),
     ),
     # Open MPI's openib, and verbs drivers
     signature(
-        r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble, anchors=("libibverbs: GRH",)
+        r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble
     ),
     signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
     signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]{1,60}?) status number", RdmaTrouble),
@@ -219,7 +188,6 @@ SIGNATURES = (
         r"RDMA_CM_EVENT_(?:UNREACHABLE|REJECTED|ADDR_ERROR|ROUTE_ERROR)",
         RdmaTrouble,
         what="RDMA connection manager",
-        anchors=("rdma_resolve", "rdma_connect", "rdma_create", "RDMA_CM_EVENT_"),
     ),
     # TensorFlow over verbs or GPUDirect (contrib, networking, Yahoo's): whatever its own files check of the adapter
     signature(
@@ -227,11 +195,9 @@ SIGNATURES = (
         r"(?P<what>\.? ?(?:No InfiniBand|Open context failed|Failed (?:to|status)|Device \S+ has no active|There is no active|No active ports|More than one|"
         r"Selected RDMA_|RDMA_\w+ should|MTU |QP to |Port is not|Connectivity check failed|Couldn't|Cannot )[^\n]{0,120})",
         RdmaTrouble,
-        anchors=("/verbs/rdma", "/rdma/rdma", "/gdr/gdr_"),
     ),
     signature(
         r"F tensorflow\S{0,60}/(?:verbs|rdma)/rdma\w*\.cc:\d+\] Check failed: false (?P<what>The device \S+ wasn't found|No device was set!)",
         RdmaTrouble,
-        anchors=("/verbs/rdma", "/rdma/rdma"),
     ),
 )

@@ -121,7 +121,7 @@ SIGNATURES = (
     signature(r"EADDRINUSE(?!.{0,80}already in use)", _taken),
     signature(r"error while attempting to bind on address [^\n]{0,200}", _taken),
     signature(r"Only one usage of each socket address", _taken),
-    signature(r"errno: 98\b(?!.{0,10}Address already)", _taken, anchors=("errno: 98",)),
+    signature(r"errno: 98\b(?!.{0,10}Address already)", _taken),
     signature(r"Name or service not known", _unresolved),
     signature(r"Temporary failure in name resolution", _unresolved),
     signature(r"nodename nor servname provided", _unresolved),
@@ -130,14 +130,13 @@ SIGNATURES = (
     signature(
         r"[Cc]ould not resolve host(?!name to a)(?!.{0,200}Name or service)",
         _unresolved,
-        anchors=("ould not resolve host",),
     ),
     signature(
         r"dial tcp: lookup [\w.\-]+[^\n]{0,80}: (?:no such host|server misbehaving|i/o timeout)", _unresolved
     ),
     signature(r"UnknownHostException", _unresolved),
     signature(r"getaddrinfo failed(?!.{0,200}Name or service)", _unresolved),
-    signature(r"Check failed: \(?getaddrinfo\([^\n]{0,200}\) ?== ?\(?0", _unresolved, anchors=("getaddrinfo(",)),
+    signature(r"Check failed: \(?getaddrinfo\([^\n]{0,200}\) ?== ?\(?0", _unresolved),
     signature(
         r"gai error: -\d+(?!.{0,60}(?:Name or service not known|Temporary failure|No address assoc))",
         _unresolved,
@@ -147,21 +146,18 @@ SIGNATURES = (
         r"(?:ConnectionRefusedError|ConnectError|OSError|socket\.error): \[Errno 111\] (?:Connection "
         r"refused|Connect call failed)[^\n]{0,120}",
         _refused,
-        anchors=("[Errno 111]",),
     ),
     signature(
         r"(?:TimeoutError|OSError|socket\.error): \[Errno 110\] (?:Connection timed out|"
         r"Connect call failed)",
         _refused,
-        anchors=("[Errno 110]",),
     ),
-    signature(r"\[Errno 113\] (?:No route to host|Connect call failed)", _refused, anchors=("[Errno 113]",)),
-    signature(r"\[Errno 101\] Network is unreachable", _refused, anchors=("[Errno 101]",)),
+    signature(r"\[Errno 113\] (?:No route to host|Connect call failed)", _refused),
+    signature(r"\[Errno 101\] Network is unreachable", _refused),
     signature(
         r"connect\(\) to (?P<peer>[\w.:\-]+) failed: (?P<why>Connection refused|No route to host|Connection timed out"
         r"|Network is unreachable|Operation timed out)",
         lambda m: ConnectFailed(why=why(m["why"]), peer=m["peer"], given_out="btl_" in m.string),
-        anchors=("connect() to ",),
     ),
     signature(
         r"ssh: connect to host (?P<peer>\S+) port \d+: (?P<why>Connection refused|No route to host|"
@@ -177,22 +173,19 @@ SIGNATURES = (
         r"ConnectionResetError: Cannot write to closing transport|ConnectionAbortedError",
         PeerLost,
         how="connection aborted",
-        anchors=("Cannot write to closing transport", "ConnectionAbortedError"),
     ),
     signature(r"BrokenPipeError: \[Errno 32\] Broken pipe", PeerLost, how="broken pipe", final=False),
     signature(r"Cannot assign requested address|EADDRNOTAVAIL", _not_here),
     signature(
         r"(?:^|\d: |\s)(?P<link>(?:eth|en|ib|bond|eno|ens|enp|team|roce|rdma)\w{0,14})(?:@\w+)?:?(?: flags=\d+)? ?<[A-Z_,]*UP[A-Z_,0-9]*> {1,4}mtu (?P<size>\d+)",
         LinkMtu,
-        anchors=("> mtu ", ">  mtu "),
     ),
-    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev \d+) Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu, anchors=(": IbDev ",)),
-    signature(r"(?i:mtu mismatch)|[Rr]emote MTU (?:\(?\d+\)? )?(?:differs|does not match)|[Dd]ifferent MTUs? (?:on|between|across)",
-              MtuTrouble, anchors=("MTU mismatch", "mtu mismatch", "Mtu mismatch", "emote MTU", "ifferent MTU")),
+    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev \d+) Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu),
+    signature(r"(?:MTU|mtu|Mtu) mismatch|[Rr]emote MTU (?:\(?\d+\)? )?(?:differs|does not match)|[Dd]ifferent MTUs? (?:on|between|across)",
+              MtuTrouble),
     signature(
-        r"Message too long|EMSGSIZE|(?i:frag(?:mentation)? needed and DF set)|"
+        r"Message too long|EMSGSIZE|[Ff]rag(?:mentation)? needed and DF set|"
         r"[Mm]essage size exceeds the MTU|local error: message too long, mtu",
         MtuTrouble,
-        anchors=("Message too long", "message too long, mtu", "EMSGSIZE", "needed and DF set", "exceeds the MTU"),
     ),
 )

@@ -42,18 +42,15 @@ BLOCKS = (
     block(
         r"(?:\[[\w.\-]+:(?P<pid>\d+) ?:[\d: ]+\] )?Caught signal (?P<number>4|6|7|8|11) \(",
         _report,
-        anchors=("Caught signal ",),
     ),
 )
 
 _ERROR = r"UCX {1,4}(?:ERROR|FATAL) {1,4}"
-_ANCHORS = ("UCX ERROR", "UCX  ERROR", "UCX  FATAL", "UCX FATAL")
 
 SIGNATURES = (
     signature(
         _ERROR + r"connect\(fd=\d+, dest_addr=(?P<peer>\S{1,80})\) failed: (?P<text>[^\n]{3,60})",
         lambda m: ConnectFailed(why=why(m["text"]), peer=m["peer"]),
-        anchors=_ANCHORS,
     ),
     signature(
         _ERROR
@@ -61,13 +58,11 @@ SIGNATURES = (
         r"|mm_iface failed to allocate receive FIFO|mm ep failed to connect to remote FIFO|failed to create a receive descriptor memory pool for the MM"
         r"|could not stat shared memory device)",
         SharedMemoryExhausted,
-        anchors=_ANCHORS,
     ),
     signature(
         _ERROR + r"[^\n]{0,80}the maximal number of files that could be opened",
         LimitReached,
         limit="open files",
-        anchors=("the maximal number of files that could be opened",),
     ),
     signature(
         _ERROR
@@ -75,6 +70,5 @@ SIGNATURES = (
         r"|Failed to modify \w{2,12} (?:control )?QP to \w{3,5}|(?:ibv_(?:exp_)?|rdma_|ib_cm_|mlx5dv_)\w{3,40}(?: ?\([^\n]{0,160}?\)[^\n]{0,60}?)? failed|(?:ibv_)\w{3,40}\(\S{0,40}\) returned \d+"
         r"|There is no valid pkey|Unable to find specified pkey|Invalid gid\[|Invalid GID\[|\S{1,40} Couldn't enable GPUDirect RDMA)[^\n]{0,60})",
         RdmaTrouble,
-        anchors=_ANCHORS,
     ),
 )

@@ -20,7 +20,7 @@ from keepstep.parse.scan.signature import Signature, signature
 
 def _code(code: str, fact: type[Fact], words: str = r"[^\n]{0,160}", **known: object) -> Signature:
     """A row for the messages of one code, in both forms of it."""
-    return signature(rf"\b{code}\)?: {words}", fact, anchors=(f"{code}: ", f"{code}): "), **known)
+    return signature(rf"\b{code}\)?: {words}", fact, **known)
 
 
 SIGNATURES = (
@@ -37,27 +37,24 @@ SIGNATURES = (
     signature(
         r"\bEI00(?:19|20)\)?: [^\n]{0,160}?(?:port (?P<port>\d+) have already been bound|$)",
         PortTaken,
-        anchors=("EI0019: ", "EI0019): ", "EI0020: ", "EI0020): "),
     ),
     # what its own log says below the codes
     signature(
-        r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken, anchors=("] and specific port[",)
+        r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken
     ),
-    signature(r"host nic listen start failed, port\[(?P<port>\d+)\]", PortTaken, anchors=("host nic listen start failed",)),
-    signature(r"Failed to connect agent\[(?P<missing>[\d, ]{1,400})\]", RanksMissing, anchors=("Failed to connect agent[",)),
+    signature(r"host nic listen start failed, port\[(?P<port>\d+)\]", PortTaken),
+    signature(r"Failed to connect agent\[(?P<missing>[\d, ]{1,400})\]", RanksMissing),
     signature(r"topo exchange (?:server|agent) get socket timeout!", RendezvousTimeout, where="HCCL's root"),
     signature(
         r"TopoExchangeAgent: connect server\[(?P<peer>[\w.:%]{3,60}) : \d+\] failed",
         ConnectFailed,
         why=Why.TIMED_OUT,
-        anchors=("TopoExchangeAgent: connect server[",),
     ),
     signature(r"wait socket establish timeout, role\[\d", ConnectFailed, why=Why.TIMED_OUT),
     signature(
         r"CMD information \S{1,60} check fail",
         CollectiveMismatch,
         what="parameters of a collective",
-        anchors=("CMD information ",),
     ),
     _code("EJ0002", NicFault, what="the NPU's network port is down"),
     _code("EJ0004", ClusterSpecInvalid, r"(?P<detail>[^\n]{0,120})"),
@@ -67,52 +64,43 @@ SIGNATURES = (
         r"EJ0001\)?: [^\n]{0,60}?Failed to initialize the HCCP process",
         Contention,
         what="another process still holds this device's communication service",
-        anchors=("Failed to initialize the HCCP process",),
     ),
     _code("EJ0003", PortTaken, r"[^\n]{0,60}?Failed to bind the IP port"),
     signature(
         r"EE1002\)?: [^\n]{0,60}?[Ss]tream synchronize timeout|reason=\[(?:stream sync|task|event sync) timeout\]",
         CollectiveTimeout,
         op="HCCL",
-        anchors=("EE1002: ", "EE1002): ", "reason=[stream sync timeout]", "reason=[task timeout]", "reason=[event sync timeout]"),
     ),
     signature(
         r"(?:EZ9999|E[EZ]\d{4})\)?: [^\n]{0,200}(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",
         lambda m: DeviceFault(what=m["what"], hardware="aicore" not in m["what"]),
-        anchors=("aicore exception", "HBM MULTI BIT ECC"),
     ),
     # the runtime's numbers, as torch_npu prints them
-    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 2070(?:01|18)\b", DeviceMemoryExhausted, anchors=("error code is 2070",)),
-    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL",
-              anchors=("error code is 507046", "error code is 107020")),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 2070(?:01|18)\b", DeviceMemoryExhausted),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL"),
     signature(
         r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:11|15|18|35)\b",
         DeviceFault,
         what="a kernel of the NPU failed",
         hardware=False,
-        anchors=("error code is 507011", "error code is 507015", "error code is 507018", "error code is 507035"),
     ),
-    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:10|54)\b", DeviceFault, what="the NPU was lost",
-              anchors=("error code is 507010", "error code is 507054")),
-    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 107001\b", DeviceShared, anchors=("error code is 107001",)),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:10|54)\b", DeviceFault, what="the NPU was lost"),
+    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 107001\b", DeviceShared),
     signature(
         r"(?:NPU|ACL)[^\n]{0,120}error code is (?:207004|207006|507008)\b",
         CudaMismatch,
         what="the runtime finds no NPU that it may use, or one of another kind",
-        anchors=("error code is 207004", "error code is 207006", "error code is 507008"),
     ),
     signature(
         r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:14|16|17|34)\b",
         DeviceFault,
         what="a kernel of the NPU failed or took too long",
         hardware=False,
-        anchors=("error code is 507014", "error code is 507016", "error code is 507017", "error code is 507034"),
     ),
     signature(
         r"(?:NPU|ACL)[^\n]{0,120}error code is 507(?:899|901)\b",
         DeviceFault,
         what="the NPU's driver failed or lost the device",
-        anchors=("error code is 507899", "error code is 507901"),
     ),
     signature(
         r"ACL stream synchronize failed, error code:(?P<code>\d{6})",
@@ -121,18 +109,15 @@ SIGNATURES = (
             if m["code"] in ("507046", "107020")
             else DeviceFault(what="a kernel of the NPU failed", hardware=m["code"] in ("507010", "507054", "507899", "507901"))
         ),
-        anchors=("ACL stream synchronize failed, error code:",),
     ),
     # a torch_npu that asks the installed CANN for what it does not have yet
     signature(
         r"Failed to find function (?P<name>(?:acl|Acl|[Hh]ccl|dcmi|aclrt)\w{3,80})",
         lambda m: CudaMismatch(what=f"the installed CANN has no {m['name']}: it is older than torch_npu needs"),
-        anchors=("Failed to find function ",),
     ),
     # whose error it is: ERR02200 DIST call hccl api failed, (PID:1, Device:3, RankID:3)
-    signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed, anchors=("RankID:",)),
+    signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed),
     # a part of CANN that the environment does not have
-    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?P<name>[^\]\n]{1,120})", LibraryMissing,
-              anchors=("Failed to import Python module [",)),
+    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?P<name>[^\]\n]{1,120})", LibraryMissing),
     signature(r"Call rtMalloc fail, purpose: [^\n]{0,40}size:(?P<requested>\d+)", DeviceMemoryExhausted),
 )

@@ -14,57 +14,47 @@ _ONECCL = (
     signature(
         r"atl_ofi\w*\.cpp:\d+ \w+: (?P<what>can't find suitable provider|can ?not open network providers|can't init provider \S+)",
         lambda m: RdmaTrouble(what=f"oneCCL: {m['what']}"),
-        anchors=("|CCL_ERROR| atl_ofi",),
     ),
     signature(
         r"\|CCL_ERROR\| [^\n]{0,80}(?:KVS get error: timeout|connection timeout|kvs_get_value[^\n]{0,40}timeout)",
         lambda m: RendezvousTimeout(where="oneCCL's key-value store"),
-        anchors=("|CCL_ERROR| ",),
     ),
     signature(
         r"failed to get local_idx/count from ATL|to get local_idx/count from ATL, set CCL_ZE_IPC_EXCHANGE=sockets",
         RankVariableMissing,
         name="CCL_LOCAL_RANK",
-        anchors=("to get local_idx/count from ATL",),
     ),
     signature(
         r"\|CCL_ERROR\| [^\n]{0,80}condition can_use_internal_kvs\(\) failed",
         lambda m: UnsupportedCombination(what="oneCCL over MPI in processes that MPI did not start"),
-        anchors=("condition can_use_internal_kvs",),
     ),
     signature(
         r"fi_getinfo error: ret -?\d+, providers|fi_getinfo error, prov_name |can't create providers for name \S|topo filter: can not find network providers",
         RdmaTrouble,
         what="oneCCL: libfabric offers no provider",
-        anchors=("fi_getinfo error", "can't create providers for name", "can not find network providers"),
     ),
     signature(
         r"atl_(?:ofi|mpi)\w*\.cpp:\d+ \w+: EXCEPTION: (?:failed to initialize ATL|init transport failed)",
         RdmaTrouble,
         what="oneCCL could not start its transport",
-        anchors=("failed to initialize ATL", "init transport failed"),
     ),
     signature(
         r"\|CCL_ERROR\| [^\n]{0,80}(?P<what>fi_cq_readerr: err: [^\n]{1,60}|unexpected av_insert results[^\n]{0,40})",
         lambda m: RdmaTrouble(what=f"oneCCL: {m['what']}"),
-        anchors=("fi_cq_readerr: err: ", "unexpected av_insert results"),
     ),
     signature(
         r"could not open the library: (?P<name>lib\S{2,80}\.so\S{0,20})|could not (?:load|initialize) (?:the )?(?:library|api)[^\n]{0,20}: (?P<other>lib\S{2,80})",
         lambda m: LibraryMissing(name=m["name"] or m["other"]),
-        anchors=("could not open the library: ", "could not load ", "could not initialize "),
     ),
     signature(
         r"\|CCL_ERROR\| [^\n]{0,120}local_idx >= 0 && local_idx < local_count failed|PMIx_Init failed: PMIX_ERR_UNREACH",
         RankVariableMissing,
         name="CCL_LOCAL_RANK",
-        anchors=("local_idx < local_count failed", "PMIx_Init failed: PMIX_ERR_UNREACH"),
     ),
     signature(
         r"ze error at zeMem\w{0,12}Ipc\w{1,20}, code: \w|\|CCL_ERROR\| [^\n]{0,80}(?:unable to open ipc_handle|null IPC buffer is received)",
         PeerAccessFault,
         what="one XPU cannot open another's memory",
-        anchors=("ze error at zeMem", "unable to open ipc_handle", "null IPC buffer is received"),
     ),
     signature(
         r"error while creating (?:worker|\w+) thread #\d+ pthread_create returns (?P<code>\d+)",
@@ -73,9 +63,8 @@ _ONECCL = (
             if m["code"] == "22"
             else LimitReached(limit="threads")
         ),
-        anchors=("pthread_create returns ",),
     ),
-    signature(r"CCL cannot allocate bytes: (?P<requested>\d+)[^\n]{0,20}out of memory", HostAllocationFailed, anchors=("CCL cannot allocate bytes",)),
+    signature(r"CCL cannot allocate bytes: (?P<requested>\d+)[^\n]{0,20}out of memory", HostAllocationFailed),
     signature(r"ze_data was not initialized", CudaMismatch, what="oneCCL sees no Level Zero device"),
 )
 
@@ -83,19 +72,16 @@ _XPU = (
     signature(
         r"(?:UR_RESULT|ZE_RESULT)_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)|PI_ERROR_OUT_OF_RESOURCES|PI_ERROR_MEM_OBJECT_ALLOCATION_FAILURE",
         DeviceMemoryExhausted,
-        anchors=("_RESULT_ERROR_OUT_OF_", "PI_ERROR_OUT_OF_RESOURCES", "PI_ERROR_MEM_OBJECT_ALLOCATION_FAILURE"),
     ),
     signature(
         r"(?:UR_RESULT|ZE_RESULT)_ERROR_DEVICE_LOST|PI_ERROR_DEVICE_LOST",
         DeviceFault,
         what="the runtime lost the device",
-        anchors=("_RESULT_ERROR_DEVICE_LOST", "PI_ERROR_DEVICE_LOST"),
     ),
     signature(
         r"No XPU devices are available|PI_ERROR_DEVICE_NOT_FOUND",
         CudaMismatch,
         what="no XPU is visible to this process",
-        anchors=("No XPU devices are available", "PI_ERROR_DEVICE_NOT_FOUND"),
     ),
 )
 
@@ -104,24 +90,20 @@ _GAUDI = (
         r"synStatus=(?:synStatus )?\d+ \[(?:Device already acquired|Device (?:is )?busy)\]",
         Contention,
         what="the Gaudi device was held by another process",
-        anchors=("synStatus=",),
     ),
     signature(
         r"synStatus=(?:synStatus )?\d+ \[(?:Device not found|No device found|Driver not loaded)\]|synStatus=(?:synStatus )?\d+ \[Generic failure\] Device acquire failed",
         CudaMismatch,
         what="no Gaudi device could be acquired",
-        anchors=("synStatus=",),
     ),
     signature(
         r"synStatus=(?:synStatus )?\d+ \[(?:Out of device memory|Out of memory)\]|MODULE:PT_DEVMEM[^\n]{0,40}Allocation failed for size",
         DeviceMemoryExhausted,
-        anchors=("synStatus=", "MODULE:PT_DEVMEM"),
     ),
     signature(
         r"synStatus=(?:synStatus )?\d+ \[Device (?:reset|lost)\]|habanalabs [^\n]{0,60}(?:hard reset|Going to reset device)",
         DeviceFault,
         what="the Gaudi device was reset",
-        anchors=("synStatus=", "habanalabs "),
     ),
 )
 
@@ -130,7 +112,6 @@ _GAUDI_COMPILER = (
         r"Graph compile failed\. synStatus=|Failed to load tpc kernel for node: \S",
         InternalFault,
         what="Gaudi's graph compiler failed",
-        anchors=("Graph compile failed. synStatus", "Failed to load tpc kernel for node"),
     ),
 )
 

@@ -18,13 +18,11 @@ _GAUDI = (
         r"|Failed to (?:hard.?)?reset[^\n]{0,40}|[Ff]ailed to (?:load|init)[^\n]{0,20}(?:[Ff]irmware|F/W|boot fit)[^\n]{0,40}"
         r"|Timeout in (?:Boot|Linux|boot)[^\n]{0,30}|[Uu]ncorrectable ECC[^\n]{0,40}|DERR[^\n]{0,40})",
         DeviceFault,
-        anchors=("habanalabs ",),
     ),
     signature(
         rf"habanalabs {_DEVICE}[^\n]{{0,40}}?(?P<what>Command submission \d+ has timed out)",
         DeviceFault,
         hardware=False,
-        anchors=("Command submission ",),
     ),
 )
 
@@ -35,26 +33,11 @@ _AMD = (
         r"|ASIC reset failed[^\n]{0,40}|GPU reset end with ret = -\d+|PCI error: (?:detected|slot reset|disconnect)[^\n]{0,40}"
         r"|probe with driver amdgpu failed with error -\d+|PSP (?:create ring|load \w+) failed[^\n]{0,20})",
         DeviceFault,
-        anchors=(
-            "nable to change power state",
-            "efused to change power state",
-            "evice lost from bus",
-            "Fatal error during GPU init",
-            "GPU Recovery Failed",
-            "GPU recovery failed",
-            "ASIC reset failed",
-            "GPU reset end with ret",
-            "PCI error: ",
-            "probe with driver amdgpu failed",
-            "PSP create ring",
-            "PSP load ",
-        ),
     ),
     signature(
         r"(?:amdgpu (?P<device>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)|\[amdgpu\])[^\n]{0,40}(?P<what>Timeout waiting for (?:VM flush ACK|sem acquire in VM flush)"
         r"|hw_init of IP block <\w{1,30}> failed -\d+|SMU: I'm not done with your previous command)",
         DeviceFault,
-        anchors=("Timeout waiting for VM flush", "Timeout waiting for sem acquire", "hw_init of IP block <", "SMU: I'm not done"),
     ),
 )
 
@@ -64,13 +47,11 @@ _INTEL = (
         r"|declaring it wedged|Failed to reset chip|GPU recovery (?:failed|timed out)[^\n]{0,40}|Unable to change power state from \w{2,7} to \w{2,7},"
         r" device inaccessible)",
         DeviceFault,
-        anchors=("as wedged", "declaring it wedged", "Failed to reset chip", "GPU recovery ", "nable to change power state"),
     ),
     signature(
         r"(?P<what>GPU HANG: ecode [\da-fx:]{3,40})|(?:xe|i915) [\da-f:.]{7,16}: (?:\[drm\] )?[^\n]{0,40}?(?P<how>Timedout job: seqno=\d+"
         r"|Engine reset: engine_class=\w+)",
         lambda m: DeviceFault(what=m["what"] or m["how"], hardware=False),
-        anchors=("GPU HANG: ecode", "Timedout job: seqno", "Engine reset: engine_class"),
     ),
 )
 

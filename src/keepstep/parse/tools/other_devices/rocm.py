@@ -33,7 +33,6 @@ _RUNTIME = (
         r"HSA_STATUS_ERROR_OUT_OF_RESOURCES[^\n]{0,200}",
         DeviceMemoryExhausted,
         fatal=False,
-        anchors=("HSA_STATUS_ERROR_OUT_OF_RESOURCES",),
     ),
     signature(
         r"HSA_STATUS_ERROR_FATAL|HSA_STATUS_ERROR_INVALID_AGENT", DeviceFault, what="the HSA runtime lost the GPU"
@@ -44,13 +43,12 @@ _RUNTIME = (
         CudaMismatch,
         what=_NO_KERNELS,
     ),
-    signature(r"hipErrorInvalidDevice\b", DeviceShared, anchors=("hipErrorInvalidDevice",)),
+    signature(r"hipErrorInvalidDevice\b", DeviceShared),
     signature(r"hipErrorOutOfMemory|hipErrorMemoryAllocation", DeviceMemoryExhausted),
     # the runtime's own log (AMD_LOG_LEVEL=1)
     signature(
         r"Allocation failed : Device memory : required :(?P<requested>\d+) \| free :\d+|Video memory allocation failed!",
         DeviceMemoryExhausted,
-        anchors=("Allocation failed : Device memory", "Video memory allocation failed!"),
     ),
     signature(
         r"hipError(?:IllegalAddress|LaunchFailure|IllegalState)",
@@ -60,7 +58,7 @@ _RUNTIME = (
     ),
     signature(r"hipErrorECCNotCorrectable", DeviceFault, what="uncorrectable ECC error"),
     signature(
-        r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process", anchors=("hipErrorNoDevice",)
+        r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process"
     ),
     signature(r"hipErrorInsufficientDriver", CudaMismatch, what="the driver is older than the HIP runtime needs"),
     signature(
@@ -72,7 +70,6 @@ _RUNTIME = (
         r"rocBLAS error: (?:Cannot read [^\n]{0,120}TensileLibrary|Could not initialize Tensile|[^\n]{0,80}No such file)",
         CudaMismatch,
         what=_NO_KERNELS,
-        anchors=("rocBLAS error: ",),
     ),
     signature(
         r"(?:Unable to find code object for all current devices|Cannot find Symbol with name: )",
@@ -91,35 +88,30 @@ _DRIVER = (
     signature(
         r"amdgpu[^\n]{0,80}\bring (?P<device>\S{1,40}) timeout, (?:but soft recovered|signaled seq)",
         lambda m: None if "soft recovered" in m.group(0) else DeviceFault(what=f"ring {m['device']} timed out"),
-        anchors=(" timeout, signaled seq",),
     ),
     signature(
-        r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset", anchors=("GPU reset begin!",)
+        r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset"
     ),
     signature(
         r"amdgpu[^\n]{0,80}(?:MES failed to respon|MES might be in unrecoverable state)",
         DeviceFault,
         what="the GPU's scheduler does not answer",
-        anchors=("MES failed to respon", "MES might be in unrecoverable state"),
     ),
     signature(
         r"amdgpu[^\n]{0,80}(?:[Uu]ncorrectable hardware errors? (?:detected|\(ERREVENT)|uncorrectable error|RAS poison|VRAM is lost)",
         DeviceFault,
         what="uncorrectable memory error",
-        anchors=("ncorrectable hardware error", "uncorrectable error", "RAS poison", "VRAM is lost"),
     ),
     signature(
         r"amdgpu[^\n]{0,60}\[gfxhub\d?\] (?:no-retry )?(?:retry )?page fault",
         DeviceFault,
         what="GPU memory page fault",
         hardware=False,
-        anchors=("] page fault", "retry page fault"),
     ),
     signature(
         r"amdgpu[^\n]{0,80}(?:XGMI[^\n]{0,60}(?:fail|error)|xgmi[^\n]{0,60}(?:fail|error))",
         PeerAccessFault,
         what="a link between GPUs (xGMI) failed",
-        anchors=("amdgpu ", "amdgpu:"),
     ),
 )
 

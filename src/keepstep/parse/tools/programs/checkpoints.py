@@ -49,16 +49,14 @@ SIGNATURES = (
     signature(
         r"don't know how to restore data location of (?P<type>[\w.]{3,60}) \(tagged with (?P<device>[\w:.-]{2,30})\)",
         lambda match: CheckpointUnreadable(why=f"it holds {match['type']} of the device {match['device']}, which is not known here"),
-        anchors=("don't know how to restore data location of",),
     ),
     # torch.distributed.checkpoint gathers the errors of all ranks, each under its number
-    signature(r"Traceback \(most recent call last\): \(RANK (?P<rank>\d+)\)", TaskNamed, anchors=("): (RANK ",)),
+    signature(r"Traceback \(most recent call last\): \(RANK (?P<rank>\d+)\)", TaskNamed),
     # unreadable: torch
     signature(r"PytorchStreamReader failed (?P<why>[^\n]{0,160})", CheckpointUnreadable),
     signature(
         r"\[enforce fail at inline_container\.cc:\d+\] ?\. ?(?P<why>file (?:not found|in archive is not)[^\n]{0,80}|invalid header[^\n]{0,80})",
         CheckpointUnreadable,
-        anchors=("[enforce fail at inline_container.cc",),
     ),
     signature(
         r"unexpected EOF, expected \d+ more bytes\. The file might be corrupted",
@@ -76,7 +74,6 @@ SIGNATURES = (
         r"is a zip archive \(did you mean to use torch\.jit\.load\(\)\?\)|RuntimeError: Invalid protocol version: \d",
         CheckpointUnreadable,
         why="this torch does not know its format",
-        anchors=("did you mean to use torch.jit.load()", "RuntimeError: Invalid protocol version"),
     ),
     signature(r"file in archive is not in a subdirectory", CheckpointUnreadable, why="not a checkpoint archive"),
     signature(r"Weights only load failed", CheckpointUnreadable, why="it holds objects that weights_only refuses"),
@@ -84,15 +81,13 @@ SIGNATURES = (
         r"not found in archive|archive does not contain a file",
         CheckpointUnreadable,
         why="archive is incomplete",
-        anchors=("not found in archive", "archive does not contain a file"),
     ),
     # unreadable: safetensors
     signature(r"Error while deserializing header: (?P<why>[^\n]{0,120})", CheckpointUnreadable),
     signature(r"(?P<why>MetadataIncompleteBuffer|HeaderTooLarge|InvalidHeaderDeserialization)", CheckpointUnreadable),
     signature(r"(?P<why>incomplete metadata, file not fully covered)", CheckpointUnreadable),
     # torch.distributed.checkpoint: the reader found no .metadata in the folder
-    signature(r"^\s*assert metadata is not None\s*$|AssertionError: metadata is None", CheckpointUnreadable, why="the checkpoint folder has no metadata",
-              anchors=("assert metadata is not None", "AssertionError: metadata is None")),
+    signature(r"^\s*assert metadata is not None\s*$|AssertionError: metadata is None", CheckpointUnreadable, why="the checkpoint folder has no metadata"),
     # unreadable: pickle
     signature(
         r"UnpicklingError: (?P<why>invalid load key[^\n]{0,40}|pickle data was truncated|unpickling stack underflow)",
@@ -106,19 +101,16 @@ SIGNATURES = (
     signature(
         r"HTTP response code (?P<code>40[34])\b[^\n]{0,2000}when (?:reading|resuming upload|uploading|initiating an upload to|renaming|deleting|retrieving)[^\n]{0,30}?gs://(?P<path>\S{1,400})",
         _refused,
-        anchors=("HTTP response code 40",),
     ),
     signature(
         r"tensor_name = (?P<detail>\S{1,200}; (?:expected dtype|shape in shape_and_slice spec) [^\n]{0,120})(?:does not (?:equal|match)|is not)",
         CheckpointMismatch,
-        anchors=("tensor_name = ",),
     ),
     signature(r"Failed to find any matching files for (?P<path>\S+)", CheckpointUnreadable, why="no such files"),
     signature(r"Unable to open table file (?P<path>\S+): (?P<why>[^\n]{0,160})", CheckpointUnreadable),
     signature(
         r"(?P<why>Read (?:less|fewer) bytes than requested)\s{1,20}(?:\[\[)?\{?\{?[Nn]ode:? [^\n]{0,20}?(?:checkpoint_initializer|\w*RestoreV2|save/)",
         CheckpointUnreadable,
-        anchors=("bytes than requested",),
     ),
     signature(r"(?P<why>not an sstable \(bad magic number\))", CheckpointUnreadable),
     signature(
@@ -136,30 +128,25 @@ SIGNATURES = (
     signature(
         r"(?P<path>[^\s:;']{1,300}_temp(?:_[0-9a-f]{6,})?/part-\d{5}-of-\d{5}[^\s;']{0,60})(?:;? No such file or directory)?",
         lambda match: CheckpointUnreadable(path=match["path"], why="a part that another host wrote is not there"),
-        anchors=("/part-000",),
     ),
     signature(
         r"(?P<path>[^\s:;']{1,300}ckpt[^\s:;']{0,60}_temp_[0-9a-f]{6,})[^\n]{0,20}; No such file or directory",
         CheckpointUnreadable,
         why="its temporary folder is not there",
-        anchors=("_temp_",),
     ),
     signature(
         r"(?P<path>[^\s;'\"]{1,300}(?:\.data-\d{5}-of-\d{5}|\.index|ckpt-\d+(?:\.meta)?|/saved_model\.pb(?:txt)?))[;:] "
         r"(?:No such file or directory|(?P<why>Stale file handle|Permission denied|Input/output error))",
         lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it is not there"),
-        anchors=("; No such file or directory", "; Stale file handle", "; Permission denied", "; Input/output error"),
     ),
     signature(
         r"(?P<path>[^\s;'\"]{1,300}/checkpoint(?:\.tmp\w{6,})?); (?P<why>Input/output error|Stale file handle|Permission denied|Operation not permitted)",
         CheckpointUnreadable,
-        anchors=("; Input/output error", "; Stale file handle", "; Permission denied", "; Operation not permitted"),
     ),
     signature(
         r"Error: (?:SavedModel file does not exist at: |Could not find trained model in model_dir: )(?P<path>\S{1,300})",
         CheckpointUnreadable,
         why="it is not there",
-        anchors=("SavedModel file does not exist at", "Could not find trained model in model_dir"),
     ),
     signature(
         r"(?P<detail>Expected to restore a tensor of type \w+, got a tensor of type \w+ instead)", CheckpointMismatch
@@ -175,13 +162,11 @@ SIGNATURES = (
     signature(
         r"Unable to (?:synchronously )?open (?:file|object) \((?P<why>[^\n]{0,60}?)[,:][^\n]{0,40}name = '(?P<path>[^'\n]{1,300})'",
         _unopened,
-        anchors=("Unable to open file (", "Unable to open object (", "Unable to synchronously open"),
     ),
     signature(
         r"No (?:model|file or directory) (?:config )?found (?:in the file )?at (?P<path>\S+(?:h5|keras|hdf5|SavedModel)\S*)",
         CheckpointUnreadable,
         why="no model is there",
-        anchors=("No model config found", "No file or directory found at", "No model found"),
     ),
     signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     # unreadable: JAX
@@ -190,7 +175,6 @@ SIGNATURES = (
         r"NOT_FOUND: Error (?:opening|reading|writing) [^\n]{1,200} in OCDBT database",
         CheckpointUnreadable,
         why="tensorstore cannot open it",
-        anchors=("Error opening", "Error reading", "NOT_FOUND: Error writing"),
     ),
     signature(
         r"(?P<why>No structure could be identified for the checkpoint)(?: at (?P<path>\S+))?", CheckpointUnreadable
@@ -198,7 +182,6 @@ SIGNATURES = (
     signature(
         r"(?P<why>Found incomplete checkpoint|is not a finalized checkpoint|Checkpoint [^\n]{0,200}incomplete)",
         CheckpointUnreadable,
-        anchors=("Found incomplete checkpoint", "is not a finalized checkpoint"),
     ),
     signature(
         r"FileNotFoundError: No steps found in (?P<path>\S{1,300})", CheckpointUnreadable, why="no step is there"
@@ -206,7 +189,6 @@ SIGNATURES = (
     signature(
         r"(?:FileNotFoundError|ValueError|StepNotFoundError): (?P<why>No (?:valid )?checkpoints? found (?:in|at|under)|Specified `step=None`, but no checkpoints were found)(?: (?P<path>\S{1,300}))?",
         CheckpointUnreadable,
-        anchors=("heckpoint found ", "heckpoints found ", "no checkpoints were found"),
     ),
     signature(
         r"Path is not a valid (?:T5X )?checkpoint: (?P<path>\S{1,300})", CheckpointUnreadable, why="not a checkpoint"
@@ -216,13 +198,6 @@ SIGNATURES = (
         r"(?P<why>Requested directory for restore does not exist|Checkpoint structure file does not exist|Metadata file \(named \w+\) does not exist"
         r"|Individual parameter subdirectory not found|Found empty checkpoint PyTree metadata)(?: (?:at|in)(?: path:| directory=)? ?(?P<path>\S{1,300}))?",
         CheckpointUnreadable,
-        anchors=(
-            "Requested directory for restore does not exist",
-            "Checkpoint structure file does not exist",
-            "Metadata file (named ",
-            "Individual parameter subdirectory not found",
-            "Found empty checkpoint PyTree metadata",
-        ),
     ),
     signature(
         r"File not found: (?P<path>\S{1,300})\. In many cases, this results from copying a checkpoint",
@@ -237,19 +212,16 @@ SIGNATURES = (
         r"No (?:steps|checkpoint) found in (?:checkpoint )?(?:manager|directory)[^\n]{0,40}(?:[Cc]annot|cannot|can't) restore",
         CheckpointUnreadable,
         why="nothing to restore",
-        anchors=("annot restore", "can't restore"),
     ),
     # absent files by their names
     signature(
         r"[Nn]o such file or directory: b?['\"](?P<path>[^'\"\n]{1,400})['\"]",
         _absent,
-        anchors=("o such file or directory:",),
     ),
     signature(
         rf"{_ERROR}: [^\n]{{0,60}}[Cc]heckpoint[^\n]{{0,300}}?(?:not found|does not exist|doesn't exist|cannot be found|could not be found|is missing)",
         CheckpointUnreadable,
         why="it is not there",
-        anchors=("heckpoint",),
     ),
     signature(r"(?:IOError|OSError): Model file not found: (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     signature(
@@ -258,17 +230,14 @@ SIGNATURES = (
     signature(
         r"(?:IOError|OSError|FileNotFoundError): (?P<path>\S+\.(?:pth|pt|ckpt)) (?:is not a checkpoint|can not be found)[^\n]{0,20}",
         CheckpointUnreadable,
-        anchors=("is not a checkpoint", "can not be found"),
     ),
     signature(
         r"Error: (?P<why>(?:\[deepspeed\] )?(?:[Ff]ailed|[Uu]nable) to (?:resume|load|restore)[^\n]{0,30} (?:from )?(?:the )?checkpoints?)(?: (?:at|from))? (?P<path>\S{1,300})",
         CheckpointUnreadable,
-        anchors=("ailed to resume from checkpoint", "ailed to load checkpoint", "nable to load checkpoint", "nable to resume from", "ailed to restore checkpoint", "nable to restore checkpoint", "ailed to load the checkpoint", "nable to load the checkpoint", "ailed to restore from checkpoint", "ailed to load from checkpoint"),
     ),
     signature(
         r"Error: (?P<why>Can't find a valid checkpoint at|No valid checkpoint found in(?: output directory)?)(?: \(?(?P<path>\S{1,300}?)\)?)?(?:$|\s)",
         CheckpointUnreadable,
-        anchors=("Can't find a valid checkpoint at", "No valid checkpoint found in"),
     ),
     # of another model: torch
     signature(r"Error\(s\) in loading state_dict for (?P<detail>[\w.]+)", CheckpointMismatch),
@@ -285,7 +254,6 @@ SIGNATURES = (
     signature(
         r"(?P<detail>(?:Global|Local|Shard) shape mismatch for loaded \([^\n]{0,60}?\) and expected \([^\n]{0,60}?\) tensor for key \S+)",
         CheckpointMismatch,
-        anchors=(" shape mismatch for loaded (",),
     ),
     signature(r"KeyError: MetadataIndex\(fqn='(?P<detail>[^'\n]{1,200})'", CheckpointMismatch),
     signature(r"(?P<detail>Size mismatch between saved [^\n]{0,80} and current[^\n]{0,80})", CheckpointMismatch),
@@ -293,7 +261,6 @@ SIGNATURES = (
     signature(
         r"Could not find (?:FQN|shard at '[^'\n]{0,60}' for FQN): '(?P<detail>[^'\n]{1,200})'",
         CheckpointMismatch,
-        anchors=("Could not find FQN", "Could not find shard at"),
     ),
     signature(
         r"Cannot load model parameters from checkpoint (?P<detail>\S+);? ?please ensure that the architectures match",
@@ -303,7 +270,6 @@ SIGNATURES = (
     signature(
         r"KeyError: ['\"](?P<detail>(?:module\.|model\.|_orig_mod\.)?[\w.]+\.(?:weight|bias|running_mean|running_var|num_batches_tracked))['\"]",
         CheckpointMismatch,
-        anchors=("KeyError: ",),
     ),
     # of another model: TensorFlow and Keras
     signature(r"Key (?P<detail>\S+) not found in checkpoint", CheckpointMismatch),
@@ -327,7 +293,6 @@ SIGNATURES = (
     signature(
         r"AssertionError: (?P<detail>Unresolved object in checkpoint[^\n]{0,80}|Some Python objects were not bound to checkpointed values[^\n]{0,40}|Nothing (?:except the root object|to load)[^\n]{0,60}|Object not assigned a value from checkpoint[^\n]{0,60})",
         CheckpointMismatch,
-        anchors=("AssertionError: ",),
     ),
     signature(
         r"AssertionError: (?P<detail>Found \d+ Python objects that were not bound to checkpointed values)", CheckpointMismatch
@@ -341,23 +306,19 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Layer #\d+ \(named [^\n]{0,120}expects \d+ weight\(s\), but the saved weights have)",
         CheckpointMismatch,
-        anchors=("but the saved weights have",),
     ),
     signature(
         r"(?P<detail>Layer #\d+ \(named [^\n]{0,160}but the saved weight has shape)",
         CheckpointMismatch,
-        anchors=("but the saved weight has shape",),
     ),
     signature(
         r"(?P<detail>Shape mismatch in (?:layer #|model for top-level weight)[^\n]{0,120})",
         CheckpointMismatch,
-        anchors=("Shape mismatch in layer #", "Shape mismatch in model for top-level"),
     ),
     signature(r"(?P<detail>A total of \d+ objects could not be loaded)", CheckpointMismatch),
     signature(
         r"(?P<detail>Layer '[^'\n]{0,100}' expected \d+ (?:variables|input\(s\)|weights), but received \d+ (?:variables|saved)[^\n]{0,60})",
         CheckpointMismatch,
-        anchors=("but received",),
     ),
     signature(
         r"(?P<detail>expects \d+ variables?, but received \d+ (?:variables? )?during loading)", CheckpointMismatch
@@ -396,12 +357,10 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Shape of `?[^\s`]{1,160}`? in checkpoint [(\[][^)\]\n]{0,60}[)\]] does not match expected[^\n]{0,60})",
         CheckpointMismatch,
-        anchors=(" in checkpoint ",),
     ),
     signature(
         r"(?P<why>Unpack failed: incomplete input|msgpack\.exceptions\.(?:ExtraData|OutOfData|FormatError|StackError))",
         CheckpointUnreadable,
-        anchors=("Unpack failed: incomplete", "msgpack.exceptions."),
     ),
     signature(
         r"(?P<detail>sharding passed to deserialization should be specified)",
@@ -410,17 +369,14 @@ SIGNATURES = (
     signature(
         r"ScopeParamNotFoundError: (?P<detail>Could not find parameter named [^\n]{0,80})",
         CheckpointMismatch,
-        anchors=("ScopeParamNotFoundError",),
     ),
     signature(
         r"(?P<detail>Missing keys? in checkpoint|(?:Parameter|Variable|Key) \S{1,80} not found in checkpoint)(?![^\n]{0,30}(?:skip|ignor|init))",
         CheckpointMismatch,
-        anchors=("Missing key in checkpoint", "Missing keys in checkpoint", " not found in checkpoint"),
     ),
     signature(
         r"Error: DATA_LOSS: Error (?:reading|decoding|opening) (?P<path>\S{1,160})",
         CheckpointUnreadable,
-        anchors=("DATA_LOSS: Error",),
     ),
     signature(r"(?P<detail>Unmapped tensor keys exist: [^\n]{0,100})", CheckpointMismatch),
     signature(
@@ -429,7 +385,6 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Item \\?\"[^\"\n]{1,60}\" was (?:not found|found) in the checkpoint(?:\. Available|, but could not be restored)[^\n]{0,60})",
         CheckpointMismatch,
-        anchors=(" found in the checkpoint",),
     ),
     signature(
         r"(?P<detail>The checkpoint was saved with a different topology than the current one)", CheckpointMismatch
@@ -462,13 +417,11 @@ SIGNATURES = (
     signature(
         r"Error: (?P<detail>[^\n]{0,40}[Cc]heckpoint[^\n]{0,80}\d+ (?:layers|shards|ranks|files|devices|partitions|GPUs)[^\n]{0,40}\b(?:but|while|not)\b[^\n]{0,60}\d+)",
         CheckpointMismatch,
-        anchors=("heckpoint",),
     ),
     signature(r"(?P<detail>Dict key mismatch; expected keys[^\n]{0,120})", CheckpointMismatch),
     signature(
         r"(?P<detail>Missing \d+ keys in structure path|Tree structures? do(?:es)? not match[^\n]{0,60})[^\n]{0,60}",
         CheckpointMismatch,
-        anchors=("keys in structure path", "ree structures do not match", "ree structure does not match"),
     ),
     signature(r"KeyError: ['\"](?P<detail>[^'\"\n]{1,120}) is not a file in the archive", CheckpointMismatch),
     # of another model: programs that check for themselves
@@ -476,7 +429,6 @@ SIGNATURES = (
         r"Error: (?P<detail>(?=([^\n]{0,200}?(?=[Cc.])(?:[Cc]heckpoint|ckpt|\.npz|\.pth?|\.h5|\.safetensors|\.msgpack)\b))\2(?=([^\n]{0,160}?\b(?:shape|size|key|name|architecture)s?\b))\3"
         r"[^\n]{0,80}(?:do(?:es)? not match|mismatch|\bwants?\b|\bexpect\w*|\bdiffers?\b|not in the model|incompatible)[^\n]{0,60})",
         CheckpointMismatch,
-        anchors=("Error: ",),
     ),
     # slow
     signature(
@@ -492,16 +444,13 @@ SIGNATURES = (
     signature(
         r"(?P<detail>(?:Barrier timed out|DEADLINE_EXCEEDED)[^\n]{0,300}(?:orbax|[Cc]heckpoint|AsyncSave|async_save|write_complete|commit_complete|save_(?:start|end|complete))[^\n]{0,120})",
         SlowStorage,
-        anchors=("Barrier timed out", "DEADLINE_EXCEEDED"),
     ),
     signature(
         r"(?P<detail>[Cc]heckpoint(?:ing)? (?:save|saving|write|upload)[^\n]{0,60}timed out[^\n]{0,60})",
         SlowStorage,
-        anchors=("heckpoint",),
     ),
     signature(
         r"(?P<detail>[Tt]imed out (?:while |waiting for )?(?:saving|writing|uploading) [^\n]{0,20}checkpoint[^\n]{0,60})",
         SlowStorage,
-        anchors=("imed out",),
     ),
 )

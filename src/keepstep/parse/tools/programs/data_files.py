@@ -59,14 +59,6 @@ _TABLE = (
         r"Error: (?P<what>Image [Dd]ecoding failed|Not a (?:PNG|JPEG) file|image is (?:corrupt|truncated)|"
         r"Unsupported (?:image|marker) type|Empty input file)",
         CorruptData,
-        anchors=(
-            "ecoding failed",
-            "Not a PNG",
-            "Not a JPEG",
-            "image is ",
-            "Unsupported ",
-            "Empty input file",
-        ),
     ),
     signature(r"imdecode\w{0,40}[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
     signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\)) in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
@@ -75,21 +67,6 @@ _TABLE = (
         r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|(?<=Error: Corrupt )JPEG|video|audio|sample|"
         r"data|file|shard|record|tar|parquet)[^\n]{0,60})",
         _corrupt,
-        anchors=(
-            "nvalid image ",
-            "orrupt image",
-            "orrupt JPEG data",
-            "orrupt video",
-            "orrupt audio",
-            "orrupt sample",
-            "orrupt data",
-            "orrupt file",
-            "orrupt shard",
-            "orrupt record",
-            "orrupt tar",
-            "orrupt parquet",
-            "orrupted ",
-        ),
     ),
     # Video and audio
     signature(r"DECORDError[^\n]{0,200}", CorruptData, what="video could not be decoded"),
@@ -109,17 +86,11 @@ _TABLE = (
         r"(?P<what>(?:OSError|EOFError|LZMAError|error|IOError): (?:Invalid data stream|Corrupt input data|Input format not supported by decoder"
         r"|Unsupported compression method|Error -\d while preparing to decompress data))",
         _corrupt,
-        anchors=("Error: Invalid data stream", "Error: Corrupt input data", "Input format not supported by decoder", "Unsupported compression method", "while preparing to decompress data"),
     ),
     signature(
         r"(?:Error|Exception): [^\n]{0,120}(?P<what>(?:[Cc]hecksum|[Hh]ash|MD5|md5|SHA256|sha256)s?(?:um)?"
         r" (?:mismatch|does not (?:not )?match|did not match|didn't match|doesn't match)(?! across replicas)[^\n]{0,80})",
         _corrupt,
-        anchors=tuple(
-            f"{what} {how}"
-            for what in ("hecksum", "hecksums", "ash", "MD5", "md5", "SHA256", "sha256", "md5sum")
-            for how in ("mismatch", "does not match", "does not not match", "did not match", "didn't match", "doesn't match")
-        ),
     ),
     signature(r"RuntimeError: (?P<what>invalid hash value \(expected)", _corrupt),
     signature(
@@ -134,7 +105,6 @@ _TABLE = (
         r"(?:fromfile|frombuffer|fromstring|memmap|\.read)\([^\n]{0,200}\n *"
         r"ValueError: (?P<what>cannot reshape array of size \d+ into shape \([\d,]+\))",
         _corrupt,
-        anchors=("cannot reshape array of size",),
     ),
     signature(
         r"ValueError: (?P<what>mmap length is greater than file size|EOF: reading array (?:header|data), "
@@ -146,14 +116,12 @@ _TABLE = (
     signature(
         r"\bc?[Pp]ickle\.loads?\((?!from_parent|file_obj)[^\n]{0,200}\n *(?:[\^~ ]{1,200}\n *)?EOFError: (?P<what>Ran out of input)",
         _corrupt,
-        anchors=("EOFError: Ran out of input",),
     ),
     signature(r"ValueError: (?P<what>cannot mmap an empty file)", _corrupt),
     signature(r"ArrowInvalid: (?P<what>Not an Arrow file)", _corrupt),
     signature(
         r"Error opening '?(?P<path>[^'\n]{1,300})'?: (?P<what>File contains data in an unknown format|Format not recognised)",
         _corrupt,
-        anchors=("File contains data in an unknown format", "Format not recognised"),
     ),
     signature(r"(?P<what>NVJPEG_STATUS_BAD_JPEG|NVJPEG_STATUS_INCOMPLETE_BITSTREAM)", _corrupt),
     signature(r"(?P<what>Unrecognized image format)\. Supported formats are", _corrupt),
@@ -163,7 +131,6 @@ _TABLE = (
         r"found|"
         r"bad object header)[^\n)]{0,120})",
         _corrupt,
-        anchors=("truncated file", "file signature not found", "bad object header"),
     ),
     # the rest of what HDF5 says of a file that is damaged inside
     signature(
@@ -172,10 +139,6 @@ _TABLE = (
         r"|fractal|object header|PRK)|addr(?:ess)? overflow|unable to (?:load|decode|protect)|incorrect metadata checksum"
         r"|ran off end of input buffer|message class)[^\n)]{0,120})",
         _corrupt,
-        anchors=tuple(
-            f"{what} ("
-            for what in ("open file", "open object", "open group", "open dataset", "open attribute", "read dataset", "read data", "read attribute", "load data")
-        ),
     ),
     signature(r"(?P<what>Unable to (?:synchronously )?open file \(truncated)", _corrupt),
     # Tables
@@ -196,7 +159,6 @@ _TABLE = (
     signature(
         r"OSError: (?P<what>(?:Invalid: |Corrupt)[^\n]{0,100}(?:Arrow|Parquet|snappy|metadata)[^\n]{0,40})",
         CorruptData,
-        anchors=("OSError: Invalid: ", "OSError: Corrupt"),
     ),
     signature(r"(?P<what>NonMatching(?:SplitsSizes|Checksum)Error)", CorruptData),
     signature(r"ParserError: (?P<what>Error tokenizing data[^\n]{0,100})", CorruptData),
@@ -212,7 +174,6 @@ _TABLE = (
         r"/huggingface/modules/[^'\"\n]{1,300}|/datasets/[^'\"\n]{1,300}/dataset_info\.json|default_experiment-\d+-\d+\.arrow))['\"]",
         SharedStateRace,
         what="a cache file that another process writes or moves was not there",
-        anchors=(".incomplete/", "/huggingface/modules/", "/dataset_info.json", "default_experiment-"),
     ),
     signature(
         r"(?P<what>Expected to find locked file \S{1,300}) from process \d+ but it doesn't exist", SharedStateRace
@@ -221,53 +182,44 @@ _TABLE = (
         r"in OCDBT database at [^\n]{0,30}\"(?P<path>[^\"\n]{1,300})\"[^\n]{0,20}Configuration mismatch on uuid: expected",
         SharedStateRace,
         what="another process made the same checkpoint database",
-        anchors=("Configuration mismatch on uuid",),
     ),
     signature(
         r"(?:FileExistsError|OSError): \[Errno 17\] (?P<what>File exists): '(?P<path>[^'\n]{0,300}(?:/\.cache/|\.incomplete|\.lock|\.keras/)"
         r"[^'\n]{0,300})'",
         SharedStateRace,
-        anchors=("[Errno 17] File exists",),
     ),
-    signature(r"^\s*Downloading (?:data from )?(?P<path>(?:https?://|s3://|gs://|/|\./)\S{4,300})", DownloadSeen, anchors=("Downloading ",)),
+    signature(r"^\s*Downloading (?:data from )?(?P<path>(?:https?://|s3://|gs://|/|\./)\S{4,300})", DownloadSeen),
     signature(
         r"(?:mkdir|makedirs|symlink|rename|replace|move|copytree)\([^\n]{0,200}\n *(?:[\^~ ]+\n *)?FileExistsError: "
         r"\[Errno 17\] (?P<what>File exists)(?:: '(?P<path>[^'\n]{1,300})')?",
         SharedStateRace,
-        anchors=("FileExistsError: [Errno 17]",),
     ),
     signature(
         r"FileNotFoundError: \[Errno 2\] (?P<what>No such file or directory: '(?P<path>[^'\n]{1,300})' -> '[^'\n]{1,300}')",
         SharedStateRace,
-        anchors=("' -> '",),
     ),
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}(?:torch_extensions|triton|torchinductor|numba|tvm)[^'\n]{0,300})'",
         SharedStateRace,
         what="a cache of compiled code that another process writes was not complete",
-        anchors=("torch_extensions", "torchinductor"),
     ),
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}/torch/hub/(?:[^'/\n]{1,100}\.zip|[^'\n]{1,200}\.partial))'",
         SharedStateRace,
         what="a file that torch.hub downloads and removes was taken away by another process",
-        anchors=("/torch/hub/",),
     ),
     signature(
         r"(?P<path>[^\s;:]{1,300}(?:_temp/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
         SharedStateRace,
         what="a temporary file of a checkpoint was taken away by another process that saves to the same place",
-        anchors=("_temp/part-", "tempstate"),
     ),
     signature(
         r"(?:FailedPreconditionError: (?P<path>[^\s;]{1,300}); |OSError: \[Errno 39\] )(?P<what>Directory not empty)",
         SharedStateRace,
-        anchors=("; Directory not empty", "[Errno 39] Directory not"),
     ),
     signature(
         r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",
         SharedStateRace,
-        anchors=("AlreadyExistsError: ",),
     ),
     signature(
         r"shutil\.Error: (?P<what>Destination path '[^'\n]{1,300}' already exists)", SharedStateRace
@@ -277,7 +229,6 @@ _TABLE = (
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
         SharedStateRace,
         what="a cache file of `datasets` that another rank writes or moves was not there",
-        anchors=(".arrow",),
     ),
     signature(
         r"FileExistsError: [^\n]{0,20}File exists: '/(?P<path>\d{6}_\w{1,40})'",
@@ -296,13 +247,11 @@ _TABLE = (
         r"Unable to (?:synchronously )?create file \(unable to open file: name = '(?P<path>[^'\n]{1,300})', errno = 17",
         SharedStateRace,
         what="an HDF5 file was made by another process",
-        anchors=("errno = 17",),
     ),
     signature(
         r"No such file or directory: ['\"](?P<path>[^'\"\n]{0,300}\.(?:incomplete|tmp\.tmp|lock))['\"]",
         SharedStateRace,
         what="a download or lock file was taken away by another process",
-        anchors=(".incomplete", ".tmp.tmp", ".lock"),
     ),
     # Not there at all
     signature(
@@ -316,7 +265,6 @@ _TABLE = (
         r"(?:image|"
         r"valid|file))",
         DataMissing,
-        anchors=("does not contain any", "does not have any"),
     ),
 )
 

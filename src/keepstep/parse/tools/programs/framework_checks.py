@@ -30,55 +30,46 @@ SIGNATURES = (
         r"Error: [Ff]ailed to (?:recv|send), (?:got|sent) -?\d+ bytes(?!\. Connection was likely closed)",
         PeerLost,
         how="the store closed the connection",
-        anchors=("ailed to recv, got ", "ailed to send, sent "),
     ),
     signature(
         r"No ranks successfully processed in monitoredBarrier",
         lambda m: RanksMissing(missing=(), what="monitored barrier"),
-        anchors=("No ranks successfully processed in",),
     ),
     signature(
         r"Timed out waiting on barrier on rank \d+, for key prefix: [^\n]{1,120} \(world_size=\d+, missing_ranks=(?P<ranks>[^\n]{0,200})",
         lambda m: RanksMissing(missing=_ranks(m["ranks"]), what="barrier of torchelastic's agents"),
-        anchors=("Timed out waiting on barrier on rank ",),
     ),
     signature(
         r"Rank (?P<seen>\d+) at index \d+ is out of bounds for group size (?P<expected>\d+)",
         WorldSizeConflict,
         what="a rank of a group",
-        anchors=("is out of bounds for group size",),
     ),
     signature(
         r"ProcessGroup\w{2,12}::\w{2,40}: invalid (?:root )?rank: (?P<seen>-?\d+)",
         WorldSizeConflict,
         what="a rank of a collective",
-        anchors=(": invalid root rank: ", ": invalid rank: "),
     ),
     signature(
         r"ProcessGroup\w{2,12}::\w{2,40}: invalid tensor type at index \d+ \(expected (?P<left>[^,\n]{1,80}), got (?P<right>[^\n]{1,60})\)",
         DtypeMismatch,
-        anchors=(": invalid tensor type at index ",),
     ),
-    signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember, anchors=("RPC worker name ",)),
+    signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember),
     signature(
         r"CUDA tensor detected and the MPI used doesn't have (?P<what>CUDA-aware MPI support)", UnsupportedCombination
     ),
     signature(
         r"(?P<what>Cannot get buffer across nodes), my rank: \d+",
         UnsupportedCombination,
-        anchors=("Cannot get buffer across nodes",),
     ),
     signature(
         r"Error: (?:Unexpected poll revent on the master's listening socket|Barrier failed because service is shutting down)",
         PeerLost,
         how="the store or coordination service went away",
-        anchors=("revent on the master's listening socket", "Barrier failed because service is shutting"),
     ),
     signature(
         r"ExecutePortable expects a single-core executable but gets one with (?P<seen>\d+) replica",
         WorldSizeConflict,
         what="replicas of a program",
-        anchors=("ExecutePortable expects a single-core",),
     ),
     signature(
         r"FSDP currently requires each rank to have at least the optimizer states needed by rank 0's optimizer",
@@ -94,31 +85,26 @@ SIGNATURES = (
         r"(?:Error: |Caught exceptions?: |\] )(?:Application timeout caused pair closure|Pair is not (?:SSL )?connected \()",
         PeerLost,
         how="connection closed",
-        anchors=("Application timeout caused pair closure", "Pair is not connected (", "Pair is not SSL connected ("),
     ),
     signature(r"No ibverbs devices present", RdmaTrouble, what="no ibverbs device"),
     signature(
         r"short (?:read: got|write: wrote) \d+ bytes while expecting to (?:read|write) \d+ bytes",
         PeerLost,
         how="connection closed",
-        anchors=("short read: got ", "short write: wrote "),
     ),
     signature(
         r"(?P<what>src_rank|sharding_spec)=(?P<left>[^\n]{1,80}?) on rank: \d+ does not match with \w+=(?P<right>[^\n]{1,80}?) on rank: (?P<other_rank>\d+)",
         CollectiveMismatch,
-        anchors=(" does not match with src_rank=", " does not match with sharding_spec="),
     ),
     signature(
         r"Node \S{1,80} has (?:source |target )?devices with invalid indices",
         WorldSizeConflict,
         what="devices of a node",
-        anchors=("devices with invalid indices",),
     ),
     signature(
         r"Default ProcessGroup and RPC ranks must be the same for ShardedTensor, found process group rank: (?P<seen>\d+) and RPC rank: (?P<expected>\d+)",
         WorldSizeConflict,
         what="the rank of the group and of RPC",
-        anchors=("Default ProcessGroup and RPC ranks must",),
     ),
     signature(
         r"reshard_after_forward as an int, it should be a factor of (?P<expected>\d+), not (?P<seen>\d+)",
@@ -129,13 +115,11 @@ SIGNATURES = (
         r"Shard\(-?\d+\) requires even sharding: ",
         WorldSizeConflict,
         what="a sharded dimension",
-        anchors=(" requires even sharding: ",),
     ),
     signature(
         r"Attempting to deserialize object on \w+ device (?P<expected>\d+) but torch\.\w+\.device_count\(\) is (?P<seen>\d+)",
         WorldSizeConflict,
         what="devices of a checkpoint and of this host",
-        anchors=("Attempting to deserialize object on ",),
     ),
     signature(r"(?P<detail>HIP_VISIBLE_DEVICES contains more devices than ROCR_VISIBLE_DEVICES)", ClusterSpecInvalid),
     signature(
@@ -143,15 +127,6 @@ SIGNATURES = (
         r"|no accelerator support is found from the current compilation|does not match the current compilation's accelerator support"
         r"|libcudart functions unavailable|cudaGetErrorString symbol not found|PyTorch was compiled without CUDA support|torch\.cuda\.Stream requires CUDA support)",
         CudaMismatch,
-        anchors=(
-            "FSDP needs a non-CPU accelerator device",
-            "no accelerator support is found from",
-            "the current compilation's accelerator support",
-            "libcudart functions unavailable",
-            "cudaGetErrorString symbol not found",
-            "PyTorch was compiled without CUDA",
-            "torch.cuda.Stream requires CUDA",
-        ),
     ),
     signature(
         r"Unable to handle autograd's threading in combination with fork-based multiprocessing",
@@ -163,13 +138,6 @@ SIGNATURES = (
         r"Error: (?P<why>Expected PROTO opcode at the start of pickle archive|Unexpected end of pickler archive|No files found in zip archive"
         r"|File is an unsupported archive format from the preview release|Failed to initialize zip archive: )",
         CheckpointUnreadable,
-        anchors=(
-            "Expected PROTO opcode at the start",
-            "Unexpected end of pickler archive",
-            "No files found in zip archive",
-            "Failed to initialize zip archive: ",
-            "archive format from the preview release",
-        ),
     ),
     signature(
         r"(?P<detail>FSDP assumes \S{1,200} is in the state_dict but the state_dict only has"
@@ -180,29 +148,15 @@ SIGNATURES = (
         r"|must have the keys \"state\" ?to be a valid optimizer state dict"
         r"|The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler)",
         CheckpointMismatch,
-        anchors=(
-            " is in the state_dict but the state_dict",
-            "No `FlatParameter` in `state_dict`",
-            " and the tensor in the state_dict is ",
-            "Expects 0 or 1 shard per rank but got",
-            "state. The FSDPParamInfo has the param",
-            "Tensor optimizer state does not have same",
-            "Differing optimizer state names for",
-            "Differing optimizer state types for",
-            "to be a valid optimizer state dict",
-            "from a disabled instance of GradScaler",
-        ),
     ),
     # TensorFlow and Keras
     signature(
         r"Couldn't find 'checkpoint' file or checkpoints in given directory (?P<path>\S{1,300})",
         CheckpointUnreadable,
-        anchors=("Couldn't find 'checkpoint' file",),
     ),
     signature(
         r"Invalid checkpoint state loaded from (?P<path>\S{1,300})",
         CheckpointUnreadable,
-        anchors=("Invalid checkpoint state loaded",),
     ),
     signature(
         r"Error: (?P<detail>Checkpoint in \S{1,300} not an object-based checkpoint|Some objects had attributes which were not restored"
@@ -211,28 +165,15 @@ SIGNATURES = (
         r"|The expected node_id: \d+ to Trackable \S{1,200} to restore does not exist in the checkpoint"
         r"|Forward compatibility load error: Unable to load checkpoint saved in future version)",
         CheckpointMismatch,
-        anchors=(
-            "not an object-based checkpoint",
-            "had attributes which were not restored",
-            "Unused attributes in these objects",
-            "Unresolved slot restorations",
-            "Error: Object not restored: ",
-            "not assigned a value from checkpoint",
-            "does not expect checkpointed values",
-            "to restore does not exist in the checkpoint",
-            "Forward compatibility load error",
-        ),
     ),
     signature(
         r"Layer #\d+ \(named [^\n]{1,120}\)[^\n]{0,200}? expects \d+ weight(?:s|\(s\)), but the saved weights have \d+ element",
         CheckpointMismatch,
         detail="a layer has another number of weights",
-        anchors=("but the saved weights have ",),
     ),
     signature(
         r"The dataset you passed contains (?P<what>\d+ batches, but you passed )[^\n]{0,200}We cannot draw that many steps",
         EndOfData,
-        anchors=("We cannot draw that many steps",),
     ),
     signature(
         r"the generator must yield at least one batch\. Received an empty generator",
@@ -249,22 +190,11 @@ SIGNATURES = (
         r"|Could not find worker with target: \S{1,120}|Unable to find (?:worker interface|remote task) corresponding to (?:task|device) \S{1,120}"
         r"|Local reads require local tf\.data workers, but no local worker is found)",
         ClusterSpecInvalid,
-        anchors=(
-            "is not included in the provided cluster_def",
-            "An explicit server port must be specified",
-            "Could not find worker with target: ",
-            "Job name and task index must be specified",
-            "UV Store addr parsing failure",
-            "Unable to find worker interface",
-            "Unable to find remote task corresponding",
-            "Local reads require local tf.data workers",
-        ),
     ),
     signature(
         r"Error: [^\n]{0,60}?Unexpected (?:heartbeat )?request from (?:an already-in-error )?task: (?P<peer>/job:\S{1,80}?)[.,]?(?:\s|$)",
         PeerLost,
         how="the coordination service no longer knew a task",
-        anchors=("Unexpected heartbeat request from", "Unexpected request from "),
     ),
     signature(
         r"Conflicting tasks specified by different processes for the same barrier",
@@ -277,162 +207,113 @@ SIGNATURES = (
         r" on the target \((?P<seen>\d+)\)",
         WorldSizeConflict,
         what="devices",
-        anchors=("Requested logical device count (",),
     ),
     signature(r"Requested more replicas than there are devices", WorldSizeConflict, what="replicas and devices"),
     signature(
         r"Error: INTERNAL: (?P<what>Unable to enable peer access between GPUs \d+ and \d+)",
         PeerAccessFault,
-        anchors=("Unable to enable peer access between",),
     ),
     signature(
         r"Number of (?P<what>slices(?:/granules)?|granules) (?P<seen>\d+) must equal the product of dcn_mesh_shape \((?P<expected>[\d, ]{1,40})\)",
         WorldSizeConflict,
-        anchors=("the product of dcn_mesh_shape",),
     ),
     signature(
         r"Attempted to execute with (?P<seen>\d+) (?:argument lists|replicas) when (?:local )?device count is (?P<expected>\d+)",
         WorldSizeConflict,
         what="replicas of a program",
-        anchors=("Attempted to execute with ",),
     ),
     signature(r"at least 2 data-parallel replicas are needed", WorldSizeConflict, what="data-parallel replicas"),
     signature(
         r"Backend '(?P<what>cuda|gpu|rocm|tpu)' provides no devices",
         CudaMismatch,
-        anchors=("' provides no devices",),
     ),
     signature(
         r"Error: (?P<why>Failed to interpret path (?P<path>\S{1,300}) as a |Could not recognize the checkpoint at |Checkpoint at \S{1,300} is a (?:flat|composite) "
         r"|All restore strategies failed for step \d+|Metadata path does not exist: )",
         CheckpointUnreadable,
-        anchors=(
-            "Failed to interpret path ",
-            "Could not recognize the checkpoint at ",
-            " is a flat (direct",
-            " is a composite checkpoint",
-            "All restore strategies failed for",
-            "Metadata path does not exist: ",
-        ),
     ),
     signature(
         r"(?P<detail>Requested checkpointables: [^\n]{1,120} for loading were not found in the checkpoint"
         r"|produced a pytree structure that does not match (?:the caller template structure|restore_args)"
         r"|Tensor '\S{1,200}' not found in Safetensors checkpoint)",
         CheckpointMismatch,
-        anchors=(
-            "for loading were not found in the checkpoint",
-            "restore produced a pytree structure that",
-            "not found in Safetensors checkpoint",
-        ),
     ),
     signature(r"(?P<detail>Directory path mismatch in multi-process save\. Process \d+ has path)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>workers disagreed on scalar result: [^\n]{0,60})",
         ReplicasDiffer,
-        anchors=("workers disagreed on scalar result",),
     ),
     signature(
         r"(?P<detail>Local checkpoint at step \d+ belongs to Process \d+, but current process is \d+)",
         CheckpointMismatch,
-        anchors=("Process Mismatch: Local checkpoint",),
     ),
     signature(r"(?P<detail>Could not parse coordinator IP address from Open MPI environment)", ClusterSpecInvalid),
     signature(
         r"Error: (?P<detail>Unknown field\(s\) \S{1,120} in state dict while restoring an instance of|ArrayMetadata Store contains no metadata for process_index="
         r"|OCDBT settings for parameter \S{1,200} don't match those for the rest|Different ext_metadata types param: |Unable to deserialize sharding)",
         CheckpointMismatch,
-        anchors=(
-            "in state dict while restoring an instance",
-            "ArrayMetadata Store contains no metadata",
-            "OCDBT settings for parameter ",
-            "Different ext_metadata types param",
-            "Unable to deserialize sharding",
-        ),
     ),
     signature(
         r"process_index (?P<seen>\d+) does not exist in provided `global_mesh`",
         WorldSizeConflict,
         what="a process of the mesh",
-        anchors=("does not exist in provided `global_mesh`",),
     ),
     signature(
         r"Attempted to create a barrier across a subset of processes, but the current process: \d+ was not present",
         CollectiveMismatch,
         what="the members of a barrier",
-        anchors=("a barrier across a subset of processes",),
     ),
     # torch_xla and TPUEstimator
     signature(
         r"PJRT_LOCAL_PROCESS_RANK \(xmp\.spawn\) value of (?P<seen>\d+) is higher than count (?P<expected>\d+)",
         WorldSizeConflict,
         what="local ranks and cores",
-        anchors=("PJRT_LOCAL_PROCESS_RANK (xmp.spawn) value",),
     ),
     signature(
         r"Number of device IDs \((?P<seen>\d+)\) must match (?:the global number of devices|mesh size) \((?P<expected>\d+)\)",
         WorldSizeConflict,
         what="devices of a mesh",
-        anchors=("Number of device IDs (",),
     ),
     signature(
         r"Given (?:ranks is out of range|(?:horizontal|vertical) slice doesn't have a correct (?:start|step)): World size: (?P<seen>\d+)",
         WorldSizeConflict,
         what="ranks of a mesh",
-        anchors=("Given ranks is out of range: World", "slice doesn't have a correct "),
     ),
     signature(
         r"num_cores_per_replica must be 1, 2, 4, 8[\d, ]{0,40}; got (?P<seen>\d+)",
         WorldSizeConflict,
         what="cores of a replica",
-        anchors=("num_cores_per_replica must be ",),
     ),
     signature(
         r"Error: (?P<why>Expecting rank \d+ for \S{1,200} but it is ranked \d+ \(out of \d+ files\)|Cannot restore from untracked step \d+)",
         CheckpointUnreadable,
-        anchors=(" but it is ranked ", "Cannot restore from untracked step"),
     ),
     signature(
         r"mm\(\): cannot matrix-multiply tensors|cannot apply batch matrix-multiplication to `",
         ShapeMismatch,
         op="matmul",
-        anchors=("cannot matrix-multiply tensors", "cannot apply batch matrix-multiplication"),
     ),
     signature(
         r"Error: (?P<detail>Both master and cluster are set|You cannot provide a ClusterResolver and session_config\.cluster_def"
         r"|Please specify a tpu_job_name as part of your TPUConfig)",
         ClusterSpecInvalid,
-        anchors=(
-            "Both master and cluster are set",
-            "You cannot provide a ClusterResolver and",
-            "Please specify a tpu_job_name",
-        ),
     ),
     signature(
         r"Error: (?P<what>InMemoryEvaluator supports only single machine|run_every_secs should not be set when using MultiWorkerMirroredStrategy"
         r"|Please use `tf\.compat\.v1\.distribute\.experimental\.ParameterServerStrategy` for parameter server strategy with estimator"
         r"|CrossShardOptimizer must be used for model training on TPUs|TPU_LEGACY client is no longer available)",
         UnsupportedCombination,
-        anchors=(
-            "InMemoryEvaluator supports only single",
-            "run_every_secs should not be set when",
-            "for parameter server strategy with estimator",
-            "CrossShardOptimizer must be used for model",
-            "TPU_LEGACY client is no longer available",
-        ),
     ),
     # Horovod
     signature(
         r"(?P<what>Different ranks tried to set up mismatching numbers of process sets"
         r"|Attempted to register process set with mismatching values on different ranks)",
         CollectiveMismatch,
-        anchors=("mismatching numbers of process sets", "process set with mismatching values"),
     ),
     signature(
         r"(?:Tried to register process set with invalid rank: |received invalid root rank )(?P<seen>-?\d+)",
         WorldSizeConflict,
         what="a rank of a process set",
-        anchors=("process set with invalid rank: ", "received invalid root rank "),
     ),
     signature(
         r"Number of entries in splits does not equal number of workers",
@@ -447,6 +328,5 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Expected \d+ core ids but got \d+\. HOROVOD_THREAD_AFFINITY=|Core ID (?:value is invalid|cannot be less than zero)[^\n]{0,20} in HOROVOD_THREAD_AFFINITY)",
         ClusterSpecInvalid,
-        anchors=("HOROVOD_THREAD_AFFINITY",),
     ),
 )

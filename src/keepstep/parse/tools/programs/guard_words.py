@@ -29,13 +29,11 @@ SIGNATURES = (
         r"OutOfStep: rank \d+: the ranks are about to run different things \((?P<subject>[^:\n]{1,120}?)\): "
         r"(?P<what>[^:\n]{1,120}): (?P<sides>[^;\n]{1,4000})",
         _broken,
-        anchors=("the ranks are about to run different things",),
     ),
     signature(
         r"OutOfStep: rank (?P<rank>\d+): (?P<part>\S{1,120}) has (?P<seen>[^\n]{1,200}?) where "
         r"(?:the contract asks for|the batches before had) (?P<wanted>[^\n]{1,200}) "
         r"\((?P<kind>shape|dtype|label|not finite|empty|short|structure)\)",
         BatchOdd,
-        anchors=("OutOfStep: rank ",),
     ),
 )

@@ -11,6 +11,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.resource import MemoryGrew, MemoryRead
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
+from keepstep.parse.scan.signature import by_hand
 
 FEWEST = 6
 """Fewer readings tell nothing."""
@@ -108,28 +109,11 @@ BLOCKS = (
     block(
         _READING.pattern,
         _series,
-        anchors=(
-            "RSS: ",
-            "RSS=",
-            "RSS = ",
-            "rss=",
-            "rss: ",
-            "rss = ",
-            "CPU Virtual Memory",
-            "CPU Mem",
-            "CPU mem",
-            "cpu_mem",
-            "cpu mem",
-            "CPU_mem",
-            "RAM: ",
-            "RAM used",
-            "RAM usage",
-            "ost memory",
-            "ost Memory",
-            "rocess memory",
-            "rocess Memory",
-            "mem_rss",
-            "used_ram",
+        anchors=by_hand(
+            "RSS and RAM are too short",
+            "RSS: ", "RSS=", "RSS = ", "rss=", "rss: ", "rss = ", "CPU Virtual Memory", "CPU Mem", "CPU mem", "cpu_mem",
+            "cpu mem", "CPU_mem", "RAM: ", "RAM used", "RAM usage", "ost memory", "ost Memory", "rocess memory", "rocess Memory",
+            "mem_rss", "used_ram",
         ),
     ),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)"
 _LOSS_ANCHORS = tuple(
@@ -32,7 +32,6 @@ SIGNATURES = (
         rf"[Ll]oss (?:is|was|became|went) (?:{_NAN}|infinite|not finite|non-?finite)[^\n]{{0,60}}(?:stop|abort|exit|terminat|giving up|quit)",
         NonFinite,
         what="loss",
-        anchors=("oss is", "oss was", "oss became", "oss went"),
     ),
     signature(r"FloatingPointError: (?![^\n]{0,60}inconsistent between workers)(?P<what>[^\n]{0,160})", NonFinite),
     signature(
@@ -51,48 +50,36 @@ SIGNATURES = (
         r"^loss_dict = \{[^\n]{0,2000}?tensor\((?:nan|-?inf), device='cuda:(?P<rank>\d+)'",
         NonFinite,
         what="loss",
-        anchors=("loss_dict = {",),
     ),
     signature(r"Loss became infinite or NaN at iteration ?=? ?(?P<step>\d+)", NonFinite, what="loss"),
     signature(
         r"[Ii]nvalid value \((?:nan|inf)\) encountered in (?P<what>[^\n]{1,80})",
         NonFinite,
-        anchors=("nvalid value (nan)", "nvalid value (inf)"),
     ),
     signature(r"Function '(?P<what>\w+)' returned nan values in its \d+th output", NonFinite),
     signature(
         r"(?:Error|Exception|\bassert\w{0,20})[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w{0,20})[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
         NonFinite,
         what="loss or gradient",
-        anchors=tuple(
+        anchors=by_hand("errors, losses and verbs are on many lines; a verb before such a value is not", *(
             f"{verb} {value}"
             for verb in ("is", "was", "are", "were", "became", "contains", "contain", "has", "have", "not")
             for value in ("NaN", "nan", "inf", "Nan/Inf", "finite")
-        ),
+        )),
     ),
     signature(
         r"(?:ERROR|Error|Exception)[^\n]{0,60}(?P<what>[Nn]a[Nn] (?:detected|encountered|found|loss|gradient|values?)[^\n]{0,60})",
         NonFinite,
-        anchors=(
-            "aN detected",
-            "an detected",
-            "aN encountered",
-            "an encountered",
-            "aN found",
-            "an found",
-            "aN loss",
-            "an loss",
-            "aN gradient",
-            "an gradient",
-            "aN value",
-            "an value",
+        anchors=by_hand(
+            "errors are on many lines, a NaN that is found is not",
+            "aN detected", "an detected", "aN encountered", "an encountered", "aN found", "an found", "aN loss", "an loss",
+            "aN gradient", "an gradient", "aN value", "an value",
         ),
     ),
     signature(
         r"(?:Error|Exception): (?!\s|--)(?=[^\n]{0,160}?(?=[NnIi])(?:\b[Nn][Aa][Nn]s?\b|\b[Ii]nf\b|[Ii]nfinit|[Nn]on-?finite|not finite))"
         r"[^\n]{0,160}?(?=[LlGga])(?P<what>\b[Ll]oss(?:es)?\b|[Gg]radients?\b|\bgrad[_ ]?norm\b|\blogits\b|\bactivations\b)",
         NonFinite,
-        anchors=("Error: ", "Exception: "),
     ),
     signature(r"Tensor had (?P<what>NaN|Inf) values", NonFinite),
     signature(r"Tensor had (?P<what>Inf and NaN|NaN and Inf|-Inf and NaN|Inf) values", NonFinite),
@@ -106,62 +93,48 @@ SIGNATURES = (
         r"Gradient overflow\.? +Skipping step[^\n]{0,60}reducing loss scale to (?:0(?:\.0)?|\d\.\d+e-(?:[4-9]\d|\d{3}))\b",
         NonFinite,
         what="gradients overflow although the loss scale is 0",
-        anchors=("Gradient overflow",),
     ),
     signature(
         r"overflow detected, setting loss scale to: (?:0\.000\d+|\d(?:\.\d+)?e-\d+)",
         NonFinite,
         what="gradients overflow although the loss scale is next to 0",
-        anchors=("overflow detected, setting loss scale to: ",),
     ),
     signature(
         r"ZeroDivisionError: float division by zero[^\n]{0,20}loss.?scale",
         NonFinite,
         what="loss scale",
-        anchors=("float division by zero",),
     ),
     signature(r"probability tensor contains either `inf`, `nan` or element < 0", NonFinite, what="probabilities"),
     signature(
         r"Expected parameter \w+ \(Tensor of shape [^\n]{0,60}\) of distribution [^\n]{0,120}but found invalid values",
         NonFinite,
         what="distribution parameter",
-        anchors=("but found invalid values",),
     ),
     signature(
         r"[Tt]raining (?:has )?diverged|[Ll]oss (?:has )?(?:diverged|exploded)\b",
         NonFinite,
         what="loss",
-        anchors=(
-            "raining diverged",
-            "raining has diverged",
-            "oss diverged",
-            "oss has diverged",
-            "oss exploded",
-            "oss has exploded",
-        ),
     ),
     # printed, and training may go on
     signature(
         r"loss is (?P<what>nan|NaN|inf|not finite) at step (?P<step>\d+)",
         NonFinite,
         fatal=False,
-        anchors=("loss is nan", "loss is NaN", "loss is inf", "loss is not finite"),
     ),
-    signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=_LOSS_ANCHORS),
+    signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=by_hand("nan is too short, and every step prints a loss", *_LOSS_ANCHORS)),
     signature(r"NaN or Inf found in input tensor", NonFinite, what="a summary", fatal=False),
     signature(
         r"(?i:grad(?:ient)?[_ -]?(?:l2[_ -]?)?norm|\bgnorm)[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
         NonFinite,
         what="grad_norm",
         fatal=False,
-        anchors=tuple(f"{n}orm{g}{v}" for n in "nN" for g in (": ", "=", "': ", " ", '": ', " = ", ":") for v in ("nan", "NaN")),
+        anchors=by_hand("nan is too short, and many steps print a norm", *(f"{n}orm{g}{v}" for n in "nN" for g in (": ", "=", "': ", " ", '": ', " = ", ":") for v in ("nan", "NaN"))),
     ),
     signature(
         r"(?:\brank (?P<rank>\d+) )?grad_norms? is not finite: ",
         NonFinite,
         what="grad_norm",
         fatal=False,
-        anchors=("grad_norm is not finite: ", "grad_norms is not finite: "),
     ),
     signature(r"number of nan iterations: +(?!0\b)(?P<what>\d+)", NonFinite, fatal=False),
 )

@@ -7,8 +7,8 @@ from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.parse.scan.signature import Signature, signature
 
 
-def _saying(phase: Phase, *patterns: str, anchors: tuple[str, ...] = ()) -> tuple[Signature, ...]:
-    return tuple(signature(pattern, PhaseSeen, phase=phase, anchors=anchors) for pattern in patterns)
+def _saying(phase: Phase, *patterns: str) -> tuple[Signature, ...]:
+    return tuple(signature(pattern, PhaseSeen, phase=phase) for pattern in patterns)
 
 
 SIGNATURES = (
@@ -16,7 +16,6 @@ SIGNATURES = (
         r"\b[Ss]aved (?:the )?(?:new )?(?:best|final|latest|last) (?:model|checkpoint|weights|state)",
         PhaseSeen,
         phase=Phase.SAVING,
-        anchors=("aved best ", "aved final ", "aved latest ", "aved last ", "aved new best ", "aved the best ", "aved the final "),
     ),
     *_saying(
         Phase.SAVING,
@@ -54,7 +53,6 @@ SIGNATURES = (
     *_saying(
         Phase.RESTORING,
         r"[Rr]esum(?:ing|ed) (?:training )?from (?:the )?(?:checkpoint|ckpt|/|\S+\.(?:pt|pth|ckpt))",
-        anchors=("esuming from", "esumed from", "esuming training", "esumed training"),
     ),
     *_saying(
         Phase.EVALUATING,
@@ -89,8 +87,6 @@ SIGNATURES = (
         Phase.LOADING,
         r"(?:Tokeniz(?:ing|ation)|Packing|Grouping|Dropping|Converting|Applying (?:chat )?template|Applying formatting|Truncating|Adding EOS|Extracting"
         r"|Flattening|Concatenating|Chunking|Encoding|Filtering|Sample Packing|Preprocessing|Processing (?:dataset|data|samples))\b[^|%\n]{0,80}: +\d{1,3}%\|",
-        anchors=("Tokenizing ", "Tokenization", "Packing ", "Grouping ", "Dropping ", "Converting ", "Applying ", "Truncating ", "Adding EOS",
-                 "Extracting ", "Flattening ", "Concatenating ", "Chunking ", "Encoding ", "Filtering ", "Preprocessing ", "Processing "),
     ),
     *_saying(
         Phase.STOPPING_EARLY,
@@ -107,7 +103,6 @@ SIGNATURES = (
     *_saying(
         Phase.FINISHED,
         r"[Tt]raining (?:is |has |was )?(?:complete|completed|finished|done)\b(?! iteration)",
-        anchors=("raining complete", "raining finished", "raining done", "raining is ", "raining has ", "raining was "),
     ),
     *_saying(
         Phase.FINISHED,
@@ -124,5 +119,5 @@ SIGNATURES = (
         r"# Avg bus bandwidth +: |# Collective test concluded: ",  # of nccl-tests
     ),
     # MLPerf's own log: a run is over, in time or not
-    *_saying(Phase.FINISHED, r":::ML[^\n]{0,300}\brun_(?:stop|final)\b", anchors=("run_stop", "run_final")),
+    *_saying(Phase.FINISHED, r":::ML[^\n]{0,300}\brun_(?:stop|final)\b"),
 )

@@ -8,7 +8,7 @@ import signal as _signals
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited, TaskNamed
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 from keepstep.parse.tools.system.shell import SIGNALS
 
 
@@ -55,23 +55,21 @@ SIGNATURES = (
         r"\b(?:[Rr]ank|[Ww]orker|[Pp]rocess|[Tt]ask) #?(?P<rank>\d{1,3}),?(?: \(?pid:? \d{1,9}\)?)?,? (?:has |was )?(?:failed|exited|died|crashed|ended|terminated|killed)"
         r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",
         _by_own_launcher,
-        anchors=tuple(f" {word}{after}" for word in _ENDED for after in (" ", ",", ":", ";")),
     ),
     # Ray Train may start it again: it tells whose the error nearby is, not that the run ended
-    signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed, anchors=(" has failed.",)),
+    signature(r"\bWorker (?P<rank>\d+) has failed\.", TaskNamed),
     # verl names the actors of a pool by its group and the place in it; in the first group that is the rank
-    signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed, anchors=("WorkerDict_0:",)),
+    signature(r"\bname: \w*WorkerDict_0:(?P<rank>\d{1,4})\b", TaskNamed),
     # the log that each rank writes for itself and could not
     signature(
         r"\[Errno \d+\] [^\n']{0,60}'[^'\n]{0,400}?\blog[_.-]rank[_-]?(?P<rank>\d{1,5})\.(?:log|txt|out|err)'",
         TaskNamed,
-        anchors=("log_rank", "log-rank", "log.rank"),
     ),
     # said by programs: Training failed on rank 3: ..., Exception in rank 3
     signature(
         r"\b(?:[Ff]ailed|[Ff]ailure|[Ee]rror|[Ee]xception|[Cc]rashed)(?: occurred| raised| happened)? (?:on|in|at) (?:global |process )?rank[ :=]? ?"
         r"(?P<rank>\d{1,5})\b",
         TaskNamed,
-        anchors=tuple(f"{word} {at} {which}rank" for word in _BAD for at in ("on", "in", "at") for which in ("", "global ", "process ")),
+        anchors=by_hand("errors and ranks are on many lines", *(f"{word} {at} {which}rank" for word in _BAD for at in ("on", "in", "at") for which in ("", "global ", "process "))),
     ),
 )

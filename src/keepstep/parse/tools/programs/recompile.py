@@ -10,7 +10,6 @@ SIGNATURES = (
     signature(
         r"(?P<count>\d+) out of the last \d+ calls to <(?:bound method |function )?(?P<function>[\w.<>]+)[^\n]{0,300}triggered tf\.function retracing",
         Recompiling,
-        anchors=("triggered tf.function retracing",),
     ),
     signature(
         r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit) \((?P<count>\d+)\)",
@@ -20,7 +19,6 @@ SIGNATURES = (
     signature(
         r"(?:CacheLimitExceeded|RecompileLimitExceeded|FailOnRecompileLimitHit)",
         Recompiling,
-        anchors=("CacheLimitExceeded", "RecompileLimitExceeded", "FailOnRecompileLimitHit"),
     ),
     signature(r"Recompiling function (?P<function>\S+) in ", Recompiling),
     # jax_explain_cache_misses; the first call of each place is one too: the rule counts
@@ -28,19 +26,16 @@ SIGNATURES = (
     signature(
         r"(?P<reason>for (?:(?P<function>[\w.]+) defined at)[^\n]{0,160}never seen input type signature)",
         Recompiling,
-        anchors=("never seen input type signature",),
     ),
     # jax_log_compiles; the first of each function is no second one: the rule counts
     signature(
         r"Finished XLA compilation of (?P<function>\S+) in (?P<seconds>[\d.]+) sec",
         Recompiling,
-        anchors=("Finished XLA compilation of ",),
     ),
     signature(
         r"Compiling (?:jit\()?(?P<function>[\w.<>]+)\)?(?: \(\d+\))? (?P<reason>(?:for )?(?:with global shapes and types|args) ?[(\[])",
         Recompiling,
-        anchors=("with global shapes and types", "for args (", "for args ["),
     ),
-    signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling, anchors=("Metric: CompileTime",)),
-    signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling, anchors=("Compilation Analysis:",)),
+    signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling),
+    signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling),
 )

@@ -41,24 +41,19 @@ SIGNATURES = (
         r"(?:MASTER_ADDR|MASTER_IP|--master[_-]addr|--main[_-]process[_-]ip|--rdzv[_-]endpoint)[=: ] ?['\"]?"
         r"(?P<address>localhost|127\.\d+\.\d+\.\d+)\b",
         _master,
-        anchors=("MASTER_ADDR", "MASTER_IP", "--master_addr", "--master-addr", "--main_process_ip", "--main-process-ip", "--rdzv"),
     ),
     # the call itself, as a traceback shows it
     signature(
         r"distributed\.initialize\([^\n]{0,300}?process_id ?= ?(?P<index>\d{1,5})",
         _started,
-        anchors=("distributed.initialize(",),
     ),
     # TensorFlow names the devices that a process made for itself
     signature(
         r"Created (?:TensorFlow )?device \(?/job:(?P<role>worker|chief|ps)/replica:\d+/task:(?P<index>\d+)/",
         WorldSeen,
-        anchors=("Created TensorFlow device (/job:", "Created device /job:"),
     ),
-    signature(r"--(?:task[_-]?(?:index|id)|task|worker[_-]index)[= ](?P<index>\d{1,5})\b", _started,
-              anchors=("--task", "--worker_index", "--worker-index")),
-    signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started,
-              anchors=("--process_i", "--process-i", "--machine_rank", "--machine-rank", "--node_rank", "--node-rank", "--rank")),
+    signature(r"--(?:task[_-]?(?:index|id)|task|worker[_-]index)[= ](?P<index>\d{1,5})\b", _started),
+    signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started),
     signature(r"^\$? ?(?:\w{1,60}=\S{1,300} ){0,20}(?:RANK|NODE_RANK|SLURM_PROCID|JAX_PROCESS_ID|HOROVOD_RANK)=(?P<index>\d{1,5}) (?:\w{1,60}=\S{1,300} ){0,20}\S{0,300}python",
-              _started, anchors=("RANK=", "SLURM_PROCID=", "JAX_PROCESS_ID=")),
+              _started),
 )

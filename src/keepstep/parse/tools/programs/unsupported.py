@@ -26,34 +26,10 @@ SIGNATURES = (
     signature(
         rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,240}}?{_NOT}))\2[^\n]{{0,160}}?{_PARALLEL})",
         UnsupportedCombination,
-        anchors=(
-            "upport",
-            "ompatible",
-            "cannot be ",
-            "can't be ",
-            "cannot use",
-            "can't use",
-            "n't work",
-            "not implemented",
-            "not allowed",
-            "not work",
-        ),
     ),
     signature(
         rf"(?:Error|Exception|Exit): (?P<what>(?=([^\n]{{0,200}}?{_PARALLEL}))\2[^\n]{{0,200}}?{_NOT}[^\n]{{0,80}})",
         UnsupportedCombination,
-        anchors=(
-            "upport",
-            "ompatible",
-            "cannot be ",
-            "can't be ",
-            "cannot use",
-            "can't use",
-            "n't work",
-            "not implemented",
-            "not allowed",
-            "not work",
-        ),
     ),
     # activations that are computed again in the backward pass: under ZeRO-3 or FSDP parameters may be sharded again by then
     signature(
@@ -61,24 +37,20 @@ SIGNATURES = (
         r"|trying to save more tensors during recomputation|Unpack is being triggered for a tensor that was already unpacked)",
         UnsupportedCombination,
         what="activation checkpointing, and a forward pass that differs when it is run again (as when parameters are sharded)",
-        anchors=("torch.utils.checkpoint: ",),
     ),
     signature(
         r"(?:torch\.utils\.checkpoint|Checkpointing) is (?P<what>(?:incompatible|not compatible) with \.grad\(\))",
         UnsupportedCombination,
-        anchors=("compatible with .grad()",),
     ),
     # tf.distribute, and Keras under it
     signature(
         r"Error: (?P<what>[^\n]{0,200}\bonly works with the tf\.Estimator API)",
         UnsupportedCombination,
-        anchors=("only works with the tf.Estimator API",),
     ),
     signature(
         r"NotImplementedError: (?P<what>[^\n]{0,120}\b(?:TPUs?|GPUs|replicas?|workers|hosts|[Ss]trategy|strategies)\b[^\n]{0,80}"
         r"not (?:yet |currently )?(?:been )?implemented)",
         UnsupportedCombination,
-        anchors=("not yet implemented", "not implemented", "not yet been implemented", "not currently implemented"),
     ),
     signature(
         r"(?P<what>You can't train a model that has been loaded (?:in \d-bit (?:or \d-bit )?precision|with "
@@ -88,7 +60,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>ProcessGroup\w{1,40} (?:only supports|does not support)[^\n]{0,80})",
         UnsupportedCombination,
-        anchors=("ProcessGroup",),
     ),
     signature(r"(?P<what>no support for \w+ in \w+ process group)", UnsupportedCombination),
     signature(r"(?P<what>A CPU backend must be enabled for async save)", UnsupportedCombination),
@@ -107,45 +78,38 @@ SIGNATURES = (
     signature(
         r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("DataParallel",),
     ),
     signature(r"(?P<what>Cannot copy out of meta tensor; no data!)", UnsupportedCombination),
     signature(
         r"(?P<what>sparse (?:gradients|tensors|allreduce)[^\n]{0,40}(?:not|n't) (?:yet "
         r")?supported[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("sparse gradients", "sparse tensors", "sparse allreduce"),
     ),
     # Faults that the framework calls its own
     signature(
         r"(?P<what>torch\.?_dynamo\.exc\.(?:InternalTorchDynamoError|BackendCompilerFailed): [^\n]{0,120})",
         InternalFault,
-        anchors=("InternalTorchDynamoError", "BackendCompilerFailed"),
     ),
     signature(
         r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})",
         InternalFault,
-        anchors=("inductor.exc.LoweringException", "inductor.exc.InductorError"),
     ),
     signature(r"(?P<what>INTERNAL ASSERT FAILED at [^\n]{0,120})", InternalFault),
     signature(
         r"Error: (?P<what>TT_(?:ASSERT|FATAL|THROW) @ [^\n]{0,300})",
         InternalFault,
-        anchors=("TT_ASSERT", "TT_FATAL", "TT_THROW"),
     ),
     signature(
         r"(?P<what>please (?:report a bug to PyTorch|file an issue at https://github\.com/(?:jax-ml|"
         r"google)/jax))",
         InternalFault,
-        anchors=("please report a bug to PyTorch", "please file an issue at https://github.com/"),
     ),
     signature(
         r"(?P<what>[Tt]his (?:is|must be|indicates|is likely|is probably|is most likely) an? (?:internal "
         r")?bug[^\n]{0,80})",
         InternalFault,
-        anchors=("is a bug", "be a bug", "indicates a bug", "likely a bug", "probably a bug", "internal bug"),
     ),
     signature(
-        r"(?P<what>Internal error: [Pp]lease file a bug)", InternalFault, anchors=("lease file a bug",)
+        r"(?P<what>Internal error: [Pp]lease file a bug)", InternalFault
     ),
 )

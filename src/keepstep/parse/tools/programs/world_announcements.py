@@ -7,7 +7,7 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ProcessesStarted, WorldSeen
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 
 def _world(match: re.Match[str]) -> Fact:
@@ -42,29 +42,35 @@ _IS = r"['\"]?(?: is| =|=|:| :|->) ?"
 
 SIGNATURES = (
     # What the program formed
-    signature(rf"\bhvd\.size\(\){_IS}(?P<size>\d{{1,5}})\b", _world, anchors=("hvd.size()",)),
-    signature(rf"\b[Hh]orovod(?: world)?[ _]size{_IS}(?P<size>\d{{1,5}})\b", _world, anchors=("orovod size", "orovod world size", "orovod_size")),
+    signature(rf"\bhvd\.size\(\){_IS}(?P<size>\d{{1,5}})\b", _world),
+    signature(rf"\b[Hh]orovod(?: world)?[ _]size{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(
         r"\b(?:JAX |jax )(?:process|host)(?: index)?:? (?P<index>\d{1,5}) ?(?:/|of) ?(?P<size>\d{1,5})\b",
         _world,
-        anchors=("JAX process", "jax process", "JAX host", "jax host"),
     ),
-    signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world, anchors=("process_count",)),
+    signature(rf"\b(?:jax\.)?process_count(?:\(\))?{_IS}(?P<size>\d{{1,5}})\b", _world),
     signature(
         r"\b(?:[Pp]rocess|[Rr]ank)(?: index| id)?:? (?P<index>0) ?(?:of|/|out of) ?(?P<size>\d{1,4})(?![\d/:.%])",
         _world,
-        anchors=tuple(f"{who} 0{of}" for who in ("rocess", "ank", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of ")),
+        anchors=by_hand("ranks and processes are on many lines; of a world, the first speaks for all", *(f"{who} 0{of}" for who in ("rocess", "ank", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of "))),
     ),
     signature(
         r"\brank ?[=:]? ?(?P<index>\d{1,5}),? (?:world[ _])?size ?[=:]? ?(?P<size>\d{1,5})\b",
         _world,
-        anchors=("rank 0 size", "rank=0, size", "rank: 0, size", "rank 0, size", "rank = 0, size", "rank:0, size", "rank=0 size", "rank: 0 size", "rank=0, world_size",
-                 "rank: 0, world_size", "rank: 0, world size", "rank 0, world size", "rank 0 world size"),
+        anchors=by_hand(
+            "ranks and sizes are on many lines; of a world, the first speaks for all",
+            "rank 0 size", "rank=0, size", "rank: 0, size", "rank 0, size", "rank = 0, size", "rank:0, size", "rank=0 size", "rank: 0 size",
+            "rank=0, world_size", "rank: 0, world_size", "rank: 0, world size", "rank 0, world size", "rank 0 world size",
+        ),
     ),
     signature(
         r"\bsize ?[=:]? ?(?P<size>\d{1,5}),? (?:(?:local_|hvd )?rank) ?[=:]? ?(?P<index>\d{1,5})\b",
         _world,
-        anchors=("size 1 rank", "size=1, rank", "size: 1, rank", "size 1, rank", "size = 1, rank", "size:1, rank", "size=1 rank", "size: 1 rank"),
+        anchors=by_hand(
+            "sizes and ranks are on many lines; only a world of one is of interest",
+            "size 1 rank", "size=1, rank", "size: 1, rank", "size 1, rank", "size = 1, rank", "size:1, rank", "size=1 rank",
+            "size: 1 rank",
+        ),
     ),
     signature(r"\bNot using distributed mode", _one),
     # programs that do not find what would join them
@@ -72,35 +78,35 @@ SIGNATURES = (
         r"\b(?:[Ss]witch(?:ing|ed)?|[Ff]all(?:ing|s|en)? ?back|[Rr]evert(?:ing|ed)?|[Dd]efault(?:ing|s)?) (?:back )?to (?:a )?"
         r"(?:serial|single[- ](?:process|rank|worker|node)) (?:execution|training|mode|run)\b",
         _one,
-        anchors=tuple(f"{kind} {what}" for kind in ("serial", "process", "rank", "worker", "node") for what in ("execution", "training", "mode", "run")),
+        anchors=by_hand("the words before it are on many lines", *(f"{kind} {what}" for kind in ("serial", "process", "rank", "worker", "node") for what in ("execution", "training", "mode", "run"))),
     ),
-    signature(r"\bTraining with a single process on (?:\d+ )?", _one, anchors=("Training with a single process",)),
-    signature(r"Process rank: -?\d+, device: [^\n]{0,80}?distributed training: False", _one, anchors=("distributed training: False",)),
+    signature(r"\bTraining with a single process on (?:\d+ )?", _one),
+    signature(r"Process rank: -?\d+, device: [^\n]{0,80}?distributed training: False", _one),
     signature(r"Discovered MPI settings of world_rank=(?P<index>\d+), local_rank=\d+, world_size=(?P<size>\d+)", _world),
     signature(
         r"\b(?:I am|I'm|This is) (?:process |rank )(?P<index>\d{1,5}),? (?:in|of|out of) (?:this |a |the )?(?:world |total )?(?:of |size |group )*(?:size )?(?P<size>\d{1,5})\b",
         _world,
-        anchors=("I am rank ", "I'm rank ", "This is rank ", "I am process ", "I'm process ", "This is process "),
     ),
     signature(r"Rank of current process: (?P<index>\d+)\. World size: (?P<size>\d+)", _world),
-    signature(r"Process (?P<index>\d+), total (?P<size>\d+)\b", _world, anchors=tuple(f"Process {n}, total" for n in range(16))),
-    signature(r"\bNumber of replicas(?: in sync)?: 1$", _one, anchors=("Number of replicas: 1", "Number of replicas in sync: 1")),
-    signature(r"(?:^|[:,] )1 replicas?(?: in sync)?(?:,|$)", _one, anchors=("1 replica",)),
-    signature(r"\bnum_replicas_in_sync(?:\)|'|\")? ?[=:,]? ?1$", _one, anchors=("num_replicas_in_sync",)),
-    signature(r"\bdist(?:ributed)?(?:\.get)?_world_size(?:\(\))?['\"]? ?[=:] ?(?P<size>1)$", _world, anchors=("world_size",)),
+    signature(
+        r"Process (?P<index>\d+), total (?P<size>\d+)\b",
+        _world,
+        anchors=by_hand("processes and totals are on many lines", *(f"Process {n}, total" for n in range(16))),
+    ),
+    signature(r"\bNumber of replicas(?: in sync)?: 1$", _one),
+    signature(r"(?:^|[:,] )1 replicas?(?: in sync)?(?:,|$)", _one),
+    signature(r"\bnum_replicas_in_sync(?:\)|'|\")? ?[=:,]? ?1$", _one),
+    signature(r"\bdist(?:ributed)?(?:\.get)?_world_size(?:\(\))?['\"]? ?[=:] ?(?P<size>1)$", _world),
     # What the launcher was asked for
-    signature(r"TF_CONFIG[^\n]{0,60}?\{[^\n]{0,40}?['\"]cluster['\"]", _described, anchors=("TF_CONFIG",)),
+    signature(r"TF_CONFIG[^\n]{0,60}?\{[^\n]{0,40}?['\"]cluster['\"]", _described),
     signature(
         r"(?:^|[$#>;& ])(?P<by>mpirun|mpiexec(?:\.hydra)?|horovodrun|orterun|jsrun|aprun)\b[^\n]{0,400}? (?:-np|--np|-n) ?(?P<count>\d{1,5})\b",
         _started,
-        anchors=("mpirun ", "mpiexec", "horovodrun ", "orterun ", "jsrun ", "aprun "),
     ),
     signature(
-        r"(?:^|[$#>;& ])(?P<by>srun)\b[^\n]{0,300}? (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", _started, anchors=("srun ",)
+        r"(?:^|[$#>;& ])(?P<by>srun)\b[^\n]{0,300}? (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", _started
     ),
-    signature(r"^#SBATCH (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", lambda match: ProcessesStarted(count=int(match["count"]), by="Slurm"),
-              anchors=("#SBATCH -n", "#SBATCH --ntasks")),
-    signature(r"MPI startup\(\): (?P<last>(?P<count>[1-9]\d{0,4})) +\d+ +\S+", _started, anchors=("MPI startup(): ",)),
-    signature(rf"\bMPI(?:\.COMM_WORLD\.Get_size\(\)|[ _](?:world )?size){_IS}(?P<count>\d{{1,5}})\b", _started,
-              anchors=("MPI.COMM_WORLD.Get_size()", "MPI size", "MPI_size", "MPI world size")),
+    signature(r"^#SBATCH (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", lambda match: ProcessesStarted(count=int(match["count"]), by="Slurm")),
+    signature(r"MPI startup\(\): (?P<last>(?P<count>[1-9]\d{0,4})) +\d+ +\S+", _started),
+    signature(rf"\bMPI(?:\.COMM_WORLD\.Get_size\(\)|[ _](?:world )?size){_IS}(?P<count>\d{{1,5}})\b", _started),
 )

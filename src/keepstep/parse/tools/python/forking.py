@@ -12,7 +12,6 @@ SIGNATURES = (
         r"CUDA_ERROR_NOT_INITIALIZED",
         ForkOrThread,
         what="CUDA used in a forked process",
-        anchors=("CUDA_ERROR_NOT_INITIALIZED",),
     ),
     signature(
         r"CUDA runtime implicit initialization on GPU:\d+ failed\. Status: initialization error",

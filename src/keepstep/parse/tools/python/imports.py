@@ -25,7 +25,7 @@ def _generated(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 LINES_TO_AN_ERROR = 4
 
-BLOCKS = (block(r'File "[^"\n]{1,300}_pb2\.py", line \d+, in <module>', _generated, anchors=('_pb2.py", line ',)),)
+BLOCKS = (block(r'File "[^"\n]{1,300}_pb2\.py", line \d+, in <module>', _generated),)
 
 SIGNATURES = (
     # binary interfaces
@@ -33,7 +33,6 @@ SIGNATURES = (
         r"(?P<library>[\w.]+) size changed, may indicate binary incompatibility\. Expected \d+ from C"
         r" header, got \d+ from PyObject",
         lambda m: None if "Warning" in m.string else SymbolMissing(library=m["library"], symbol=None),
-        anchors=("may indicate binary incompatibility",),
     ),
     signature(
         r"module compiled against (?:ABI|API) version (?P<symbol>\S+) but this version of numpy is",
@@ -47,7 +46,6 @@ SIGNATURES = (
         r"numpy\.core\.multiarray failed to import|_ARRAY_API not found|_multiarray_umath' ?$",
         SymbolMissing,
         library="numpy",
-        anchors=("numpy.core.multiarray failed to import", "_ARRAY_API not found", "_multiarray_umath"),
     ),
     signature(r"PyCapsule_Import could not import module \"(?P<library>[^\"\n]+)\"", SymbolMissing),
     signature(r"dynamic module does not define (?:module export|init) function", SymbolMissing),
@@ -57,12 +55,10 @@ SIGNATURES = (
         r"|incompatible|mismatch)",
         SymbolMissing,
         library="horovod",
-        anchors=("Horovod was ", "Horovod extension", "Horovod TensorFlow", "Horovod PyTorch"),
     ),
     signature(
         r"This installation of (?P<library>\w+) (?:was|is) built (?:for|against|with) a different",
         SymbolMissing,
-        anchors=("This installation of ",),
     ),
     signature(
         r"MKL_THREADING_LAYER=INTEL is incompatible with (?P<library>lib[\w.\-]+) library",
@@ -78,12 +74,10 @@ SIGNATURES = (
         r"numpy\.core\.(?:_multiarray_umath|multiarray) is deprecated[^\n]{0,40}Error|Error importing numpy: you should not try to import numpy from",
         SymbolMissing,
         library="numpy",
-        anchors=("Error importing numpy",),
     ),
     signature(
         r"No module named '(?P<name>amp_C|apex_C|fused_\w+|\w+_cuda|\w+_cuda_\w+|\w+_ext|flash_attn_\d?_?\w+|selective_scan_\w+|transformer_engine_\w+|deepspeed_\w+_op)'",
         LibraryMissing,
-        anchors=("No module named '",),
     ),
     # a package that the program asks to be installed; another version of one is told elsewhere
     signature(
@@ -91,7 +85,6 @@ SIGNATURES = (
         r"(?:[^\n]{0,200}?(?:pip3? install|conda install)(?: -\S+)* [`'\"]?(?P<name>[\w.\-]{2,40})|"
         r"[^\n]{0,200}?(?:[Pp]lease install|not installed|installation is required|not found in your environment))",
         LibraryMissing,
-        anchors=("pip install", "pip3 install", "conda install", "lease install", "not installed", "installation is required", "not found in your environment"),
     ),
     # protobuf
     signature(r"'MessageFactory' object has no attribute 'GetPrototype'", SymbolMissing, library="protobuf"),
@@ -99,7 +92,6 @@ SIGNATURES = (
         r"cannot import name '(?P<symbol>\w{1,60})' from 'google\.protobuf",
         SymbolMissing,
         library="protobuf",
-        anchors=("from 'google.protobuf",),
     ),
     signature(r"Descriptors (?:cannot |should )(?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
@@ -111,7 +103,6 @@ SIGNATURES = (
         r"|cannot import name '?(?:runtime_version|builder|enum_type_wrapper)'? from '?google\.protobuf",
         SymbolMissing,
         library="protobuf",
-        anchors=("'serialized_options'", "'create_key'", "'serialized_pb'", "'_internal_create_key'", "google.protobuf"),
     ),
     signature(
         r"This program was compiled against version (?P<here>[\d.]+) of the Protocol Buffer runtime library",
@@ -134,7 +125,6 @@ SIGNATURES = (
         r"duplicate file name(?: \S{1,200})? \S{0,300}\.proto|File already exists in database: "
         r"(?P<library>\S{1,300}\.proto)",
         SymbolMissing,
-        anchors=("duplicate file name", "File already exists in database:"),
     ),
     # CPU instructions
     signature(
@@ -148,12 +138,6 @@ SIGNATURES = (
     signature(
         r"(?:your|this|the) (?:CPU|processor) does not support (?P<detail>AVX\w*|SSE[\w.]*|FMA\w*|AMX\w*)",
         CpuInstructionMissing,
-        anchors=(
-            "does not support AVX",
-            "does not support SSE",
-            "does not support FMA",
-            "does not support AMX",
-        ),
     ),
     signature(
         r"(?:NumPy was built with baseline optimizations|RuntimeError: NumPy was built with baseline)",
@@ -178,7 +162,6 @@ SIGNATURES = (
     signature(
         r"(?P<component>Ray|Python) version mismatch|Mismatch in (?:the )?(?P<what>\w+) version between",
         lambda m: VersionConflict(component=m["component"] or m["what"]),
-        anchors=("Ray version mismatch", "Python version mismatch", "Mismatch in"),
     ),
     signature(
         r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch",
@@ -189,18 +172,11 @@ SIGNATURES = (
         r"mismatched versions? (?:of|in) (?P<component>[\w.\-]+)(?: (?:between|across) (?:ranks|nodes"
         r"|workers|hosts|processes))",
         VersionConflict,
-        anchors=("ismatched version",),
     ),
     signature(
         r"bootstrap[^\n]{0,60}(?:mismatched|different) (?:NCCL )?version",
         VersionConflict,
         component="NCCL",
-        anchors=(
-            "mismatched version",
-            "different version",
-            "different NCCL version",
-            "mismatched NCCL version",
-        ),
     ),
     signature(r"Worker and (?:chief|master|scheduler|driver)[^\n]{0,40}different versions", VersionConflict),
     signature(
@@ -229,7 +205,6 @@ SIGNATURES = (
         r" \d+ arguments, got \d+))|SystemError: unknown opcode|\b[EV]\w{0,30}Error: bad marshal data",
         VersionConflict,
         component="Python (a function that another version of it had pickled could not be loaded)",
-        anchors=("TypeError: code", "SystemError: unknown opcode", "bad marshal data"),
     ),
     signature(
         r"unsupported pickle protocol: (?P<here>\d+)",
@@ -241,12 +216,5 @@ SIGNATURES = (
         r"(?P<here>\d\.\d+)[^\n]{0,60}(?P<there>\d\.\d+)",
         VersionConflict,
         component="Python",
-        anchors=(
-            "version in worker",
-            "version in the worker",
-            "version on worker",
-            "version on the worker",
-            "version mismatch",
-        ),
     ),
 )

@@ -26,7 +26,6 @@ SIGNATURES = (
         r"(?P<what>\w{3,40} objects should only be shared between processes through inheritance|A SemLock created in a \w{4,12} context is being shared"
         r" with a process in a \w{4,12} context)",
         ForkOrThread,
-        anchors=("should only be shared between processes through", "A SemLock created in a "),
     ),
     signature(
         r"process (?P<rank>\d+) terminated with signal (?P<signal>SIG\w+)",

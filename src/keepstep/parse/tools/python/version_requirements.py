@@ -16,50 +16,37 @@ SIGNATURES = (
     signature(
         r"(?P<what>MMCV\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("is used but incompatible",),
     ),
     signature(
         r"(?P<what>MMEngine\S{0,20} is used but incompatible\. Please install [^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("is used but incompatible",),
     ),
     signature(
         r"(?:ContextualVersionConflict|VersionConflict): \((?P<what>[^\n]{0,120}Requirement\.parse\([^)\n]{0,60}\))",
         UnsupportedCombination,
-        anchors=("VersionConflict: (",),
     ),
     signature(
         r"Error: (?P<what>Using [^\n]{0,60} requires `?[\w\-\[\]]{1,40}[<>=]{1,2}[\d.]{1,12}`?)",
         UnsupportedCombination,
-        anchors=("Error: Using ",),
     ),
     signature(
         r"Error: (?P<what>[\w\- ]{1,40} (?:version (?:must be|needs to be) (?:at least |>= ?)\d|(?:must be|needs to be) (?:at least |>= ?)\d{1,3}\.\d)[\d.]{0,10}[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("must be at least ", "must be >=", "needs to be at least ", "needs to be >="),
     ),
     signature(
         rf"Error: (?P<what>[^\n]{{0,160}}?\brequires?(?: to have)?(?: at least)? {_PACKAGE} ?(?:version )?(?:[<>]=?|==|v?\d)[^\n]{{0,60}})",
         UnsupportedCombination,
-        anchors=tuple(
-            f"{verb}{name}"
-            for verb in ("requires ", "requires `", "requires to have ", "requires at least ")
-            for name in ("torch", "Torch", "PyTorch", "transformers", "Transformer", "TE", "NCCL", "CUDA", "`huggingface_hub", "peft", "accelerate")
-        ),
     ),
     signature(
         rf"Error: (?P<what>(?:Must have at least |Only )?{_PACKAGE} version (?:must be |>= ?)?v?\d[\d.]{{0,12}}[^\n]{{0,60}}(?:or higher|or later|supports?))",
         UnsupportedCombination,
-        anchors=("orch version", "TE version", "ngine version", "NCCL version", "CUDA version", "transformers version", "peed version"),
     ),
     signature(
         r"Error: [^\n]{0,120}(?P<what>we now require users to upgrade torch to at least v[\d.]{1,8})",
         UnsupportedCombination,
-        anchors=("require users to upgrade torch",),
     ),
     signature(
         r"Error: (?P<what>Current torch version does not have \w{3,40} ?api \(torch\.__version__: [^\n)]{1,20}\))",
         UnsupportedCombination,
-        anchors=("Current torch version does not have",),
     ),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.environment import VersionConflict, VersionSeen
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _V = r"(?P<version>\d+\.\d+(?:\.\w+)*(?:[+\-]\w+(?:\.\w+)*)?)"
 
@@ -19,7 +19,6 @@ SIGNATURES = (
         r"NodeDef (?:expected inputs '[^'\n]{0,200}' do not match|mentions attr '\w{1,60}' not in Op<|missing attr '\w{1,60}' from Op<)",
         VersionConflict,
         component="TensorFlow",
-        anchors=("NodeDef expected inputs", "NodeDef mentions attr", "NodeDef missing attr"),
     ),
     signature(
         r"Mismatched PJRT plugin PJRT API version \((?P<there>[\d.]+)\) and framework PJRT API version \(?(?P<here>[\d.]+)\)",
@@ -32,18 +31,17 @@ SIGNATURES = (
         rf"(?:PyTorch|torch)(?:\.__version__| version)? ?[:=] ?['\"]?v?{_V}",
         VersionSeen,
         component="torch",
-        anchors=("PyTorch", "torch version", "torch.__version__", "torch: ", "torch="),
+        anchors=by_hand("every line of a stack names torch", "PyTorch", "torch version", "torch.__version__", "torch: ", "torch="),
     ),
     signature(
         rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}",
         VersionSeen,
         component="TensorFlow",
-        anchors=("TensorFlow ", "tensorflow ", "TF version", "TF Version"),
     ),
     signature(
         rf"\b(?P<component>jaxlib|jax|JAX)(?:\.__version__| version)?:? ?[:=] ?v?{_V}",
         VersionSeen,
-        anchors=("jaxlib", "jax version", "jax: ", "jax=", "JAX version", "jax.__version__"),
+        anchors=by_hand("every line of a stack names jax", "jaxlib", "jax version", "jax: ", "jax=", "JAX version", "jax.__version__"),
     ),
     signature(rf"Horovod v?{_V}:", VersionSeen, component="Horovod"),
     signature(rf"using Keras version:? ?{_V}", VersionSeen, component="Keras"),
@@ -51,6 +49,5 @@ SIGNATURES = (
     signature(
         rf"(?<![\w.])(?P<component>(?!NCCL|[Tt]orch|PyTorch|TF|[Tt]ensor[Ff]low|JAX|jax|jaxlib|Keras|API)[A-Za-z]\w{{1,40}}) version:? v?{_V}",
         VersionSeen,
-        anchors=(" version 0", " version 1", " version 2", " version 3", " version: ", " version v"),
     ),
 )

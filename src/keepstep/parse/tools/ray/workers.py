@@ -78,7 +78,7 @@ def _unschedulable(match: re.Match[str]) -> NotScheduled:
     return NotScheduled(by="Ray", asked=match["asked"])
 
 
-BLOCKS = (block(r"^== Status ==", _trials, anchors=("== Status ==",)),)
+BLOCKS = (block(r"^== Status ==", _trials),)
 
 SIGNATURES = (
     # versions
@@ -86,42 +86,36 @@ SIGNATURES = (
     signature(
         r"Client (?P<component>Ray|Python) version (?P<here>[\d.\w]+)[^\n]{0,60}(?:does not match|doesn't match)[^\n]{0,40}?(?P<there>\d[\d.\w]+)",
         VersionConflict,
-        anchors=("Client Ray version", "Client Python version"),
     ),
     signature(
         r"(?:ray|Ray) client and server are (?:running )?(?:incompatible|mismatched) versions",
         VersionConflict,
         component="Ray",
-        anchors=("client and server are",),
     ),
     signature(
         r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)",
         VersionConflict,
-        anchors=("Changing the",),
     ),
     # host memory
     signature(
         r"(?:Task was|worker\(s\) were) killed due to the node running low on memory",
         OomKilled,
         by="Ray's memory monitor",
-        anchors=("killed due to the node running low on memory",),
     ),
     # the killed task by its name: SkyPilot's "head, rank=0,", verl's "WorkerDict_0:3"
     signature(
         r"where the (?:task|lease|worker) \([^)\n]{0,160}\bname=(?:[\w.-]{1,60}, rank=(?P<rank>\d{1,5}),|\w{0,60}WorkerDict_0:(?P<local>\d{1,4}):)"
         r"[^)\n]{0,120}?\bpid=(?P<pid>\d+), memory used=",
         lambda m: OomKilled(by="Ray's memory monitor", rank=int(m["rank"] or m["local"]), pid=int(m["pid"])),
-        anchors=("where the task (", "where the lease (", "where the worker ("),
     ),
     signature(
         r"Ray killed this worker[^\n]{0,80}because it was the most recently scheduled task",
         OomKilled,
         by="Ray's memory monitor",
-        anchors=("Ray killed this worker",),
     ),
     signature(r"\d+ Workers \(tasks / actors\) killed due to memory pressure", OomKilled, by="Ray's memory monitor"),
     signature(
-        r"[Tt]he memory monitor (?:has )?killed", OomKilled, by="Ray's memory monitor", anchors=("memory monitor",)
+        r"[Tt]he memory monitor (?:has )?killed", OomKilled, by="Ray's memory monitor"
     ),
     signature(r"OutOfMemoryError: Task was killed", OomKilled, by="Ray's memory monitor"),
     signature(r"More than \d+% of the memory on node \S+ is used", OomKilled, by="Ray's memory monitor"),
@@ -132,23 +126,20 @@ SIGNATURES = (
     signature(
         r"file_system_monitor[^\n]{0,40} (?P<path>/\S{1,300}) is over \d+% full, available space: 0(?:\.0+)?(?: GB)?;",
         DiskFull,
-        anchors=("% full, available space: 0",),
     ),
     signature(r"Object creation will fail if spilling is required", lambda match: None),
-    signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None, anchors=("file_system_monitor",)),
+    signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None),
     signature(r"(?:ray\.exceptions\.)?ObjectStoreFullError", SharedMemoryExhausted, path="/dev/shm"),
     # a fatal word of old plasma stores; newer ones only warn, and take less
     signature(
         r"(?:\bF\d{4} |\bF \d+ \d+\]|FATAL|Check failed)[^\n]{0,160}[Ss]ystem memory request exceeds memory available in /dev/shm",
         SharedMemoryExhausted,
         path="/dev/shm",
-        anchors=("ystem memory request exceeds memory",),
     ),
     # a check that failed in the client of the object store, printed without glog's head
     signature(
         r"(?P<where>\S{0,200}plasma/\w{1,40}\.(?:cc|h):\d+):? (?P<what>Check failed: (?![^\n]{0,160}system memory request)[^\n]{1,300})",
         NativeAbort,
-        anchors=(" Check failed: ",),
     ),
     # ends
     signature(r"Worker exit type: (?P<kind>[A-Z_]+)(?P<detail>[^\n]{0,600})?", _worker_end),
@@ -156,38 +147,32 @@ SIGNATURES = (
         r"[Tt]he actor died unexpectedly before finishing this task",
         PeerLost,
         how="a Ray actor died",
-        anchors=("actor died unexpectedly",),
     ),
     signature(r"The actor is dead because its worker process has died", _dead),
     signature(
         r"[Aa] worker died or was killed while executing (?:a )?task",
         _dead,
-        anchors=("worker died or was killed while executing",),
     ),
     signature(r"WorkerCrashedError", PeerLost, how="a Ray worker died"),
     signature(
         r"The actor (?:is dead|died) because its node has died",
         PeerLost,
         how="a Ray node died",
-        anchors=("because its node has died",),
     ),
     signature(
         r"the actor's node was (?:preempted|terminated expectedly): ?(?P<reason>[^\n]{0,120})",
         Preempted,
         by="Ray's autoscaler",
-        anchors=("the actor's node was ",),
     ),
     signature(
         r"(?P<how>the actor's node was terminated(?: unexpectedly)?): ",
         PeerLost,
-        anchors=("the actor's node was terminated",),
     ),
     signature(
         r"Task failed because the node it was running on is dead or unavailable|Task failed due to the node dying"
         r"|\) where this task was running crashed unexpectedly",
         PeerLost,
         how="the Ray node of a task died",
-        anchors=("Task failed because the node it", "Task failed due to the node dying", "where this task was running"),
     ),
     signature(
         r"The actor is dead because its owner has died", PeerLost, how="the process that had started a Ray actor died"
@@ -195,38 +180,32 @@ SIGNATURES = (
     signature(
         r"Owner worker exit type: (?P<kind>[A-Z_]+)(?P<detail> Worker exit detail: (?!Owner's )[^\n]{0,600})",
         _worker_end,
-        anchors=("Owner worker exit type: ",),
     ),
     signature(
         r"[Tt]he node with (?:node id|client ID):? (?P<peer>\w+)[^\n]{0,200}has been marked dead",
         PeerLost,
         how="a Ray node was marked dead",
-        anchors=("has been marked dead",),
     ),
     signature(r"(?P<how>this node manager has mistakenly been marked (?:as )?dead)", PeerLost),
     signature(
         r"(?P<how>The raylet (?:was|has) (?:killed|died|terminated)|[Rr]aylet (?:is terminated|died|crashed|exited unexpectedly))",
         PeerLost,
-        anchors=("raylet was", "raylet has", "aylet is terminated", "aylet died", "aylet crashed", "aylet exited"),
     ),
     signature(
         r"Some Ray (?:sub)?processes (?:exited|died) unexpectedly|Ray processes died unexpectedly",
         PeerLost,
         how="Ray's own processes died",
-        anchors=("processes exited unexpectedly", "processes died unexpectedly"),
     ),
     signature(
         r"NodeDiedError|ray\.exceptions\.LocalRayletDiedError",
         PeerLost,
         how="a Ray node died",
-        anchors=("NodeDiedError", "LocalRayletDiedError"),
     ),
     signature(r"ray\.exceptions\.OwnerDiedError", PeerLost, how="the owner of an object died"),
     signature(
         r"The actor \w+ is unavailable: [^\n]{0,300}may or may not have been executed",
         PeerLost,
         how="a Ray actor did not answer",
-        anchors=(" is unavailable: ",),
     ),
     signature(r"Failed to look up actor with name '[^'\n]{1,120}'", PeerLost, how="a named Ray actor was not there"),
     signature(r"All copies of \w+ have been lost due to node failure", PeerLost, how="a Ray node died"),
@@ -237,50 +216,42 @@ SIGNATURES = (
         r"[Uu]nable to connect to (?:GCS|Redis)(?: at (?P<peer>[\w.:\-]+))?",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("nable to connect to GCS", "nable to connect to Redis"),
     ),
     signature(r"Could not find any running Ray instance", ConnectFailed, why=Why.FAILED, peer="a Ray cluster"),
     signature(
         r"ray client[^\n]{0,60}connection (?:timeout|timed out)",
         ConnectFailed,
         why=Why.TIMED_OUT,
-        anchors=("ray client",),
     ),
     # what the cluster does not have
     signature(
         r"No available node types can fulfill (?:resource request|placement group request|cluster constraint)s? ?(?P<asked>\{[^}\n]{0,160}\})?",
         _unschedulable,
-        anchors=("No available node types can fulfill",),
     ),
     signature(
         r"Placement group creation timed out[^\n]{0,600}?requested by the (?:placement group|bundle): ?(?P<asked>[^\n]{0,120})",
         _unschedulable,
-        anchors=("Placement group creation timed out",),
     ),
     signature(
         r"Placement group creation timed out(?![^\n]{0,600}requested by the )",
         NotScheduled,
         by="Ray",
-        anchors=("Placement group creation timed out",),
     ),
     signature(
         r"(?:The worker group startup timed out after|WorkerGroupStartupTimeoutError)[^\n]{0,40}?(?:waiting for (?P<asked>\d+ workers))?",
         NotScheduled,
         by="Ray",
         never=False,
-        anchors=("worker group startup timed out", "WorkerGroupStartupTimeoutError"),
     ),
     signature(
         r"You asked for (?P<asked>[\d.]{1,12} (?:CPUs|cpus?) and [\d.]{1,12} (?:GPUs|gpus?))[^\n]{0,30}?, but the cluster only has ",
         _unschedulable,
-        anchors=("but the cluster only has ",),
     ),
     signature(
         r"Training has not started in the last \d{1,6} seconds\. This could be due to the cluster not having enough resources available\. (?!You asked for )",
         NotScheduled,
         by="Ray",
         never=False,
-        anchors=("Training has not started in the last ",),
     ),
     signature(
         r"placement group bundle index (?P<expected>\d+) is invalid\. Valid placement group indexes: (?P<seen>[\d\-]+)",
@@ -290,21 +261,18 @@ SIGNATURES = (
     signature(
         r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
         _unschedulable,
-        anchors=("with the placement group because",),
     ),
     signature(
         r"(?:The following resource request|The actor or task with ID \S{1,60}|Warning: The following resource request) cannot be scheduled right now:? ?(?P<asked>\{[^}\n]{0,120}\})?",
         NotScheduled,
         by="Ray",
         never=False,
-        anchors=("cannot be scheduled right now",),
     ),
     signature(
         r"Failed to (?:schedule|create) placement group \S{1,80},? id: \w+, (?:because no nodes are available|because it's infeasible)",
         NotScheduled,
         by="Ray",
         never=False,
-        anchors=("Failed to schedule placement group ", "Failed to create placement group "),
     ),
     signature(
         r"Ray does not allocate any GPUs on the driver node",
@@ -317,13 +285,11 @@ SIGNATURES = (
         NotScheduled,
         by="Ray",
         asked="more devices than the cluster has",
-        anchors=("exceeds the total number of available",),
     ),
     signature(
         r"The current node (?:timed out during startup|has not been updated within \d+ seconds)",
         RendezvousTimeout,
         where="Ray's own start",
-        anchors=("The current node timed out during", "The current node has not been updated"),
     ),
     # the call of a traceback: all that NeMo-RL and others say of a group of resources that never came
     signature(
@@ -331,20 +297,18 @@ SIGNATURES = (
         NotScheduled,
         by="Ray",
         asked="a placement group",
-        anchors=(".ready(), timeout",),
     ),
     signature(r"GetTimeoutError: Get timed out: some object", RendezvousTimeout, where="remote call"),
     signature(
         r"RayChannelTimeoutError: (?:System error: )?Timed out (?:waiting for|acquiring|setting|writing)", RendezvousTimeout, where="remote call"
     ),
     signature(
-        r"The (?:task|actor) is not schedulable: (?P<asked>[^\n]{0,120})", _unschedulable, anchors=(" is not schedulable: ",)
+        r"The (?:task|actor) is not schedulable: (?P<asked>[^\n]{0,120})", _unschedulable
     ),
     signature(
         r"Timed out waiting for placement groups? to be ready[^\n]{0,300}?cluster (?:may not|does not) have enough resources",
         NotScheduled,
         by="Ray",
-        anchors=("Timed out waiting for placement group",),
     ),
     # Ray Train
     signature(
@@ -362,10 +326,10 @@ SIGNATURES = (
         r"A worker health check has been hanging for [\d.]+ seconds", PeerLost, how="a Ray Train worker stopped answering"
     ),
     signature(
-        r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked", anchors=("worker health check failed.",)
+        r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked"
     ),
     signature(
-        r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed, anchors=("DistributedContext(world_rank=",)
+        r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed
     ),
     signature(
         r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?", Preempted, by="Ray's autoscaler"
@@ -376,6 +340,5 @@ SIGNATURES = (
         r"(?P<reason>expected termination|preempt\w{0,20})[^\n]{0,40}: received SIGTERM",
         Preempted,
         by="Ray autoscaler",
-        anchors=("received SIGTERM",),
     ),
 )

@@ -12,43 +12,35 @@ SIGNATURES = (
     # PBS, Torque, Moab; its limits of memory and time are with Slurm's
     signature(
         r"PBS: job killed: (?:ncpus|ppn) [^\n]{0,40}exceeded limit", Preempted, by="PBS", reason="used more processors than asked for",
-        anchors=("PBS: job killed: ",),
     ),
     signature(
         r"PBS: job killed: node \d+ \((?P<node>[\w.\-]{1,80})\) requested job (?:terminate|die)",
         MachineFault,
         what="PBS ended the job because a node was lost",
-        anchors=("PBS: job killed: node",),
     ),
     signature(
         r"MOAB_INFO: +job (?:was )?(?:exceeded|violates|exceeds) (?:wallclock|walltime|wall clock)", Preempted, by="Moab", reason="time limit",
-        anchors=("MOAB_INFO: ",),
     ),
     signature(r"\bjob exceeded MEM usage (?:hard )?limit", OomKilled, by="Moab"),
     signature(
         r"[Jj]ob deleted at request of (?:root|maui|moab|pbs\w*)@", Preempted, by="PBS", reason="deleted by the scheduler",
-        anchors=("ob deleted at request of ",),
     ),
-    signature(r"[Jj]ob deleted at request of (?!(?:root|maui|moab|pbs))\w", TerminationRequested, by="user", anchors=("ob deleted at request of ",)),
+    signature(r"[Jj]ob deleted at request of (?!(?:root|maui|moab|pbs))\w", TerminationRequested, by="user"),
     # LSF
     signature(r"TERM_ADMIN: job killed by root or LSF administrator", TerminationRequested, by="scheduler", reason="killed by an administrator"),
     signature(r"TERM_SWAP: job killed after reaching LSF swap usage limit", OomKilled, by="LSF"),
-    signature(r"TERM_(?:THREAD|PROCESS)LIMIT: job killed after reaching LSF", LimitReached, limit="processes",
-              anchors=("TERM_THREADLIMIT", "TERM_PROCESSLIMIT")),
-    signature(r"TERM_(?:DEADLINE|WINDOW|LOAD): job killed after", Preempted, by="LSF", reason="limit of the queue",
-              anchors=("TERM_DEADLINE", "TERM_WINDOW", "TERM_LOAD: ")),
+    signature(r"TERM_(?:THREAD|PROCESS)LIMIT: job killed after reaching LSF", LimitReached, limit="processes"),
+    signature(r"TERM_(?:DEADLINE|WINDOW|LOAD): job killed after", Preempted, by="LSF", reason="limit of the queue"),
     # Grid Engine
     signature(r"exceeded hard wallclock time", Preempted, by="Grid Engine", reason="time limit"),
-    signature(r"exceeds job hard limit \"(?:h_vmem|h_rss|h_data|mem_free)\"", OomKilled, by="Grid Engine", anchors=("exceeds job hard limit ",)),
-    signature(r"exceeds job hard limit \"(?:h_rt|h_cpu)\"", Preempted, by="Grid Engine", reason="time limit", anchors=("exceeds job hard limit ",)),
+    signature(r"exceeds job hard limit \"(?:h_vmem|h_rss|h_data|mem_free)\"", OomKilled, by="Grid Engine"),
+    signature(r"exceeds job hard limit \"(?:h_rt|h_cpu)\"", Preempted, by="Grid Engine", reason="time limit"),
     # HTCondor
-    signature(r"^004 \([\d.]{3,40}\)[^\n]{0,40} Job was evicted", Preempted, by="HTCondor", anchors=("Job was evicted",)),
-    signature(r"Job has gone over (?:cgroup )?memory limit of (?P<limit>\d+ megabytes)", OomKilled, by="HTCondor", anchors=("Job has gone over ",)),
+    signature(r"^004 \([\d.]{3,40}\)[^\n]{0,40} Job was evicted", Preempted, by="HTCondor"),
+    signature(r"Job has gone over (?:cgroup )?memory limit of (?P<limit>\d+ megabytes)", OomKilled, by="HTCondor"),
     signature(r"The job exceeded allowed (?:execute|job) duration", Preempted, by="HTCondor", reason="time limit"),
     # Flux
-    signature(r"job\.exception type=timeout\b|resource allocation expired", Preempted, by="Flux", reason="time limit",
-              anchors=("job.exception type=timeout", "resource allocation expired")),
+    signature(r"job\.exception type=timeout\b|resource allocation expired", Preempted, by="Flux", reason="time limit"),
     # Iris, which ends all tasks of a gang when one has failed
-    signature(r"Coscheduled sibling \S{1,300}?/(?P<rank>\d{1,6}) failed", ProcessExited, reporter="Iris", first=True,
-              anchors=("Coscheduled sibling ",)),
+    signature(r"Coscheduled sibling \S{1,300}?/(?P<rank>\d{1,6}) failed", ProcessExited, reporter="Iris", first=True),
 )

@@ -13,14 +13,12 @@ from keepstep.core.facts.platform import MachineFault, Preempted
 from keepstep.parse.scan.signature import signature
 
 _ASKED = r"(?:srun|sbatch|salloc): (?:error|fatal): (?:Unable to (?:create step for job \d+|allocate resources|create job step)|(?:Batch )?[Jj]ob submission failed): "
-_ANCHORS = ("Unable to create step for job", "Unable to allocate resources:", "Unable to create job step", "ob submission failed:")
 
 SIGNATURES = (
     # the launcher of MPI ranks
     signature(
         r"srun: error: MPI: (?:Cannot create context for (?P<name>mpi/\w+)|Unable to load any plugin)|Failed mpi_g_slurmstepd_prefork",
         lambda m: UnsupportedCombination(what=f"Slurm has no usable plugin {m['name'] or 'for MPI'}"),
-        anchors=("MPI: Cannot create context for", "MPI: Unable to load any plugin", "Failed mpi_g_slurmstepd_prefork"),
     ),
     signature(
         r"unable to resolve MPI plugin offset from plugin_id=\d+",
@@ -36,14 +34,12 @@ SIGNATURES = (
         r"|Requested operation not supported|System submissions disabled|Burst Buffer|Pathname of a file|Job dependency problem|Error configuring interconnect"
         r"|Invalid job credential)[^\n]{0,60})",
         ClusterSpecInvalid,
-        anchors=_ANCHORS,
     ),
     signature(
         _ASKED + r"(?P<detail>Required node not available \(down, drained or reserved\))",
         ClusterSpecInvalid,
-        anchors=_ANCHORS,
     ),
-    signature(_ASKED + r"Incompatible versions of client and server code", VersionConflict, component="Slurm", anchors=_ANCHORS),
+    signature(_ASKED + r"Incompatible versions of client and server code", VersionConflict, component="Slurm"),
     signature(
         r"(?:srun|sbatch|salloc): (?:error|fatal): (?P<detail>You asked for \d+ tasks but hostlist specified \d+ nodes|Too few NodeNames in Slurm Hostfile"
         r"|Requested nodelist \S{1,200} overlaps with excluded|Invalid (?:node list|hostfile|task count|task range|task id|MPMD configuration)[^\n]{0,80}"
@@ -51,18 +47,15 @@ SIGNATURES = (
         r"|Slurm job \d+ has expired|Expired or invalid job \d+|--relative and [^\n]{0,80}|Requested het-group offset exceeds[^\n]{0,40}"
         r"|(?:srun|task)[ -]prolog failed[^\n]{0,40}|Failed to broadcast '\S{1,200}'\. Step launch aborted)",
         ClusterSpecInvalid,
-        anchors=("srun: error: ", "sbatch: error: ", "salloc: error: ", "srun: fatal: ", "sbatch: fatal: ", "salloc: fatal: "),
     ),
     signature(
         r"slurmstepd: error: (?P<detail>(?:couldn't chdir to /tmp either|Task(?:Prolog|prolog) failed|[Pp]rolog failed|Unable to (?:attach to interconnect"
         r"|drop privileges)|Failed to invoke (?:spank plugin stack|task plugins)|Plugin stack initialization failed|namespace_g_join)[^\n]{0,60})",
         ClusterSpecInvalid,
-        anchors=("slurmstepd: error: ",),
     ),
     signature(
         r"slurmstepd: error: execve\((?P<path>[^)\n]{0,200})\): (?:bad interpreter\((?P<name>[^)\n]{1,200})\): )?No such file",
         lambda m: LibraryMissing(name=m["name"] or m["path"] or None) if m["name"] or m["path"] else None,
-        anchors=("slurmstepd: error: execve(",),
     ),
     # nodes that went away
     signature(
@@ -70,22 +63,18 @@ SIGNATURES = (
         r" io error with slurmstepd)(?: on)? node (?P<node>\S{1,60})",
         MachineFault,
         what="Slurm ended the job, whose step on a node it had lost",
-        anchors=("Aborting, io error", "Aborting, step missing", "Aborting, can not test", "Aborting, lost contact", "aborting, io error with"),
     ),
     signature(
         r"(?:srun|salloc|sbatch): error: (?P<detail>Nodes \S{1,200} are still not ready|Something is wrong with the boot of the nodes)",
         ClusterSpecInvalid,
-        anchors=("are still not ready", "wrong with the boot of the nodes"),
     ),
     signature(r"srun: error: timeout waiting for task launch, started \d+ of \d+ tasks", ConnectFailed, why=Why.TIMED_OUT),
     signature(
         r"(?:salloc|srun): (?:error: )?Job allocation \d+ has been revoked", Preempted, by="Slurm", reason="the allocation was taken back",
-        anchors=("has been revoked",),
     ),
     signature(
         r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S{1,40} STEPD TERMINATED ON (?P<node>\S+) AT \S+ DUE TO JOB NOT (?:ENDING WITH SIGNALS|RUNNING)",
         MachineFault,
         what="a step could not be killed (Slurm drains such a node)",
-        anchors=("STEPD TERMINATED ON",),
     ),
 )

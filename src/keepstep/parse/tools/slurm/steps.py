@@ -127,28 +127,18 @@ SIGNATURES = (
         r"slurmstepd(?:-\S{1,60})?: error: Detected \d+ oom[-_]kill event(?:\(s\)|s)? in (?:StepId=|step )"
         r"(?P<process>[\w.+]+)",
         lambda m: OomKilled(by="Slurm"),
-        anchors=("oom-kill event", "oom_kill event"),
     ),
     signature(
         r"Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the cgroup"
         r" out-of-memory handler|OOM Killed)",
         OomKilled,
         by="Slurm",
-        anchors=("cgroup out-of-memory handler", "have been OOM Killed"),
     ),
     signature(
         r"(?:slurmstepd|slurmd|srun)(?:-[^\s:]{1,60}(?![^\s:]))?:? ?(?:error: )?(?:[^\n]{0,60} exceeded|Exceeded) (?:memory|virtual memory|job memory"
         r"|step memory) limit(?! at some point)(?: \((?P<limit>[^)\n]{1,60})\))?",
         OomKilled,
         by="Slurm",
-        anchors=(
-            "exceeded memory limit",
-            "exceeded virtual memory limit",
-            "exceeded job memory limit",
-            "exceeded step memory limit",
-            "Exceeded job memory limit",
-            "Exceeded step memory limit",
-        ),
     ),
     signature(
         r"slurmstepd(?:-\S{1,60})?: (?:error: )?\*\*\* (?:JOB|STEP|Step|StepId=?) ?\S+ (?:STEPD TERMINATED )?ON "
@@ -156,7 +146,6 @@ SIGNATURES = (
         r"[^\n]{0,24}?(?P<reason>(?:DUE TO|to JOB|due to|FAILED|\(non-zero|by user|with"
         r" uid)[^\n*]{0,60})?\*\*\*",
         _cancelled,
-        anchors=("slurmstepd",),
     ),
     signature(
         r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
@@ -166,13 +155,11 @@ SIGNATURES = (
             if "NODE" in m["reason"]
             else Preempted(by="Slurm", reason=m["reason"].lower())
         ),
-        anchors=("DUE TO TIME LIMIT", "DUE TO PREEMPTION", "DUE TO NODE FAILURE"),
     ),
     signature(
         r"srun: error: (?:Couldn't find the specified plugin name for (?P<what>mpi/\w+)|cannot (?:create mpi context for|find mpi plugin for) (?P<name>mpi/\w+)"
         r"|Invalid MPI type '(?P<type>\w+)')",
         lambda m: UnsupportedCombination(what=f"Slurm has no plugin {m['what'] or m['name'] or m['type']}"),
-        anchors=("the specified plugin name for mpi/", "cannot create mpi context", "cannot find mpi plugin", "Invalid MPI type '"),
     ),
     # a step that can never be, or cannot be now
     signature(
@@ -182,7 +169,6 @@ SIGNATURES = (
         r"|Task count specification invalid|Requested (?:time limit|partition configuration)[^\n]{0,40})[^\n]{0,60})",
         NotScheduled,
         by="Slurm",
-        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
     ),
     signature(
         r"srun: error: (?P<asked>Only allocated \d+ nodes asked for \d+|Unable to create job step: More processors requested[^\n]{0,40})",
@@ -194,33 +180,27 @@ SIGNATURES = (
         r" (?:Trackable RESource|account|partition|qos|feature|node name|wckey)[^\n]{0,80}|Job violates accounting/QOS policy[^\n]{0,40}|User's group not"
         r" permitted[^\n]{0,40})",
         ClusterSpecInvalid,
-        anchors=("Unable to create step for job", "Unable to allocate resources:", "Batch job submission failed:"),
     ),
     signature(
         r"srun: error: Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
-        anchors=("srun: error: Task launch for",),
     ),
     signature(
         r"slurm_(?:receive_msgs?|send_\w{1,40}): \[?\[?(?P<node>[\w.\-]{1,80})\]?:\d+\] failed: (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
-        anchors=("slurm_receive_msg", "slurm_send_"),
     ),
     signature(
         r"srun: error: (?P<node>tasks? [\d,\-]{1,40}) launch failed: (?P<why>[A-Z][^\n]{3,80})",
         _not_launched,
-        anchors=("launch failed: ",),
     ),
     signature(
         r"(?P<detail>(?:srun|sbatch|salloc): (?:error: )?(?:unrecognized|invalid) option -?-? ?'?[\w\-]{1,40})",
         ClusterSpecInvalid,
-        anchors=("unrecognized option", "invalid option"),
     ),
     signature(
         r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
         CudaMismatch,
         what="enroot could not bring the driver of the GPUs into the container",
-        anchors=(".sh exited with return code",),
     ),
     signature(
         r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)", LibraryMissing
@@ -228,7 +208,6 @@ SIGNATURES = (
     signature(
         r"srun: error: (?P<detail>Unable to confirm allocation for job \d+: [^\n]{1,60}|Invalid (?:job id|node name|partition name) specified)",
         ClusterSpecInvalid,
-        anchors=("Unable to confirm allocation for job", "Invalid job id specified", "Invalid node name specified", "Invalid partition name specified"),
     ),
     signature(
         r"pyxis: (?P<detail>container start failed with error code: \d+|couldn't start container|failed to import docker image)",
@@ -238,7 +217,6 @@ SIGNATURES = (
         r"mpi/pmix\w*: [^\n]{0,120}Error handler invoked: status = -\d+, source = \[\S{1,60}:(?P<peer_rank>\d+)\]",
         PeerLost,
         how="PMIx lost its process",
-        anchors=("Error handler invoked: status",),
     ),
     signature(
         r"(?:srun|salloc): error: Node failure on (?P<node>\S+)",
@@ -249,7 +227,6 @@ SIGNATURES = (
         r"srun: error: (?:Aborting, )?[^\n]{0,40}(?P<what>Unable to contact slurm|step creation .*node "
         r"(?:down|fail))",
         MachineFault,
-        anchors=("Unable to contact slurm", "step creation "),
     ),
     signature(
         r"slurmstepd: (?:error: )?(?P<reason>\*\*\* JOB \d+ ON \S+ (?:SIGTERM|received))",
@@ -261,13 +238,11 @@ SIGNATURES = (
         r"slurm-\d+ terminated(?: with signal| by)|Slurm job \d+ has been (?:cancelled|preempted|requeued)",
         Preempted,
         by="Slurm",
-        anchors=("slurm-", "has been cancelled", "has been preempted", "has been requeued"),
     ),
     signature(
         r"Job \d+ (?:was )?(?:requeued|preempted)(?: due to|$| by)",
         Preempted,
         by="the scheduler",
-        anchors=(" requeued", " preempted"),
     ),
     signature(
         r"srun: fatal: (?P<detail>[\w\-]+ set by two different environment variables [^\n]{0,120})", ClusterSpecInvalid
@@ -277,7 +252,6 @@ SIGNATURES = (
         r"^ ?\d+(?:_\d+)?(?:\.\w+)? +\S[^\n]{0,120}? (?P<state>OUT_OF_ME(?:MORY|\+)?|PREEMPTED|TIMEOUT"
         r"|NODE_FAIL)\+? +\d+:\d+",
         lambda m: _STATES.get(m["state"].rstrip("+"), _STATES["OUT_OF_ME"]),
-        anchors=("OUT_OF_ME", "PREEMPTED", "TIMEOUT ", "NODE_FAIL"),
     ),
     # LSF, PBS, SGE, HTCondor
     signature(
@@ -299,7 +273,6 @@ BLOCKS = (
         r"|Illegal instruction(?: \(core dumped\))?|Floating point exception(?: \(core dumped\))?|Interrupt"
         r"|Hangup|Out Of Memory)",
         _tasks,
-        anchors=("srun: error: ",),
     ),
     block(r"srun: First task exited \d+s ago", _left_the_others),
 )

@@ -41,7 +41,6 @@ SIGNATURES = (
         NotScheduled,
         by="Spark",
         never=False,
-        anchors=("Barrier stage in job ",),
     ),
     signature(r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits", _killed),
     signature(
@@ -50,7 +49,6 @@ SIGNATURES = (
     signature(
         r"(?:Container killed on request\. Exit code is|Container exited with a non-zero exit code|Exit status:) (?P<code>-?\d+)",
         _ended,
-        anchors=("Container killed on request", "with a non-zero exit code", "Exit status: "),
     ),
     signature(
         r"Container released on a \*lost\* node|Container preempted by scheduler",
@@ -71,7 +69,6 @@ SIGNATURES = (
         r"[Tt]imed out waiting for reservations to complete",
         RendezvousTimeout,
         where="reservations of TensorFlowOnSpark",
-        anchors=("waiting for reservations to complete",),
     ),
     signature(r"Duplicate worker/task in cluster_info", DuplicateMember),
     signature(
@@ -86,6 +83,5 @@ SIGNATURES = (
         r"Unable to find (?P<n>\d+) free GPU\(s\)|Unable to allocate \d+ GPU\(s\) from available GPUs"
         r"|Unable to find available GPUs: requested=\d+, available=\d+",
         lambda m: Contention(what="no GPU of this host was free"),
-        anchors=(" free GPU(s)", "GPU(s) from available GPUs", "Unable to find available GPUs"),
     ),
 )

@@ -10,19 +10,13 @@ SIGNATURES = (
     signature(
         r"java\.lang\.(?:NoSuch(?:Method|Field)Error|AbstractMethodError|IncompatibleClassChangeError): (?P<symbol>[\w.$/<>]{1,160})",
         SymbolMissing,
-        anchors=(
-            "java.lang.NoSuchMethodError", "java.lang.NoSuchFieldError", "java.lang.AbstractMethodError",
-            "java.lang.IncompatibleClassChangeError",
-        ),
     ),
     signature(
         r"java\.lang\.UnsupportedClassVersionError: (?P<symbol>[\w.$/]{1,160})",
         SymbolMissing,
-        anchors=("java.lang.UnsupportedClassVersionError",),
     ),
     signature(
         r"java\.lang\.UnsatisfiedLinkError: no (?P<name>[\w.\-]{1,80}) in java\.library\.path",
         LibraryMissing,
-        anchors=("java.lang.UnsatisfiedLinkError: no ",),
     ),
 )  # fmt: skip

@@ -26,12 +26,11 @@ def _no_space(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(r"No space left on device", _no_space),
-    signature(r"\[Errno 28\](?! No space| inotify)|\bENOSPC\b", _no_space, anchors=("[Errno 28]", "ENOSPC")),
+    signature(r"\[Errno 28\](?! No space| inotify)|\bENOSPC\b", _no_space),
     signature(
         r"Disk quota exceeded|\[Errno 122\]|\bEDQUOT\b",
         DiskFull,
         quota=True,
-        anchors=("quota exceeded", "[Errno 122]", "EDQUOT"),
     ),
     signature(
         r"[Tt]here is not enough space on the disk|not enough (?:free )?disk space|[Ii]nsufficient disk"
@@ -44,8 +43,8 @@ SIGNATURES = (
         DiskFull,
     ),
     # torch's own writers: a folder that is not there has words of its own, so what is left is space or rights
-    signature(r"RuntimeError: File (?P<path>\S{1,300}) cannot be opened\.", DiskFull, anchors=("cannot be opened.",)),
-    signature(r"write\(\): fd \d+ failed with (?!Bad file descriptor|Broken pipe)", DiskFull, anchors=("write(): fd ",)),
+    signature(r"RuntimeError: File (?P<path>\S{1,300}) cannot be opened\.", DiskFull),
+    signature(r"write\(\): fd \d+ failed with (?!Bad file descriptor|Broken pipe)", DiskFull),
     signature(r"basic_ios::clear: iostream error", DiskFull),
     signature(r"errno = 28, error message = 'No space left", DiskFull),
     signature(r"file write failed: time = [^\n]{0,120}errno = (?:28|122)\b", DiskFull),
@@ -53,12 +52,10 @@ SIGNATURES = (
         r"Can't write data \(file write failed|Unable to (?:flush|close) file[^\n]{0,80}(?:No space|errno ="
         r" 28)",
         DiskFull,
-        anchors=("file write failed", "No space", "errno = 28"),
     ),
     signature(
         r"low disk space: worker will (?:be|exit)|is over 9\d% full; available space|Local disk is full",
         DiskFull,
-        anchors=("low disk space: worker", "Local disk is full"),
     ),
     signature(r"The disk is full|disk is full\b", DiskFull),
     signature(r"Could not append to the internal temporary file", DiskFull),
@@ -67,6 +64,5 @@ SIGNATURES = (
         r"(?:ResourceExhaustedError(?: \(see above for traceback\))?|Resource exhausted|RESOURCE_EXHAUSTED): ?(?P<path>\S{1,300}"
         r"(?:\.tempstate\d+|\.data-\d{5}-of-\d{5}|\.index|tfevents\.\S{1,80}))(?![\w.]*; ?Too many)",
         DiskFull,
-        anchors=("ResourceExhaustedError", "Resource exhausted:", "RESOURCE_EXHAUSTED:"),
     ),
 )

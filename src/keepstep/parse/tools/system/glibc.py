@@ -17,23 +17,11 @@ SIGNATURES = (
         r" size[^\n]{0,20}"
         r"|unaligned [^\n]{0,40}|unsorted [^\n]{0,40}|chunk is[^\n]{0,40}))",
         NativeAbort,
-        anchors=(
-            "free(): ",
-            "malloc(): ",
-            "realloc(): ",
-            "malloc_consolidate(): ",
-            "munmap_chunk(): ",
-            "tcache_thread_shutdown(): ",
-            "calloc(): ",
-            "unaligned fastbin chunk",
-            "unaligned tcache chunk",
-        ),
     ),
     signature(
         r"(?P<what>corrupted size vs\. prev_size[^\n]{0,40}|corrupted double-linked list[^\n]{0,20}|double"
         r" free or corruption[^\n]{0,20})",
         NativeAbort,
-        anchors=("corrupted size vs. prev_size", "corrupted double-linked list", "double free or corruption"),
     ),
     signature(r"\*\*\* (?P<what>stack smashing detected|buffer overflow detected) \*\*\*", NativeAbort),
     signature(r"(?P<what>pure virtual method called)", NativeAbort),
@@ -41,6 +29,5 @@ SIGNATURES = (
         r": (?P<where>[\w./\-]+\.(?:c|h|cc|cpp|hpp):\d+): [^\n]{1,300}: Assertion `(?P<what>[^\n]{1,200}?)'"
         r" failed",
         NativeAbort,
-        anchors=(": Assertion `",),
     ),
 )

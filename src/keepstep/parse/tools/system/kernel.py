@@ -42,7 +42,6 @@ SIGNATURES = (
         r"(?P<group>[Mm]emory cgroup )?[Oo]ut of memory(?: \([^)\n]{1,40}\))?: Kill(?:ed)? process "
         r"(?P<pid>\d+),? \(?(?P<process>[^)\n,]{1,40})",
         _killed,
-        anchors=("ut of memory: Kill", "): Kill"),
     ),
     signature(
         r"Memory cgroup out of memory: OOM victim (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)",
@@ -64,7 +63,6 @@ SIGNATURES = (
         r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to",
         OomKilled,
         by="systemd-oomd",
-        anchors=("systemd-oomd",),
     ),
     signature(r"(?:Failed with result|result) 'oom-kill'", OomKilled, by="systemd"),
     signature(r"earlyoom\[\d+\]: sending SIG\w+ to process (?P<pid>\d+)", OomKilled, by="earlyoom"),
@@ -80,14 +78,12 @@ SIGNATURES = (
         r" protection(?: fault)?"
         r"|stack segment) ip:[\da-f]+ sp:[\da-f]+ error:\d+(?: in (?P<library>[^\[\s]+)\[)?",
         _trap,
-        anchors=("traps: ",),
     ),
     # the machine
     signature(
         r"EDAC [^\n]{0,60}\b\d+ UE\b",
         MachineFault,
         what="uncorrectable memory error (EDAC)",
-        anchors=("EDAC ",),
     ),
     signature(
         r"\[Hardware Error\]: [^\n]{0,100}(?:Uncorrected|[Ff]atal|uncorrectable)",
@@ -98,12 +94,10 @@ SIGNATURES = (
         r"Machine [Cc]heck(?: Exception)?: [^\n]{0,60}(?:Fatal|fatal|Processor context corrupt)",
         MachineFault,
         what="fatal machine check",
-        anchors=("Machine check", "Machine Check"),
     ),
     signature(
         r"\[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: \d+ Bank \d+: (?P<status>[\da-f]{16})",
         lambda m: MachineFault(what="uncorrected hardware error (MCE)") if int(m["status"][0], 16) & 2 else None,
-        anchors=("]: CPU ",),
     ),
     signature(
         r"Kernel panic - not syncing(?:: (?P<what>[^\n]{1,80}))?",
@@ -113,7 +107,6 @@ SIGNATURES = (
         r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for"
         r" [^\n]{0,60}: (?:Failed|Ignored))",
         lambda m: MachineFault(what="a page of memory is broken (hardware memory error)"),
-        anchors=("MCE: 0x", "Memory failure: 0x"),
     ),
     signature(
         r"watchdog: BUG: soft lockup - CPU#\d+ stuck for (?P<what>\d+s)",
@@ -123,52 +116,44 @@ SIGNATURES = (
         r"AER: (?:[^\n]{0,40})?(?:Uncorrect(?:ed|able)) \((?:Fatal|Non-Fatal)\) error",
         PeerAccessFault,
         what="uncorrected PCIe error",
-        anchors=("Uncorrected (", "Uncorrectable ("),
     ),
     signature(
         r"pcieport [^\n]{0,80}(?:DPC: containment event|Data Link Layer Link (?:Down|Active changed))",
         PeerAccessFault,
         what="a PCIe link went down",
-        anchors=("DPC: containment event", "Link Active changed", "Link Layer Link Down"),
     ),
     # the IOMMU in the way of devices that talk to each other; bus 00 holds no cards
     signature(
         r"DMAR: ?\[DMA (?:Write|Read)[^\]\n]{0,20}\] Request device \[(?:\d{4}:)?(?!00:)(?P<device>[\da-f:.]+)\]"
         r"[^\n]{0,40}fault addr",
         lambda m: PeerAccessFault(what=f"the IOMMU blocked accesses of PCI device {m['device']}"),
-        anchors=("] Request device [",),
     ),
     signature(
         r"AMD-Vi: Event logged \[(?:IO_PAGE_FAULT|INVALID_DEVICE_REQUEST|PAGE_TAB_HARDWARE_ERROR)",
         PeerAccessFault,
         what="the IOMMU blocked accesses of a PCI device",
-        anchors=("AMD-Vi: Event logged",),
     ),
     signature(
         r"(?P<driver>nvidia|amdgpu) (?P<device>[\da-f:.]+): (?P<what>BAR \d+: (?:can't assign|no space for)[^\n]{0,40}"
         r"|PCIe Bus Error: severity=Uncorrected[^\n]{0,40}|can't change power state[^\n]{0,60})",
         lambda m: PeerAccessFault(what=f"PCI device {m['device']}: {m['what'].strip()}"),
-        anchors=("can't assign", "no space for", "severity=Uncorrected", "can't change power state"),
     ),
     # network cards
     signature(
         r"(?P<bond>\w+): \(slave (?P<device>\w+)\): link status (?:definitely )?down|link status definitely down for"
         r" interface (?P<name>\w+)",
         lambda m: NicFault(what="link down", device=m["device"] or m["name"]),
-        anchors=("link status definitely down", "): link status "),
     ),
     signature(
         r"mlx[45]_core [\da-f:.]+[^\n]{0,40}(?P<what>Port module event\[error\][^\n]{0,80}"
         r"|Port module event: module \d+, Cable (?:error|unplugged)[^\n]{0,60}|Detected PCI error[^\n]{0,40}"
         r"|ERR_ON_CMD[^\n]{0,40})",
         NicFault,
-        anchors=("Port module event[error]", ", Cable error", ", Cable unplugged", "Detected PCI error", "ERR_ON_CMD"),
     ),
     signature(
         r"mlx[45]_core [\da-f:.]+ (?P<device>\S+): [Ll]ink [Dd]own",
         NicFault,
         what="link down",
-        anchors=("ink down", "ink Down"),
     ),
     signature(
         r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<device>\w+)[^\n]{0,60}transmit queue \d+ timed out",
@@ -180,53 +165,40 @@ SIGNATURES = (
         r"(?P<device>\w+): (?:NIC |[Nn]etwork )?[Ll]ink (?:is )?[Dd]own",
         NicFault,
         what="link down",
-        anchors=("ink is Down", "ink is down", "ink Down", "ink down"),
     ),
     signature(
         r"(?:mlx[45]_core|mlx4_en)[^\n]{0,80}(?P<what>health (?:compromised|poll)[^\n]{0,60}|device's"
         r" health compromised|Fatal error [^\n]{0,60}detected"
         r"|firmware (?:fatal|internal) error)",
         NicFault,
-        anchors=("health compromised", "health poll", "Fatal error ", "firmware fatal", "firmware internal"),
     ),
     signature(
         r"mlx[45]_core [\da-f:.]+ ?:?[^\n]{0,30}(?P<what>Internal error detected|device is going to be reset)"
         r"|(?P<device>mlx\d_\d+): (?P<local>local work queue catastrophic error|local catastrophic error)",
         lambda m: NicFault(what=(m["what"] or m["local"]).lower(), device=m["device"]),
-        anchors=("Internal error detected", "device is going to be reset", "catastrophic error"),
     ),
     signature(
         r"(?:(?:bnxt_en|i40e|ice|ixgbe|e1000e?|igb|tg3|qede|mlx5_core|irdma|ena) [\da-f:.]{7,16}(?: (?P<device>\w{2,16}))?|infiniband \w{3,16}): (?P<what>TX timeout detected"
         r"|tx_timeout(?: recovery|: VSI)[^\n]{0,40}|Detected Tx Unit Hang|Detected Hardware Unit Hang|Firmware (?:not responding|reset aborted)[^\n]{0,40}"
         r"|Wait for completion \(\w+\) timeout)",
         NicFault,
-        anchors=("TX timeout detected", "tx_timeout", "Detected Tx Unit Hang", "Detected Hardware Unit Hang", "Firmware not responding", "Firmware reset aborted",
-                 "Wait for completion ("),
     ),
     signature(
         r"\bena [\da-f:.]{1,20}(?: (?P<device>\w{1,20}))?: (?P<what>Keep alive watchdog timeout)",
         NicFault,
-        anchors=("Keep alive watchdog timeout",),
     ),
     signature(
         r"(?:infiniband|mlx5_\d+)[^\n]{0,60}(?P<what>[Pp]ort (?:is )?(?:down|DOWN|went down))",
         NicFault,
-        anchors=("ort down", "ort is down", "ort went down", "ort is DOWN", "ort DOWN"),
     ),
     signature(
         r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
         r"(?P<event>port error|device fatal[^\n]{0,40})",
         lambda m: NicFault(what=(m["what"] or m["event"] or "port error").replace("_", " ").lower()),
-        anchors=(
-            "_EVENT_PORT_ERR",
-            "_EVENT_DEVICE_FATAL",
-            "Got async event : port error",
-            "Got async event : device fatal",
-        ),
     ),
     # disks
     signature(
-        r"EXT4-fs (?:error|warning)[^\n]{0,120}(?:No space|no space|ENOSPC)", DiskFull, anchors=("EXT4-fs ",)
+        r"EXT4-fs (?:error|warning)[^\n]{0,120}(?:No space|no space|ENOSPC)", DiskFull
     ),
     signature(
         r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? "

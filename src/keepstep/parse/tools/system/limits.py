@@ -21,7 +21,7 @@ def _again(match: re.Match[str]) -> Fact | None:
 SIGNATURES = (
     signature(r"[Tt]oo many open files", LimitReached, limit="open files"),
     signature(
-        r"\bEMFILE\b|\[Errno 24\](?! Too)", LimitReached, limit="open files", anchors=("EMFILE", "[Errno 24]")
+        r"\bEMFILE\b|\[Errno 24\](?! Too)", LimitReached, limit="open files"
     ),
     signature(r"received (?:0|\d+) items? of ancdata", LimitReached, limit="open files"),
     signature(
@@ -37,28 +37,16 @@ SIGNATURES = (
         r"OpenBLAS (?:blas_thread_init|warning|:)?[^\n]{0,40}pthread_create (?:failed|error)",
         LimitReached,
         limit="threads",
-        anchors=("pthread_create ",),
     ),
     signature(
         r"(?:can't|cannot|unable to|[Ff]ailed to) (?:start|create|spawn) (?:a )?(?:new )?thread",
         LimitReached,
         limit="threads",
-        anchors=(
-            "start new thread",
-            "start a new thread",
-            "create thread",
-            "create new thread",
-            "start thread",
-            "create a thread",
-            "spawn thread",
-            "create a new thread",
-        ),
     ),
     signature(
         r"pthread_create(?:\(\))? (?:failed|error)|pthread_create: Resource temporarily",
         LimitReached,
         limit="threads",
-        anchors=("pthread_create",),
     ),
     signature(
         r"OMP: Error #34: System unable to allocate necessary resources for OMP thread",
@@ -69,7 +57,6 @@ SIGNATURES = (
         r"Thread creation via pthread_create\(\) failed|Check failed: ret == 0[^\n]{0,60}Thread \S+ creation",
         LimitReached,
         limit="threads",
-        anchors=("creation via pthread_create", "Check failed: ret == 0"),
     ),
     signature(r"runtime/cgo: pthread_create failed", LimitReached, limit="threads"),
     signature(
@@ -83,7 +70,6 @@ SIGNATURES = (
         r"|memlock[^\n]{0,40}(?:too low|too small|limit)",
         LimitReached,
         limit="locked memory",
-        anchors=("ibv_reg_mr", "RLIMIT_MEMLOCK", "memlock"),
     ),
     signature(r"too many concurrent processes|Too many processes", LimitReached, limit="processes"),
     signature(

@@ -54,12 +54,10 @@ SIGNATURES = (
     signature(
         r"Error: Could not find (?:the DLL\(s\) )?'(?P<name>[\w.\-]+\.dll)[^'\n]{0,80}'\. TensorFlow requires that",
         LibraryMissing,
-        anchors=("TensorFlow requires that",),
     ),
     signature(
         _LIBRARY + r": cannot open shared object file",
         _missing,
-        anchors=("cannot open shared object file",),
     ),
     signature(
         _LIBRARY
@@ -67,44 +65,32 @@ SIGNATURES = (
         r"|file too short"
         r"|cannot allocate memory in static TLS block)",
         _unreadable,
-        anchors=(
-            "failed to map segment",
-            "invalid ELF header",
-            "wrong ELF class",
-            "file too short",
-            "in static TLS block",
-        ),
     ),
     signature(r"Could not load library (?P<name>lib\S+?)\.? Error:", LibraryMissing),
     signature(r"Unable to load any of \{(?P<name>lib[^,}\s]+)", LibraryMissing),
     signature(
         r"(?:\(\d+\) (?:Not found|NOT_FOUND): |Error: +|OP_REQUIRES failed at xla_\w+\.cc:\d+ : (?:Not found|NOT_FOUND): )\./bin/(?P<name>ptxas|nvlink) not found",
         LibraryMissing,
-        anchors=("/ptxas not found", "/nvlink not found"),
     ),
     signature(r"No PTX compilation provider is available", LibraryMissing, name="ptxas"),
     signature(
         r"(?:INTERNAL|Internal|InternalError): +libdevice not found at \S*?(?P<name>libdevice[\w.]*\.bc)",
         LibraryMissing,
-        anchors=("libdevice not found at",),
     ),
     # libhdfs whose JVM has no classes of Hadoop: CLASSPATH lacks the output of `hadoop classpath --glob`
     signature(
         r"\(unable to get (?:root cause|stack trace) for java\.lang\.NoClassDefFoundError\)|^could not find method getRootCauseMessage",
         LibraryMissing,
         name="Hadoop's classes",
-        anchors=("java.lang.NoClassDefFoundError)", "find method getRootCauseMessage"),
     ),
     signature(r"Unable to locate (?P<name>lib\S+\.so\S*)", LibraryMissing, fatal=False),
     signature(
         r"(?:DLL load failed(?![^\n]{0,120}(?:" + PAGING_FILE + r"))|Library not loaded: (?P<name>\S+)|image not found)",
         LibraryMissing,
-        anchors=("DLL load failed", "Library not loaded:", "image not found"),
     ),
     signature(
         r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)",
         _symbol,
-        anchors=("undefined symbol: ",),
     ),
     signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),
     signature(
@@ -116,17 +102,14 @@ SIGNATURES = (
     signature(
         r"version `(?P<symbol>[\w.]+)' not found \(required by (?P<library>[^)\n]+)\)",
         lambda m: SymbolMissing(symbol=m["symbol"], library=m["library"].rpartition("/")[2]),
-        anchors=("' not found (required by",),
     ),
     signature(
         r"(?:(?P<library>[^\s:]+): )?symbol (?P<symbol>\w+),? version \S+ not defined in file \S+ with link time reference",
         lambda m: SymbolMissing(symbol=m["symbol"], library=(m["library"] or "").rpartition("/")[2] or None),
-        anchors=("with link time reference",),
     ),
     signature(
         r"\bld: cannot find -l(?P<name>[\w+\-]+)",
         lambda m: LibraryMissing(name=f"lib{m['name']}"),
-        anchors=("ld: cannot find -l",),
     ),
     signature(r"Symbol not found: (?P<symbol>_\w+)", SymbolMissing),
     signature(r"cannot locate symbol \"(?P<symbol>\w+)\"", SymbolMissing),
@@ -134,6 +117,5 @@ SIGNATURES = (
     signature(
         r": Relink `(?P<library>[^'\n]{1,200})' with `[^'\n]{1,200}' for IFUNC symbol `(?P<symbol>\w{1,80})'",
         lambda m: SymbolMissing(symbol=m["symbol"], library=m["library"].rpartition("/")[2]),
-        anchors=("for IFUNC symbol",),
     ),
 )

@@ -29,7 +29,6 @@ SIGNATURES = (
             if "CUDA" in m.string or "cuda" in m.string
             else HostAllocationFailed(requested=_size_in(m["detail"]))
         ),
-        anchors=("MemoryError",),
     ),
     signature(
         r"_ArrayMemoryError: Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]?i?B)", HostAllocationFailed
@@ -53,12 +52,10 @@ SIGNATURES = (
     signature(
         r"(?:\[Errno 12\] |errno[ :=]+12\D|fork[^\n]{0,40})Cannot allocate memory",
         HostAllocationFailed,
-        anchors=("Cannot allocate memory",),
     ),
     signature(
         r"Failed to allocate (?:host|CPU|pinned) memory",
         HostAllocationFailed,
-        anchors=("Failed to allocate ",),
     ),
     signature(r"Torch: unable to mmap memory: you tried to mmap", HostAllocationFailed),
     signature(r"java\.lang\.OutOfMemoryError", HostAllocationFailed),
@@ -67,45 +64,37 @@ SIGNATURES = (
     signature(
         r"memory allocation of (?:memory allocation of )*(?P<requested>\d{1,20}) bytes failed",
         HostAllocationFailed,
-        anchors=(" bytes failed",),
     ),
     signature(
         r"<jemalloc>: (?:Error allocating|Out of memory|arena \d+ alloc error)|tcmalloc: allocation failed \d+|mimalloc: error: (?:unable to allocate|out of memory)"
         r"|LLVM ERROR: out of memory|GLib-ERROR \*\*:[^\n]{0,60}failed to allocate \d+ bytes|virtual memory exhausted: Cannot allocate memory"
         r"|(?:cc1|cc1plus|cudafe\+\+|ptxas|nvlink|cicc): (?:fatal error: )?out of memory",
         HostAllocationFailed,
-        anchors=("<jemalloc>: ", "tcmalloc: allocation failed", "mimalloc: error: ", "LLVM ERROR: out of memory", "GLib-ERROR", "virtual memory exhausted",
-                 ": out of memory", ": fatal error: out of memory"),
     ),
     signature(
         r"pyarrow\.lib\.ArrowMemoryError|ArrowMemoryError: (?:malloc|realloc) of size (?P<requested>\d+)"
         r" failed",
         HostAllocationFailed,
-        anchors=("ArrowMemoryError",),
     ),
     signature(
         r"mmap[^\n]{0,400}(?:: |failed: |\()Cannot allocate memory",
         HostAllocationFailed,
-        anchors=("Cannot allocate memory",),
     ),
     signature(
         r"out of memory while trying to allocate pinned|cudaHostAlloc[^\n]{0,60}out of memory|failed to"
         r" alloc (?P<requested>\d+) bytes on host",
         lambda m: None if "failed to alloc" in m[0] else HostAllocationFailed(),
-        anchors=("pinned", "cudaHostAlloc"),
     ),
     signature(r"distributed\.nanny[^\n]{0,40}Worker exceeded 9\d% memory budget", OomKilled, by="Dask"),
     signature(
         r"(?:process|worker|job|task|node|rank|[Pp]od|container)[^\n]{0,60} killed (?:due to|because of|by)"
         r" (?:the )?(?:OOM|oom|out[- ]of[- ]memory)",
         lambda m: None if _ONE_OF_THE_GUESSES.search(m.string[max(0, m.start() - 90) : m.start()]) else OomKilled(by="the system"),
-        anchors=(" killed due to", " killed because of", " killed by"),
     ),
     # growth that the run itself reports
     signature(
         r"(?i:possible|potential) memory leak(?: detected)?(?P<detail>[^\n]{0,80})",
         MemoryGrew,
-        anchors=("memory leak",),
     ),
     # shared memory
     signature(r"[Ii]nsufficient shared memory \(shm\)", SharedMemoryExhausted),
@@ -115,18 +104,11 @@ SIGNATURES = (
         r" memory\(shm\) for file)"
         r" </?(?P<path>[^>\n]{1,200})>",
         lambda m: SharedMemoryExhausted(path=m["path"]) if _is_shm(m) else None,
-        anchors=(
-            "unable to mmap",
-            "unable to write to file",
-            "unable to resize file",
-            "unable to allocate shared memory",
-        ),
     ),
     signature(r"unable to open shared memory object </(?P<path>[^>\n]{1,200})>", SharedMemoryExhausted),
     signature(
         r"(?:shm_open|shared memory)[^\n]{0,100}No space left on device",
         SharedMemoryExhausted,
-        anchors=("No space left on device",),
     ),
     signature(r"No space left on device[^\n]{0,80}(?P<path>/dev/shm[^\s'\"]{0,100})", SharedMemoryExhausted),
     signature(r"(?P<path>/dev/shm[^\s'\":]{0,100})[^\n]{0,80}No space left on device", SharedMemoryExhausted),
@@ -136,19 +118,16 @@ SIGNATURES = (
         r" )?shared memory segment (?P<path>\S+)"
         r"(?: \(?(?:size|of size) (?P<size>\d+))?",
         SharedMemoryExhausted,
-        anchors=("shared memory segment",),
     ),
     signature(
         r"NCCL WARN[^\n]{0,80}(?:failed to extend|shmOpen|shm_open)[^\n]{0,20}(?P<path>/dev/shm/\S+)?(?: to"
         r" (?P<size>\d+) bytes)?",
         SharedMemoryExhausted,
-        anchors=("failed to extend", "shmOpen", "shm_open"),
     ),
     signature(r"This might be caused by insufficient shared memory", SharedMemoryExhausted),
     signature(
         r"open(?:_mpi)?[^\n]{0,80}unable to create a? ?shared memory backing",
         SharedMemoryExhausted,
-        anchors=("shared memory backing",),
     ),
     signature(
         r"It appears as if there is not enough space for (?P<path>\S+) \(the shared-memory backing",
@@ -157,7 +136,6 @@ SIGNATURES = (
     signature(
         r"(?:/dev/shm|shared memory)[^\n]{0,60}(?:is full|too small|ran out|exhausted)",
         SharedMemoryExhausted,
-        anchors=("/dev/shm", "hared memory"),
     ),
 )
 

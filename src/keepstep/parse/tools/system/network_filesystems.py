@@ -14,36 +14,30 @@ SIGNATURES = (
     signature(
         r"LustreError: [^\n]{0,120}?(?P<detail>This client was evicted by \S{1,80})",
         SlowStorage,
-        anchors=("This client was evicted by",),
     ),
     signature(
         r"Lustre(?:Error)?: [^\n]{0,120}?(?P<detail>Connection to \S{1,80} (?:\(at \S{1,60}\) )?was lost; in progress operations)",
         SlowStorage,
-        anchors=("was lost; in progress operations",),
     ),
     signature(
         r"LustreError: [^\n]{0,120}?(?P<detail>operation (?:ost|mds|ldlm|obd)_\w{2,30} to node \S{1,60} failed: rc = -\d+)",
         SlowStorage,
-        anchors=("LustreError: ",),
     ),
     signature(r"(?P<detail>Cannot send after transport endpoint shutdown)", SlowStorage),
     signature(
-        r"\bceph: (?:\[[^\]\n]{1,80}\]: )?(?P<detail>mds\d+ (?:hung|caps stale))", SlowStorage, anchors=("ceph: ",)
+        r"\bceph: (?:\[[^\]\n]{1,80}\]: )?(?P<detail>mds\d+ (?:hung|caps stale))", SlowStorage
     ),
     signature(
         r"CIFS: (?:VFS: )?[^\n]{0,80}?(?<!\S)(?P<detail>\S{1,80} has not responded in \d+ seconds)",
         SlowStorage,
-        anchors=(" has not responded in ",),
     ),
     # TensorStore and ROMIO lock the files that they write
     signature(
         r"(?P<what>Failed to (?:acquire lock on|lock) file)[^\n]{0,400}\[OS error: (?:Function not implemented|Operation not supported|No locks available)",
         UnsupportedCombination,
-        anchors=("Failed to acquire lock on file", "Failed to lock file"),
     ),
     signature(
         r"(?P<what>File locking failed in ADIOI_(?:GEN_)?Set_lock)",
         UnsupportedCombination,
-        anchors=("File locking failed in ADIOI_",),
     ),
 )

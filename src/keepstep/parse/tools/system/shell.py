@@ -98,70 +98,53 @@ SIGNATURES = (
         r"^(?:zsh: |\[\d+\] +[+-]? *|\S{1,120}: *\d+: +(?=\d))(?P<pid>\d+ +)?(?P<how>" + "|".join(_OF_ZSH) + r")"
         r"(?: \(core dumped\))?  +\S",
         _ended_in_zsh,
-        anchors=tuple(f" {word}" for word in _OF_ZSH),
     ),
     signature(
         r"line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")\b(?! by)",
         _ended,
-        anchors=tuple(f" {w}" for w in SIGNALS),
     ),
     signature(
         r"^ ?(?P<how>" + _WORDS + r") \(core dumped\)",
         _ended,
-        anchors=(
-            "Segmentation fault (core",
-            "Aborted (core",
-            "Bus error (core",
-            "Illegal instruction (core",
-            "exception (core",
-        ),
     ),
     signature(
         r"^ ?\[?\d*\]?[+-]? *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)(?:: \d{1,2})?\s*$",
         _ended,
-        anchors=("Killed", "Segmentation fault", "Bus error", "Illegal instruction"),
     ),
     # behind a progress bar that was being drawn: ...[00:18<14:23,  2.93s/it]Killed
     signature(
         r"(?:it/s|s/it|\?it/s)[^\]\n]{0,200}\] *(?P<how>Killed|Segmentation fault|Bus error|Illegal instruction)"
         r"(?: \(core dumped\))?\s*$",
         _ended,
-        anchors=("]Killed", "]Segmentation fault", "]Bus error", "]Illegal instruction"),
     ),
     # over the beginning of a line that was drawn again and again: Killedng examples:  35%|███▌ | 35000/100000
     signature(
         r"^(?P<how>Killed|Segmentation fault|Bus error)(?=[a-z%|])[^\n]{0,120}?(?:\b\d{1,3}%\||\d ?/ ?\d)",
         _ended,
-        anchors=("Killed", "Segmentation fault", "Bus error"),
     ),
     signature(
         r"^(?:/bin/)?(?:ba|da|z)?sh: line \d+: +(?P<pid>\d+) (?P<how>" + _WORDS + r")",
         _ended,
-        anchors=tuple(f" {w}" for w in SIGNALS),
     ),
     signature(
         r"(?:died with|Command terminated by|terminated by|[Kk]illed by|exited on) signal (?P<number>\d+)\b",
         lambda m: _by_number(m),
-        anchors=("died with", "erminated by", "illed by", "exited on"),
     ),
     signature(
         r"^ ?(?P<signal>SIGKILL|SIGSEGV|SIGABRT|SIGBUS|SIGILL)\s*$",
         ProcessExited,
         reporter="shell",
-        anchors=("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"),
     ),
     signature(r"died with <Signals\.(?P<signal>SIG\w+): \d+>", _child),
     signature(
         r"Command '\[(?=[^\n]{0,1000}?(?:python|torch|bash|deepspeed))[^\n]{0,60000}returned non-zero exit"
         r" status (?P<code>-?\d+)",
         _child,
-        anchors=("returned non-zero exit status",),
     ),
     signature(r"[Pp]rocess finished with exit code (?P<code>1\d\d|-\d+)", ProcessExited, reporter="shell"),
     signature(
         r"\b(?:task|job|process|worker|command|trial|run|child) failed with (?:error|exit|return) ?code:? (?P<number>-\d{1,2})\b",
         lambda m: _by_number(m),
-        anchors=("failed with error code", "failed with exit code", "failed with return code"),
     ),
 )
 

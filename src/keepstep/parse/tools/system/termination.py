@@ -37,12 +37,10 @@ SIGNATURES = (
         r"|signal))? ?:? ?(?P<signal>SIGTERM|SIGHUP|SIGUSR1|SIGUSR2)\b"
         r"(?![^\n]{0,20}handler (?:installed|registered))(?! from PID \d+ \()",  # the latter: systemd's own services
         TerminationRequested,
-        anchors=("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"),
     ),
     signature(
         r"(?P<signal>SIGTERM|SIGUSR1|SIGUSR2) (?:was |has been )?(?:received|caught)\b",
         TerminationRequested,
-        anchors=("SIGTERM ", "SIGUSR1 ", "SIGUSR2 "),
     ),
     signature(r"Bypassing (?P<signal>SIGTERM)", TerminationRequested, by="scheduler"),
     signature(
@@ -62,27 +60,23 @@ SIGNATURES = (
         Preempted,
         by="the cloud",
         reason="spot machine reclaimed",
-        anchors=("nterruption", "reemption", "ermination", "viction"),
     ),
     signature(
         r"(?<!if the )(?:instance|VM|node|machine|worker|host) (?:was|has been|is being|will be) (?:preempted|reclaimed)(?!,? or\b)",
         Preempted,
         by="the cloud",
-        anchors=("preempted", "reclaimed"),
     ),
     signature(
         r"compute\.instances\.preempted|instance/preempted[^\n]{0,20}TRUE",
         Preempted,
         by="Google Cloud",
         reason="preemptible machine reclaimed",
-        anchors=("compute.instances.preempted", "instance/preempted"),
     ),
     signature(
         r"\"action\": ?\"(?:terminate|stop)\", ?\"time\"|EC2 Spot (?:Instance )?interruption|BidEvictedEvent",
         Preempted,
         by="AWS",
         reason="spot machine reclaimed",
-        anchors=('"action": "', '"action":"', "EC2 Spot", "BidEvictedEvent"),
     ),
     signature(
         r"Server\.SpotInstance(?:Termination|Shutdown)|instance-terminated-(?:by-price|no-capacity"
@@ -96,7 +90,6 @@ SIGNATURES = (
         Preempted,
         by="Azure",
         reason="spot machine reclaimed",
-        anchors=("EventType",),
     ),
     signature(
         r"[Rr]eceived (?:a |the )?(?:termination|preemption) (?:notice|signal)(?! handler)",
@@ -109,7 +102,6 @@ SIGNATURES = (
         Preempted,
         by="the cloud",
         reason="notice of preemption",
-        anchors=("ermination notice ", "reemption notice "),
     ),
     signature(
         r"PreemptionCheckpointHandler: Starting saving a checkpoint|Clearing preemption error to save checkpoint",
@@ -142,13 +134,11 @@ SIGNATURES = (
         Preempted,
         by="the scheduler",
         reason="time limit",
-        anchors=("time limit", "walltime", "wall time", "TIME LIMIT"),
     ),
     signature(
         r"TPU(?: node| VM)? \S* ?(?:was|has been) preempted|state(?:: | is )PREEMPTED\b",
         Preempted,
         by="Google Cloud",
         reason="preemptible TPU reclaimed",
-        anchors=("preempted", "PREEMPTED"),
     ),
 )

@@ -45,25 +45,9 @@ SIGNATURES = (
     signature(
         r"\[WinError 1455\]|" + PAGING_FILE,
         HostAllocationFailed,
-        anchors=(
-            "WinError 1455",
-            "paging file is too small",
-            "Auslagerungsdatei ist zu klein",
-            "fichier de pagination est insuffisant",
-            "archivo de paginaci",
-            "arquivo de pagina",
-            "ile di paging insufficiente",
-            "页面文件太小",
-            "頁面檔太小",
-            "分頁檔太小",
-            "Файл подкачки слишком мал",
-            "ページング ファイルが小さすぎる",
-            "페이징 파일이 너무 작",
-        ),
     ),
     signature(
         r"\b(?:exit(?:ed)?|return(?:ed)?|terminated|finished)\b[^\n]{0,40}?\b(?:code|status|value)[ :=(]{1,3}(?P<code>3221\d{6}|-10737\d{5}|0[xX][cC]0000\w{3})\b",
         _exited,
-        anchors=(" 3221", "(3221", "=3221", "-10737", "0xC0000", "0xc0000"),
     ),
 )

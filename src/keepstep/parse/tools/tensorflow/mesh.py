@@ -26,19 +26,12 @@ SIGNATURES = (
         r"product of spec must be num_processors(?: spec=(?P<seen>[^\n]{1,60}?) num_processors=(?P<expected>\d+))?",
         WorldSizeConflict,
         what=_MESH,
-        anchors=("product of spec must be num_processors",),
     ),
     signature(r"Tensor dimension size not divisible by mesh dimension size", BatchNotDivisible),
     signature(
         r"(?P<what>Tensor dimension maps to multiple mesh dimensions|Two Tensor Dimensions may not map to the same Mesh Dimension"
         r"|can't (?:concat|split|stack|unstack) along split axis|dimension \S{1,120} is not declared as splittable)",
         UnsupportedCombination,
-        anchors=(
-            "maps to multiple mesh dimensions",
-            "may not map to the same Mesh Dimension",
-            " along split axis",
-            "is not declared as splittable",
-        ),
     ),
     signature(
         r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)", CheckpointMismatch

@@ -14,33 +14,27 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Shape of variable \S{1,300} \([^\n]{1,80}\) doesn't match with shape of tensor \S{1,300} \([^\n]{1,80}\)) from checkpoint reader",
         CheckpointMismatch,
-        anchors=("doesn't match with shape of tensor",),
     ),
     signature(
         r"(?P<detail>Tensor \S{1,300}(?: \(\S{1,300} in \S{1,300}\))? is not found in \S{1,300} checkpoint)\b",
         CheckpointMismatch,
-        anchors=(" is not found in ",),
     ),
     # tf.train.Checkpoint.restore
     signature(
         r"(?P<detail>Received incompatible tensor with shape [^\n]{1,80} when attempting to restore variable with shape [^\n]{1,80})",
         CheckpointMismatch,
-        anchors=("Received incompatible tensor with shape",),
     ),
     signature(
         r"(?P<detail>Size for (?:saveable_objects|serialized_tensors) for Trackable: \d+ did not match (?:the )?size for serialized_tensors for checkpoint: \d+)",
         CheckpointMismatch,
-        anchors=("for serialized_tensors for checkpoint",),
     ),
     signature(
         r"(?P<detail>Trackable [^\n]{1,300} (?:expects|does not expect) checkpointed values but checkpoint (?:does not contain|contains) serialized tensors)",
         CheckpointMismatch,
-        anchors=("checkpointed values but checkpoint",),
     ),
     signature(
         r"(?P<detail>to Trackable [^\n]{1,300} to restore does not exist in the checkpoint)",
         CheckpointMismatch,
-        anchors=("to restore does not exist in the checkpoint",),
     ),
     signature(
         r"(?P<detail>Forward compatibility load error: Unable to load checkpoint saved in future version of TensorFlow)",

@@ -24,7 +24,7 @@ from keepstep.core.facts.platform import MemberRestarted, ParameterServerLost
 from keepstep.core.facts.process import TaskNamed
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import NonFinite
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _TASK = r"/job:(?:\w+)(?:/replica:\d+)?/task:\d+"
 
@@ -115,7 +115,7 @@ SIGNATURES = (
     signature(r"Initialize GrpcChannelCache for job (?P<job>\w+) -> \{(?P<map>[^}]*)\}", _addresses),
     signature(r"Started server with target: grpc://(?P<address>[^\s/]{3,300})", ServerStarted),
     signature(rf"CreateSession still waiting for response from worker: (?P<peer>{_TASK})", _awaited),
-    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check", anchors=("seems down, retrying",)),
+    signature(r"(?:seems down, retrying \d+/\d+)", PeerLost, how="health check"),
     signature(rf"(?i)cluster check alive failed,? (?P<peer>{_TASK}) is down", _down),
     signature(r"Timeout waiting for the cluster, timeout is", CollectiveTimeout, op="cluster start"),
     # Placement
@@ -127,9 +127,8 @@ SIGNATURES = (
     signature(
         r"explicitly assigned to (?P<wanted>/(?:job|device|gpu|GPU|cpu|task)\S+) but available devices are \[(?P<there>[^\]\n]{0,2000})",
         _no_device,
-        anchors=("but available devices are [",),
     ),
-    signature(r"(?P<wanted>/job:\S{1,120}|\bGPU:\d+) unknown device\.(?P<there>)", _no_device, anchors=(" unknown device.",)),
+    signature(r"(?P<wanted>/job:\S{1,120}|\bGPU:\d+) unknown device\.(?P<there>)", _no_device),
     signature(
         r"No OpKernel was registered to support Op '(?!(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU)(?P<op>\w+)'",
         lambda m: UnsupportedCombination(what=f"operation {m['op']} has no kernel for these devices in this build"),
@@ -148,7 +147,6 @@ SIGNATURES = (
         r"(?:Lower|Upper) bound check fail for input \d{1,6} from node \S{1,200} to node \S{0,200}scoped_allocator",
         UnsupportedCombination,
         what="the scoped allocator and another pass over the graph",
-        anchors=("bound check fail for input",),
     ),
     signature(
         r"Op type not registered '(?!Nccl)(?P<op>[\w>]+)' in binary running on (?P<there>[\w.\-]+?)\.? ",
@@ -158,41 +156,35 @@ SIGNATURES = (
         r"'(?P<op>\w+)' is neither a type of a primitive operation nor a name of a function registered in binary"
         r" running on (?P<there>[\w.\-]+?)\.? ",
         lambda m: VersionConflict(component=f"function {m['op']}", there=m["there"]),
-        anchors=("is neither a type of a primitive operation",),
     ),
     signature(
         r"var and (?P<op>\w{1,20}) do not have the same shape ?(?P<left>\[[\d,]*\]) "
         r"?(?P<right>\[[\d,]*\])",
         ShapeMismatch,
-        anchors=("do not have the same shape",),
     ),
     # The task of which a message speaks: below it, the node and its device
     signature(
         r"\[\[(?:\{\{)?[Nn]ode:? [^\n]{0,2000}?_device=\\?\"/job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+)",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=('_device="/job:worker', '_device="/job:tpu_worker'),
     ),
     signature(
         r"Task (?P<rank>\d+) was not defined in job ['\"]?(?:worker|tpu_worker)\b",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=("was not defined in job",),
     ),
     signature(
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=("rom remote target /job:", "rom /job:worker", "rom /job:tpu_worker"),
     ),
     # said by the coordinator of a closure that failed of itself; one that found its worker gone names the lost, not the first
     signature(
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=("encountered the following error when processing closure", "Worker /job:worker"),
+        anchors=by_hand("every line of a cluster names its workers", "encountered the following error when processing closure", "Worker /job:worker"),
     ),
     signature(
         r"\bMember (?P<rank>\d+) has received (?:termination|preemption) (?:notice|signal)",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=(" has received termination ", " has received preemption "),
     ),
     # A session over several tasks
     signature(
@@ -203,9 +195,8 @@ SIGNATURES = (
     ),
     signature(
         r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke",
-        anchors=("A session is not created yet",),
     ),
-    signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened, anchors=("Start master session ",)),
+    signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened),
     # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
     signature(r"BlockingCallOnce time ?out", RanksMissing, missing=(), what="another replica in the same step"),
     signature(r"Session was not ready after waiting \d+ secs", RendezvousTimeout, where="session of the chief"),
@@ -214,7 +205,6 @@ SIGNATURES = (
         PeerAwaited,
         peer="the chief, which sets the variables",
         connected=True,
-        anchors=("Ready_for_local_init_op:",),
     ),
     # A peer that came back as another process
     signature(r"Unable to find a context_id matching the specified one", MemberRestarted),
@@ -223,18 +213,15 @@ SIGNATURES = (
     signature(
         rf"(?:(?P<member>{_TASK})[^\n]{{0,40}}? )?(?i:incarnation) (?:mismatch|(?:does not|doesn't|did not) match|has changed|changed)",
         _restarted,
-        anchors=("ncarnation mismatch", "ncarnation does", "ncarnation did", "ncarnation has", "ncarnation changed"),
     ),
     signature(
         r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
         MemberRestarted,
-        anchors=("this worker just restarted", "this worker has", "this master has", "this master just"),
     ),
-    signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted,
-              anchors=(") just restarted", ") has just restarted")),
-    signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted, anchors=("Graph handle is not found: ",)),
+    signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted),
+    signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
     signature(r"Error: Master session was garbage collected", MemberRestarted),
-    signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted, anchors=("Session handle is not found: ",)),
+    signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
@@ -246,13 +233,12 @@ SIGNATURES = (
         r"the server has restarted",
         MemberRestarted,
     ),
-    signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted, anchors=("is not found",)),
+    signature(r"Session [0-9a-fA-F]{6,20} is not found", MemberRestarted),
     # A peer that never was there
     signature(r"Master init: Unavailable", ConnectFailed, why=Why.FAILED),
     signature(
         rf"Connecting to (?P<peer>{_TASK}): Got [^\n]{{3,200}}?\. Retrying \((?P<tried>\d+)/(?P<of>\d+)\)",
         _dialled,
-        anchors=("Connecting to /job:",),
     ),
     signature(
         rf"CreateSession failed because worker (?P<peer>{_TASK}) returned error: (?:Unavailable|UNAVAILABLE|Deadline|DEADLINE)",
@@ -272,13 +258,11 @@ SIGNATURES = (
         r"failed|"
         r"Stream removed|\"EOF\"|OS Error)))\1[\s\S]{0,900}?(?P<member>/job:ps(?:/replica:\d+)?/task:\d+)",
         _from_ps,
-        anchors=("/job:ps",),
     ),
     signature(
         r"[Ff]rom (?P<member>/job:ps(?:/replica:\d+)?/task:\d+):\s{1,3}(?P<how>Socket closed|[Cc]onnection reset by peer|Endpoint read failed|"
         r"OS Error|Broken pipe|Stream removed|EOF|Connect Failed)",
         _from_ps,
-        anchors=("rom /job:ps",),
     ),
     signature(r"Parameter server failure detected at PS task (?P<member>\d+)", ParameterServerLost),
     signature(r"PSUnavailableError", ParameterServerLost),
@@ -286,14 +270,12 @@ SIGNATURES = (
     signature(
         r"Collective ops is aborted by: (?P<how>Connection reset by peer|Broken pipe|Connection timed out|No route to host|EOF\b)",
         PeerLost,
-        anchors=("Collective ops is aborted by: ",),
     ),
     signature(r"Collective ops is aborted by: (?P<how>[^\n]{0,120})", GroupShutDown),
-    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown, anchors=("RecvAsync is cancelled",)),
+    signature(r"\[_Derived_\] ?(?P<how>RecvAsync is cancelled)", GroupShutDown),
     signature(
         r"CancelledError:\s+(?:\[_Derived_\])?(?P<how>RecvAsync is cancelled)",
         GroupShutDown,
-        anchors=("RecvAsync is cancelled",),
     ),
     signature(r"Collective has timed out waiting for other workers", CollectiveTimeout),
     signature(r"Collective has timed out during execution", CollectiveTimeout),
@@ -319,7 +301,6 @@ SIGNATURES = (
         r"(?:/job:(?P<job>\w+)/\S+ )?is joining a group with (?P<what>size|incompatible device type) ?(?P<seen>\d*)[^\n]{0,80}?"
         r"(?:but that group has size (?P<expected>\d+)|$|\()",
         _joined,
-        anchors=("is joining a group with",),
     ),
     signature(r"Device \S+ is joining a group that is already full", CollectiveMismatch, what="group is full"),
     signature(
@@ -339,12 +320,10 @@ SIGNATURES = (
     signature(
         r"AbortedError[^\n]{0,60}?: (?P<how>Step \d+ is cancelled|Cleanup \d+)",
         GroupShutDown,
-        anchors=("AbortedError",),
     ),
     signature(
         r"AlreadyExistsError: +(?P<what>Resource __per_step_\d+/\S{1,120})",
         InternalFault,
-        anchors=("Resource __per_step_",),
     ),
     # File systems and stores
     signature(
@@ -355,7 +334,6 @@ SIGNATURES = (
         r"Error: (?:All \d+ attempts to contact (?P<peer>\S+) failed|Error executing an HTTP request: libcurl code (?:7|28|35|52|56) )",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("attempts to contact", "Error executing an HTTP request: libcurl"),
     ),
     signature(r"Error: Error executing an HTTP request: libcurl code 6 (?![^\n]{0,200}metadata)", NameUnresolved),
     signature(r"Nan in summary histogram for: (?P<what>\S{1,120})", NonFinite),
@@ -363,19 +341,16 @@ SIGNATURES = (
     signature(
         r"(?:cluster_spec = |GrpcChannelCache for job )[^\n=]{0,1500}?(?P<address>(?<![\w.\-])(?:[\w.\-]{1,40}@|https?://)[\w.\-]{3,80}:\d+)",
         lambda match: ClusterSpecInvalid(detail=f"an address is not HOST:PORT: {match['address']}"),
-        anchors=("cluster_spec = ", "GrpcChannelCache for job "),
     ),
     # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
     signature(
         r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
         lambda match: ClusterSpecInvalid(detail=f"nobody can be reached at the port of {match['address']}"),
-        anchors=("GrpcChannelCache for job ",),
     ),
     # Who is in the world
     signature(
         r"device_filters: \"/job:(?P<role>worker)/(?:replica:\d+/)?task:(?P<index>\d+)",
         lambda m: WorldSeen(index=int(m["index"]), rank=int(m["index"]), role=m["role"]),
-        anchors=("device_filters: ",),
     ),
     signature(
         r"(?:MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy) with cluster_spec = [^\n]{0,4000}?"

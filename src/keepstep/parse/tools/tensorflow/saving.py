@@ -25,23 +25,19 @@ SIGNATURES = (
         r"Error: Parent directory of (?P<path>\S{1,300}) doesn't exist, can't save",
         CheckpointUnreadable,
         why="its folder is not there",
-        anchors=("doesn't exist, can't save",),
     ),
     signature(
         r"Error: +Failed to create a (?:new )?directory: (?P<path>[^\n;]{1,300})",
         CheckpointUnreadable,
         why="its folder could not be made",
-        anchors=("Failed to create a directory", "Failed to create a new directory"),
     ),
     signature(
         rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?!\s)(?=[^\n;]{{0,300}}{_OF_CHECKPOINTS})(?P<path>[^\n;]{{1,420}}); "
         r"(?P<why>Permission denied|Read-only file system|Is a directory|Not a directory|Operation not permitted)",
         CheckpointUnreadable,
-        anchors=("; Permission denied", "; Read-only file system", "; Is a directory", "; Not a directory", "; Operation not permitted"),
     ),
     signature(
         rf"Error: +Failed to rename: (?=[^\n]{{0,300}}{_OF_CHECKPOINTS})[^\n]{{0,600}}? to: (?P<path>[^\n;]{{1,300}}?)(?: : |; |$)",
         _moved,
-        anchors=("Failed to rename: ",),
     ),
 )

@@ -18,7 +18,6 @@ SIGNATURES = (
     signature(
         r"(?:cuda|rocm)_dnn\.cc:\d+\] [Pp]ossibly insufficient driver version: (?P<driver>[\d.]+)",
         lambda m: CudaMismatch(what=f"cuDNN could not start with the driver {m['driver']}, which is too old for it"),
-        anchors=("ossibly insufficient driver version",),
     ),
     # TensorFlow's own elementwise kernels, of MLIR
     signature(
@@ -26,46 +25,39 @@ SIGNATURES = (
         r"|'(?:cu|hipModule)LaunchKernel\([^\n]{0,300}\)' failed with '(?:CUDA_ERROR_INVALID_HANDLE|hipErrorInvalidHandle)'",
         CudaMismatch,
         what="the build holds no kernels that this GPU or driver can load",
-        anchors=("ModuleLoadData", "ModuleGetFunction", "LaunchKernel("),
     ),
     signature(
         r"(?:Error: +|(?:UNKNOWN|Unknown): |^ *)JIT compilation failed\.(?: *$| \[)",
         CudaMismatch,
         what="TensorFlow could not compile a kernel for this GPU with the CUDA that it found",
-        anchors=("JIT compilation failed.",),
     ),
     signature(
         r"cuda_driver\.cc:\d+\] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX",
         CudaMismatch,
         what="the driver cannot compile TensorFlow's kernels for this GPU",
-        anchors=("failed to load PTX text as a module",),
     ),
     # gpu_device.cc and statusor.cc, when devices are set up
     signature(
         r"(?:handling error I(?:nternal|NTERNAL): |Error: )no supported devices found for platform (?:CUDA|ROCM)",
         CudaMismatch,
         what="no supported devices found: none that this build can use is visible to this process",
-        anchors=("no supported devices found for platform",),
     ),
     signature(
         r"(?:(?:cuda|hip)[GS]etDevice\(\)(?: on GPU:\d+)?|(?:CUDA|ROCm) runtime implicit initialization on GPU:\d+) failed\. Status: "
         r"(?P<status>unknown error|no (?:CUDA|ROCm)-capable device is detected|unrecognized error code|API call is not supported in the"
         r" installed CUDA driver|unsupported display driver|CUDA_ERROR_UNKNOWN|PTX JIT compiler|the provided PTX|system not yet)",
         lambda m: CudaMismatch(what=f"the CUDA runtime could not be started on a GPU: {m['status']}"),
-        anchors=("failed. Status: ",),
     ),
     signature(
         r"(?:cuda[GS]etDevice\(\)(?: on GPU:\d+)?|CUDA runtime implicit initialization on GPU:\d+) failed\. Status: initialization error",
         ForkOrThread,
         what="CUDA used in a forked process",
-        anchors=("failed. Status: initialization error",),
     ),
     signature(
         r"Ignoring visible gpu device [^\n]{0,300}?(?:The minimum required (?:Cuda|CUDA) capability is|The supported AMDGPU versions are)",
         CudaMismatch,
         what="this build of TensorFlow does not support a GPU this old",
         fatal=False,
-        anchors=("Ignoring visible gpu device",),
     ),
     signature(
         r"CUDA_ERROR_LAUNCH_TIMEOUT|cudaErrorLaunchTimeout",
@@ -77,12 +69,6 @@ SIGNATURES = (
         r"CUDA_ERROR_(?P<what>HARDWARE_STACK_ERROR|INVALID_ADDRESS_SPACE|TENSOR_MEMORY_LEAK|EXTERNAL_DEVICE)\b",
         DeviceFault,
         hardware=False,
-        anchors=(
-            "CUDA_ERROR_HARDWARE_STACK_ERROR",
-            "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-            "CUDA_ERROR_TENSOR_MEMORY_LEAK",
-            "CUDA_ERROR_EXTERNAL_DEVICE",
-        ),
     ),
     signature(
         r"could not create miopen handle: miopenStatus\w{1,40}|miopen library could not create a handle"
@@ -94,7 +80,6 @@ SIGNATURES = (
         r"ptxas [\d.]{3,12} has a bug that we think can affect XLA",
         CudaMismatch,
         what="the ptxas that was found has a bug that XLA refuses",
-        anchors=("has a bug that we think can affect XLA",),
     ),
     signature(
         r"ptxas returned an error during compilation of ptx to sass(?![^\n]{0,300}No space left)",
@@ -106,47 +91,35 @@ SIGNATURES = (
         r"(?P<what>(?:Linked libnvptxcompiler|Loaded PTX assembler) is too old for \w{3,12}|XLA requires ptxas version [\d.]{2,8} or higher"
         r"|(?:CUDA toolkit|CUB) version mismatch\. Running with version \S{1,20}, but executable requires >= \S{1,20})",
         CudaMismatch,
-        anchors=(
-            "Linked libnvptxcompiler is too old",
-            "Loaded PTX assembler is too old",
-            "XLA requires ptxas version",
-            " version mismatch. Running with version",
-        ),
     ),
     signature(
         r"(?P<what>GPU compute capability of serialized executable doesn't match target device|StreamExecutor cuda device \(\d{1,3}\)"
         r" requires compute capability '?[^'\n]{1,20}'? but is of '?[^'\n]{1,20})",
         CudaMismatch,
-        anchors=("of serialized executable doesn't match target", "requires compute capability"),
     ),
     signature(
         r"Couldn't find a suitable version of (?P<name>ptxas|nvlink|fatbinary)\b",
         LibraryMissing,
-        anchors=("Couldn't find a suitable version of",),
     ),
     # XLA goes on with the driver's compiler, which fails where it is as old
     signature(
         r"Falling back to the CUDA driver for PTX compilation; ptxas does not support CC (?P<cc>[\d.]{3,6})",
         lambda m: CudaMismatch(what=f"ptxas is too old for a GPU of compute capability {m['cc']}", fatal=False),
-        anchors=("; ptxas does not support CC",),
     ),
     signature(
         r"error before creating cudnn handle \(\d{1,4}\): cudaError"
         r"(?:SymbolNotFound|InsufficientDriver|NoKernelImageForDevice|SystemDriverMismatch|CompatNotSupportedOnDevice)\b",
         CudaMismatch,
         what="CUDA's libraries are of another version than the driver",
-        anchors=("error before creating cudnn handle",),
     ),
     signature(
         r"Check failed: CUDA_SUCCESS == cu\w{1,60}\([^\n]{0,200}\) \(0 vs\. (?:30[0-4]|803|804)\)",
         CudaMismatch,
         what="the driver's library lacks a function that TensorFlow calls",
-        anchors=("Check failed: CUDA_SUCCESS == cu",),
     ),
     signature(
         r"Check failed: CUDA_SUCCESS == cu\w{1,60}\([^\n]{0,200}\) \(0 vs\. 3\)",
         ForkOrThread,
         what="CUDA used in a forked process",
-        anchors=("Check failed: CUDA_SUCCESS == cu",),
     ),
 )

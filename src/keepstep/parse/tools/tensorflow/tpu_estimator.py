@@ -21,7 +21,6 @@ SIGNATURES = (
     signature(
         r"The (?P<left>\w{1,40}) to the model returned by input_fn must have (?P<right>static shape)",
         ShapeMismatch,
-        anchors=("to the model returned by input_fn must have static shape",),
     ),
     signature(
         r"in TPUEstimatorSpec\.predictions has (?P<left>dynamic shape) \(should be (?P<right>static)\)", ShapeMismatch
@@ -34,21 +33,18 @@ SIGNATURES = (
         r"Inconsistent shape founded for input feature)",
         ShapeMismatch,
         op="TPU embedding",
-        anchors=("Found gradient of shape", "Inconsistent shape founded for input feature"),
     ),
     signature(
         rf"{_LOOP}(?:From /job:\S{{1,80}}: |\d+ root error\(s\) found\. |\(0\) Out of range: )*End of sequence",
         EndOfData,
         what="exception",
-        anchors=("Error recorded from ",),
     ),
     signature(
         r"Error occurred during infeed/outfeed\.[^\n]{0,240}\s{1,8}(?:From /job:\S{1,80}:\s)?End of sequence",
         EndOfData,
         what="exception",
-        anchors=("Error occurred during infeed/outfeed",),
     ),
-    signature(r"^\s{0,16}End of sequence\s{1,20}\[\[", EndOfData, what="exception", anchors=("End of sequence",)),
+    signature(r"^\s{0,16}End of sequence\s{1,20}\[\[", EndOfData, what="exception"),
     signature(r"Output shapes of then and else branches do not match", ShapeMismatch, op="branches of a condition"),
     signature(
         r"Expected multiples argument to be a vector of length (?P<left>\d+) but got length (?P<right>\d+)",
@@ -61,19 +57,16 @@ SIGNATURES = (
     signature(
         r"(?P<what>`input_fn` returning `Dataset` +is not yet supported in per-Core input pipeline)",
         UnsupportedCombination,
-        anchors=("is not yet supported in per-Core input pipeline",),
     ),
     signature(r"(?P<what>Model parallelism only supports per host input for training)", UnsupportedCombination),
     signature(
         r"(?:NotImplementedError|RuntimeError|ValueError): (?P<what>Operation of type \w{1,60} \([^)\n]{1,120}\) is not supported on the TPU)",
         UnsupportedCombination,
-        anchors=("Error: Operation of type ",),
     ),
     signature(
         r"(?P<what>could not find registered (?:transfer manager|computation placer) for platform \w{1,30}|"
         r"No compiler registered for platform:? \w{1,30})",
         UnsupportedCombination,
-        anchors=("could not find registered ", "No compiler registered for platform"),
     ),
     signature(r"(?P<what>TPU is already initialized for embeddings\.)", UnsupportedCombination),
     signature(r"(?P<what>Serving on TPU is not yet supported)", UnsupportedCombination),
@@ -81,12 +74,10 @@ SIGNATURES = (
     signature(
         r"(?P<what>Assigned device '[^'\n]{1,120}TPU:\d+' does not have registered OpKernel support for \w{1,60})",
         UnsupportedCombination,
-        anchors=("does not have registered OpKernel support for",),
     ),
     signature(
         r"the (?P<what>metric) was not created in TPUStrategy scope",
         OutsideScope,
-        anchors=("was not created in TPUStrategy scope",),
     ),
     # How many cores there are
     signature(r"`tpu_cores` can only be 1, 8 or \[<1-8>\]", WorldSizeConflict, what="TPU cores"),
@@ -111,13 +102,11 @@ SIGNATURES = (
     signature(
         r"KeyError: [\"'](?P<what>COLAB_TPU_ADDR|TPU_NAME|TPU_ADDRESS|KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS)[\"']",
         lambda match: TpuInitFailed(what=f"no TPU is attached to this machine: {match['what']} is not set"),
-        anchors=("COLAB_TPU_ADDR", "'TPU_NAME'", '"TPU_NAME"', "'TPU_ADDRESS'", "CLOUD_TPU_ENDPOINTS"),
     ),
     signature(
         r"(?:AssertionError|ValueError|RuntimeError|Exception): (?P<what>[^\n]{0,60}(?:Make sure to|Did you|please)[^\n]{0,40}"
         r"\bselect(?:ed)? (?:a )?TPU\b)",
         TpuInitFailed,
-        anchors=("elect TPU", "elected TPU", "elect a TPU", "elected a TPU"),
     ),
     signature(r"(?P<what>Not connected to a TPU runtime)", TpuInitFailed),
     signature(r"(?P<what>Failed to open the gRPC driver[^\n]{0,80})", TpuInitFailed),
@@ -125,7 +114,6 @@ SIGNATURES = (
         r"KeyError: [\"'](?P<name>XRT_TPU_CONFIG|XRT_WORKERS|XRT_DEVICE_MAP|XRT_SHARD_WORLD_SIZE|TPU_PROCESS_ADDRESSES|"
         r"TPU_WORKER_ID|CLOUD_TPU_TASK_ID|TPU_WORKER_HOSTNAMES)[\"']",
         RankVariableMissing,
-        anchors=("'XRT_", '"XRT_', "'TPU_PROCESS_", "'TPU_WORKER_", "CLOUD_TPU_TASK_ID"),
     ),
     signature(
         r"There is no more capacity in the zone \\?\"(?P<asked>[\w\-]{1,40})", NotScheduled, by="Cloud TPU", never=False
@@ -135,17 +123,14 @@ SIGNATURES = (
         NotScheduled,
         by="Cloud TPU",
         never=False,
-        anchors=("' has been exceeded",),
     ),
     signature(
         r"(?P<what>No matching devices found for '[^'\n]{0,120}TPU(?:_SYSTEM)?:\d+)",
         TpuInitFailed,
-        anchors=("No matching devices found for '",),
     ),
     signature(
         r"xrt_computation_client\.cc:\d+ : Check failed: (?P<what>(?:parsed_device\.id <=? topology_proto|session\.Run\()[^\n]{0,200})",
         TpuInitFailed,
-        anchors=("xrt_computation_client.cc:",),
     ),
     signature(
         r"HttpError \d+ when requesting https://tpu\.googleapis\.com\S{0,200}(?P<what>[^\n]{0,160})",
@@ -154,7 +139,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>`(?:TPU|XLA)Accelerator` can ?not run on your system since the accelerator is not available)",
         TpuInitFailed,
-        anchors=("run on your system since the accelerator is not available",),
     ),
     signature(
         r"\[/usr/bin/ssh\] exited with return code \[(?P<code>[1-9]\d{0,2})\]", ProcessExited, reporter="gcloud"
@@ -165,12 +149,10 @@ SIGNATURES = (
     signature(
         r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle",
         lambda m: MemberRestarted(sure=False),
-        anchors=("Unable to find the relevant tensor remote_handle",),
     ),
     signature(
         r"Resource (?P<member>(?:tpu_)?worker)/_AnonymousVar\d+/\S{1,60} does not exist",
         MemberRestarted,
-        anchors=("worker/_AnonymousVar",),
     ),
     signature(
         r"Unexpected PJRT_\w{1,60} size: expected \d+, got \d+\. The plugin is likely built with",
@@ -189,7 +171,6 @@ SIGNATURES = (
         r"TPU backend error: ResourceExhausted|RESOURCE_EXHAUSTED: TPU backend error",
         DeviceMemoryExhausted,
         kind="tpu",
-        anchors=("TPU backend error",),
     ),
     # Cloud Storage
     signature(r"Could not write to the internal temporary file", DiskFull),
@@ -199,7 +180,6 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.FAILED,
         peer="Cloud Storage",
-        anchors=("retry attempts failed. The last failure",),
     ),
     signature(
         r"Error: Error executing an HTTP request: HTTP response code (?:429|50[0234])",

@@ -128,7 +128,6 @@ _WATCHDOG = (
         r"(?:OpType=(?P<op>\w+))?(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?(?:, NumelIn=(?P<numel_in>\d+))?"
         r"(?:, NumelOut=(?P<numel_out>\d+))?(?:[^)\n]{0,80}?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
         _timeout,
-        anchors=("Watchdog caught collective operation timeout",),
     ),
     # 1.5-1.7: Caught collective operation timeout: ...  and NPU/XPU siblings
     signature(
@@ -138,43 +137,32 @@ _WATCHDOG = (
         r"NumelOut=(?P<numel_out>\d+))?"
         r"(?:[^)\n]{0,80}?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
         _timeout,
-        anchors=("] Caught collective operation timeout", ": Caught collective operation timeout"),
     ),
     signature(
         r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] Timeout at (?:NCCL|XCCL|"
         r"collective)[^:\n]{0,40}: (?P<seq>\d+)",
         CollectiveTimeout,
-        anchors=("Timeout at NCCL work", "Timeout at XCCL work", "Timeout at collective"),
     ),
     signature(
         r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,40}? due to a collective "
         r"timeout from this local rank",
         CollectiveTimeout,
-        anchors=("timeout from this local rank",),
     ),
     signature(
         r"Rank (?P<rank>\d+)\] Received a (?:dump signal|timeout signal)[^\n]{0,20}? from this local rank",
         CollectiveTimeout,
-        anchors=("signal from this local rank",),
     ),
     signature(
         r"Rank (?P<rank>\d+)\] Received a dump signal due to a collective timeout from rank (?P<of>\d+)",
         TimeoutHeardOf,
-        anchors=("due to a collective timeout from",),
     ),
     signature(
         r"Rank (?P<rank>\d+)\] Observed (?:flight recorder )?dump signal from another rank",
         TimeoutHeardOf,
-        anchors=("dump signal from another rank",),
     ),
     signature(
         r"Rank (?P<rank>\d+)\] Received a (?:global timeout|timeout|dump) ?(?:signal )?from another rank",
         TimeoutHeardOf,
-        anchors=(
-            "timeout from another rank",
-            "signal from another rank and",
-            "from another rank and will start to dump",
-        ),
     ),
     signature(
         r"(?:\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) )?Rank (?P<rank>\d+)\][^\n]{0,250}?[Ll]ast "
@@ -184,7 +172,6 @@ _WATCHDOG = (
         + _NUMBER
         + r")",
         CollectiveProgress,
-        anchors=(" enqueued NCCL work: ", " enqueued XCCL work: ", "last enqueued work: "),
     ),
     signature(
         r"(?:Rank (?P<rank>\d+)\][^\n]{0,20})?[Hh]eartbeat monitor timed out",
@@ -201,23 +188,20 @@ _WATCHDOG = (
         r"NCCL communicator was aborted on rank (?P<rank>\d+)\.(?! {1,3}Original reason[^\n]{0,"
         r"60}Watchdog caught)",
         CollectiveTimeout,
-        anchors=("communicator was aborted on rank",),
     ),
     signature(r"\[Rank (?P<rank>\d+)\] Some NCCL operations have failed or timed out", CollectiveTimeout),
     signature(
         r"Rank (?P<rank>\d+)\] +failure detected by watchdog at work sequence id: (?P<seq>\d+)"
         r"(?: PG status: last enqueued work: (?P<begun>-?\d+), last completed work: (?P<done>-?\d+))?",
         _detected,
-        anchors=("failure detected by watchdog at work",),
     ),
     signature(
-        r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout, anchors=("First PG on this rank to signal",)
+        r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout
     ),
     signature(
         r"(?:RuntimeError|DistBackendError)[^\n]{0,40}: NCCL Operation Failed or Timed Out|"
         r"ncclTimeoutError|NCCL_TIMEOUT_ERROR",
         CollectiveTimeout,
-        anchors=("NCCL Operation Failed or Timed Out", "ncclTimeoutError", "NCCL_TIMEOUT_ERROR"),
     ),
     # desync debug (TORCH_NCCL_DESYNC_DEBUG)
     signature(
@@ -240,7 +224,6 @@ _DEBUG_MODE = (
         r"(?:, ?but Rank (?P<other>\d+) is running (?:inconsistent )?collective: "
         r"(?P<right>CollectiveFingerPrint\([^\n]{0,400})|\n|$)",
         _fingerprints,
-        anchors=("Detected mismatch between collectives on ranks",),
     ),
     signature(
         r"Mismatch between collective operation types across ranks",
@@ -271,13 +254,11 @@ _BARRIERS = (
         r"\bRanks? (?P<missing>\d[\d, ]*) failed to pass monitoredBarrier in \d+ ms",
         RanksMissing,
         what="monitored barrier",
-        anchors=("failed to pass monitoredBarrier",),
     ),
     signature(
         r"\bRank (?P<missing>\d+) timed out in monitoredBarrier after",
         RanksMissing,
         what="monitored barrier",
-        anchors=("timed out in monitoredBarrier after",),
     ),
     signature(
         r"Rank (?P<rank>\d+) successfully reached monitoredBarrier, but received errors(?! while waiting for send/recv)",
@@ -314,7 +295,6 @@ _STORE = (
     ),
     signature(
         r"waitForInput: socket SocketImpl\([^\n]{0,200}?\) timed out after (?P<timeout_ms>\d+)ms", CollectiveTimeout, op="STORE",
-        anchors=("waitForInput: socket ",),
     ),
     signature(
         r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients "
@@ -331,7 +311,6 @@ _STORE = (
         r"(?:RuntimeError|DistStoreError|TimeoutError)[^\n]{0,20}: (?:Socket Timeout|Wait timeout)\b",
         RendezvousTimeout,
         where="store key",
-        anchors=("Socket Timeout", "Wait timeout"),
     ),
     signature(
         r"[Cc]lient socket has timed out after \S+ while trying to connect to \(?(?P<peer>[\w.\-:]+)(?:, "
@@ -343,7 +322,6 @@ _STORE = (
         r"client socket has failed to connect to (?P<peer>\[?[\w.\-:]+\]?(?::\d+)?) \(?errno: "
         r"(?P<errno>\d+) - (?P<text>[A-Z][\w ]+)",
         _client,
-        anchors=("client socket has failed to connect to",),
     ),
     signature(
         r"TCP client failed to connect(?:/validate)? to host (?P<peer>\S+) - timed out",
@@ -378,10 +356,6 @@ _STORE = (
         r"The connection to the (?:C10d|etcd) store has failed",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=(
-            "The connection to the C10d store has failed",
-            "The connection to the etcd store has failed",
-        ),
     ),
     signature(
         r"(?:(?:DistNetworkError|DistStoreError|RuntimeError|"
@@ -389,11 +363,6 @@ _STORE = (
         r"Connection was likely closed)",
         PeerLost,
         how="store connection closed",
-        anchors=(
-            "Did the remote server shutdown or crash",
-            "Failed to recv, got 0 bytes",
-            "Failed to send, sent 0 bytes",
-        ),
     ),
     signature(
         r"(?:RuntimeError|DistNetworkError|DistBackendError|"
@@ -403,15 +372,6 @@ _STORE = (
             PeerLost(how=m["how"].lower())
             if "reset" in m["how"] or "pipe" in m["how"]
             else ConnectFailed(why=why(m["how"]))
-        ),
-        anchors=(
-            "Error: Connection reset by peer",
-            "Error: Broken pipe",
-            "Error: Connection refused",
-            "Error: Connection timed out",
-            "Error: No route to host",
-            "Error: Network is unreachable",
-            "Error: Host is unreachable",
         ),
     ),
     signature(
@@ -423,14 +383,12 @@ _STORE = (
     signature(
         r"server socket has failed to (?:bind|listen)[^\n]{0,80}errno: 13 - (?P<detail>Permission denied)",
         ClusterSpecInvalid,
-        anchors=("errno: 13 - Permission denied",),
     ),
     signature(r"Stop_waiting response is expected", PeerLost, how="store connection closed"),
     signature(
         r"(?:recvValue|recvVector|sendBytes|recvValueWithTimeout)\w{0,20} failed on SocketImpl\([^\n]{0,"
         r"400}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
-        anchors=("failed on SocketImpl",),
     ),
     signature(
         r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False
@@ -439,7 +397,6 @@ _STORE = (
         r"Rank (?P<rank>\d+)\][^\n]{0,40}Terminating the process after attempting to dump debug info, "
         r"due to (?:remote|other)",
         TimeoutHeardOf,
-        anchors=("Terminating the process after attempting to dump debug info",),
     ),
 )
 
@@ -449,26 +406,16 @@ _SHAPES = (
         r" size as output size times world size|[Ss]plit sizes doesn't match total dim 0 size|Tensor's dim 0 does not divide"
         r" equally across group size|Number of tensor splits not equal to group size|invalid tensor size at index \d+)",
         ShapeMismatch,
-        anchors=(
-            "times input tensor size",
-            "as output size times world size",
-            "plit sizes doesn't match total dim",
-            "does not divide equally across group size",
-            "Number of tensor splits not equal",
-            "invalid tensor size at index",
-        ),
     ),
     signature(
         r"input dimension \d+ \(\d+ must be a multiple of group_size (?P<right>\d+)",
         ShapeMismatch,
         op="a dimension that the group's size must divide",
-        anchors=("must be a multiple of group_size",),
     ),
     signature(
         r"Error: (?:input tensor must be the same type as the output tensor|Output tensor and input tensor must have (?:the same"
         r" element|same) type|[Tt]ensors must (?:all )?have (?:the same|identical) type)",
         DtypeMismatch,
-        anchors=("must be the same type as the output tensor", "Output tensor and input tensor must have", "ensors must "),
     ),
 )
 
@@ -476,11 +423,10 @@ _WORLD = (
     signature(
         r"\| distributed init \(rank (?P<index>\d+)\)(?:: \S+,? (?:world[ _]size (?P<size>\d+))?)?",
         _world,
-        anchors=("| distributed init (rank",),
     ),
     signature(r"[Ii]nitializing distributed: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
     signature(r"[Ii]nitializing ddp: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
-    signature(r"^ *Num processes: (?P<size>\d+)$", _world, anchors=("Num processes: ",)),
+    signature(r"^ *Num processes: (?P<size>\d+)$", _world),
     signature(
         r"Rank (?P<index>\d+): Completed store-based barrier for key:store_based_barrier_key:1 with "
         r"(?P<size>\d+) nodes",
@@ -490,7 +436,6 @@ _WORLD = (
         r"[Ii]nitializ(?:ing|ed) distributed[^\n]{0,80}? rank[ =:]{1,2}(?P<index>\d+),? [^\n]{0,"
         r"40}?world[ _]size[ =:]{1,2}(?P<size>\d+)",
         _world,
-        anchors=("nitializing distributed", "nitialized distributed"),
     ),
     signature(
         r"Training in distributed mode with multiple processes[^\n]{0,60}?[Pp]rocess (?P<index>\d+), "
@@ -509,15 +454,6 @@ _UNSUPPORTED = (
         r"|Unknown c10d backend type [^\n]{0,40}|Cannot use ReduceOp\.\w+ with [^\n]{0,40}"
         r"|ProcessGroup\w+::\w+: unsupported (?:layout|device type)[^\n]{0,40})",
         UnsupportedCombination,
-        anchors=(
-            "use_libuv was requested but",
-            "unsupported gloo device",
-            "Unconvertible NCCL type",
-            "Unknown c10d backend type",
-            "Cannot use ReduceOp",
-            ": unsupported layout",
-            ": unsupported device type",
-        ),
     ),
     signature(r"RuntimeError: Invalid scalar type", DtypeMismatch),
 )
@@ -527,7 +463,6 @@ _FORK = (
         r"(?:RuntimeError: CUDA error|cuda runtime error \(3\) ?): initialization error",
         ForkOrThread,
         what="CUDA used in a forked process",
-        anchors=(": initialization error",),
     ),
     signature(
         r"Cannot re-initialize (?P<device>\w{2,12}) in (?:a )?forked subprocess",

@@ -22,71 +22,40 @@ SIGNATURES = (
         r"|undefined symbol: PyInit_)",
         SharedStateRace,
         what=_HALF,
-        anchors=(
-            "cannot read file data",
-            "file too short",
-            "invalid ELF header",
-            "cannot open shared object file",
-            "failed to map segment",
-            "undefined symbol: PyInit_",
-        ),
     ),
     signature(
         r"(?:No such file or directory|Device or resource busy|Directory not empty|Text file busy|Stale file handle|File exists"
         r"): '(?P<path>[^'\n]{0,300}" + _CACHE + r"[^'\n]{0,300})'",
         SharedStateRace,
         what=_HALF,
-        anchors=(
-            ".triton/cache",
-            ".triton/dump",
-            ".triton/override",
-            "triton_cache",
-            "torchinductor_",
-            "inductor_cache",
-            "torch_compile_cache",
-            ".tilelang/cache",
-            ".cutedsl_cache",
-        ),
     ),
     signature(
         r"(?:backend='\w+' raised:|InductorError:) (?:json\.decoder\.)?(?:JSONDecodeError: (?P<what>[^\n]{0,80})|EOFError: [^\n]{0,60}|"
         r"(?:_?pickle\.)?UnpicklingError: [^\n]{0,60}|OSError: \[Errno 116\][^\n]{0,200})",
         SharedStateRace,
         what=_HALF,
-        anchors=("' raised:", "InductorError: "),
     ),
     signature(
         r"_inductor/(?:runtime/)?(?:triton_heuristics|autotune_cache|remote_cache|coordinate_descent_tuner|codecache)\.py\", line \d+, in "
         r"(?:load_cached_autotuning|cached_autotune|_load_cached_autotuning|read_best|_read|_decode)\n[^\n]{0,200}json\.loads\(",
         SharedStateRace,
         what=_HALF,
-        anchors=("json.loads(",),
     ),
     # Triton and PyTorch are of versions that do not know each other
     signature(
         r"(?P<what>cannot import name '\w{1,60}' from '(?:partially initialized module ')?triton(?:\.\w{1,40}){0,4}')",
         CudaMismatch,
-        anchors=("from 'triton", "module 'triton"),
     ),
     signature(
         r"(?P<what>module 'triton(?:\.\w{1,40}){0,4}' has no attribute '\w{1,60}'"
         r"|(?:ASTSource\.)?__init__\(\) got an unexpected keyword argument '(?:attrs|constexprs|constants)'"
         r"|'CompiledKernel' object has no attribute '\w{1,40}'|No module named 'triton\.\w[\w.]{0,60}')",
         CudaMismatch,
-        anchors=(
-            "module 'triton",
-            "unexpected keyword argument 'attrs'",
-            "unexpected keyword argument 'constexprs'",
-            "unexpected keyword argument 'constants'",
-            "'CompiledKernel' object has no",
-            "No module named 'triton.",
-        ),
     ),
     # what the compiler does not take, where the whole graph was asked for
     signature(
         r"torch\._dynamo\.exc\.(?:Unsupported|TorchRuntimeError: Unsupported): (?P<what>[^\n]{1,160})",
         UnsupportedCombination,
-        anchors=("_dynamo.exc.Unsupported: ", "_dynamo.exc.TorchRuntimeError: Unsupported"),
     ),
     # what the compilers need and did not find
     signature(r"Cannot find a working (?P<name>triton) installation", LibraryMissing),
@@ -96,17 +65,14 @@ SIGNATURES = (
     signature(
         r"(?:InvalidCxxCompiler|InductorError: \w{0,40}): No working (?P<name>C\+\+ compiler) found in \S{0,40}\.cpp\.cxx",
         LibraryMissing,
-        anchors=("No working C++ compiler found in",),
     ),
     signature(
         r"(?P<what>RuntimeError: \d+ active drivers \(\[[^\]\n]{0,120}\]\)\. There should only be one)",
         CudaMismatch,
-        anchors=(" active drivers ([",),
     ),
     signature(
         r"Found \S[^\n]{0,60} which is too old to be supported by the triton GPU compiler",
         CudaMismatch,
         what="the GPU is too old for Triton",
-        anchors=("too old to be supported by the triton GPU",),
     ),
 )

@@ -10,7 +10,7 @@ from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, EmptyBatch, EndOfData, LabelOutOfRange, UnevenShards
 from keepstep.core.facts.sync import RanksMissing
 from keepstep.core.facts.training import Slowness
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 
 def _not_divisible(match: re.Match[str]) -> Fact | None:
@@ -29,14 +29,12 @@ SIGNATURES = (
         RanksMissing,
         missing=(0,),
         what=_SEED,
-        anchors=("receiving the shared seed from",),
     ),
     signature(
         r"\bstore\.(?:wait|get)\(\[?(?:_utils\.)?(?:DATAPIPE_)?SHARED_SEED\b",
         RanksMissing,
         missing=(0,),
         what=_SEED,
-        anchors=("SHARED_SEED",),
     ),
     signature(r"Fail to fetch data within (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),
     signature(
@@ -51,7 +49,6 @@ SIGNATURES = (
         r"Assertion `(?:cur_target|t|target_val|target) >= 0 && (?:cur_target|t|target_val|target) < "
         r"(?:n_classes|n_class|static_cast<[^>]*>\(n_classes\)|C)`? failed",
         LabelOutOfRange,
-        anchors=(">= 0 && ",),
     ),
     signature(r"Assertion `[^`\n]{0,60}n_classes[^`\n]{0,20}` failed", LabelOutOfRange),
     signature(r"Assertion `srcIndex < srcSelectDimSize` failed", LabelOutOfRange),
@@ -64,7 +61,6 @@ SIGNATURES = (
         r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed",
         LabelOutOfRange,
         certain=False,
-        anchors=("index out of bounds",),
     ),
     signature(r"CUDA error: device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"cuda runtime error \(59\)", LabelOutOfRange, certain=False),
@@ -72,13 +68,11 @@ SIGNATURES = (
     signature(
         r"Expected target (?:size|labels?)[^\n]{0,60}(?:less than|smaller than|between)[^\n]{0,40}",
         LabelOutOfRange,
-        anchors=("Expected target ",),
     ),
     # Shards
     signature(
         r"% per_replica_batch_size[^\n]{0,40}\n *ZeroDivisionError",
         BatchNotDivisible,
-        anchors=("ZeroDivisionError",),
     ),
     signature(
         r"Asked to retrieve element \d+, but the Sequence has length 0", UnevenShards, detail="a rank's dataset has no full batch"
@@ -92,13 +86,12 @@ SIGNATURES = (
         r"Detected at least one rank that exhausted inputs|\bRank (?P<rank>\d+) exhausted all inputs",
         UnevenShards,
         detail="one rank ran out of inputs before the others",
-        anchors=("rank that exhausted inputs", "exhausted all inputs"),
     ),
     signature(
         r"(?:DataLoader|IterableDataset|Dataset)[^\n]{0,60}has (?:length |len )?0(?: samples)?\b[^\n]{0,60}",
         UnevenShards,
         detail="a rank's dataset is empty",
-        anchors=("has length 0", "has len 0", "has 0 samples", "has 0"),
+        anchors=by_hand("datasets are on many lines", "has length 0", "has len 0", "has 0 samples", "has 0"),
     ),
     signature(
         r"num_samples should be a positive integer value, but got num_samples=0|datasets should not be an empty iterable",
@@ -111,24 +104,9 @@ SIGNATURES = (
         r"(?:not enough|fewer|less) shards (?:for|than|to)[^\n]{0,60}",
         UnevenShards,
         detail="a rank or worker got no shard",
-        anchors=(
-            "No samples found in dataset",
-            "o shard found",
-            "o shards found",
-            "o shards assigned",
-            "o shard assigned",
-            "o shards available",
-            "o shard available",
-            "o shards for this",
-            "o shard for this",
-            "o shards left",
-            "enough shards",
-            "fewer shards",
-            "less shards",
-        ),
     ),
     signature(
-        r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards, anchors=("> num_shards ",)
+        r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards
     ),
     signature(
         r"Too many dataloader workers: \d+ \(max is dataset\.num_shards=(?P<detail>\d+)\)[^\n]{0,60}error",
@@ -142,14 +120,6 @@ SIGNATURES = (
         r"(?:the )?(?:number of )?(?:shards|shard_count|workers|ranks)",
         UnevenShards,
         detail="fewer shards than ranks",
-        anchors=(
-            "have fewer shards than",
-            "number of shards",
-            "row-groups",
-            "rowgroups",
-            "shards less",
-            "shards fewer",
-        ),
     ),
     signature(
         r"Number of row-groups in the dataset must be greater or equal to the number of requested shards",
@@ -163,7 +133,6 @@ SIGNATURES = (
         r"(?:Stream contains no samples|The dataset (?:size|length) \(?\d+\)?[^\n]{0,40} is (?:less|smaller) than the (?:world size|number of (?:ranks|canonical nodes|processes)))",
         UnevenShards,
         detail="fewer samples than ranks",
-        anchors=("Stream contains no samples", " than the world size", " than the number of "),
     ),
     # open_lm and its kin; the same words with another end are a warning, and samples are used again
     signature(
@@ -171,7 +140,6 @@ SIGNATURES = (
         r"|IndexError: Source idx \d+ runs out of shards)",
         UnevenShards,
         detail="more shards were asked for than there are",
-        anchors=("Number of shards requested for a single epoch", "runs out of shards"),
     ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
     signature(
@@ -180,7 +148,6 @@ SIGNATURES = (
         r"smaller than (?:the )?(?:world|number of))",
         UnevenShards,
         detail="the dataset is smaller than the number of ranks",
-        anchors=("Replacement index", "Dataset is smaller than"),
     ),
     signature(
         r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) "
@@ -192,7 +159,6 @@ SIGNATURES = (
         r"RuntimeError: generator raised StopIteration|^\s{0,16}StopIteration\s*$",
         EndOfData,
         what="exception",
-        anchors=("StopIteration",),
     ),
     # Batches that do not divide
     signature(
@@ -203,26 +169,22 @@ SIGNATURES = (
         r"Expected reduction dim[^\n]{0,60}numel\(\) == 0",
         EmptyBatch,
         what="a reduction over no rows",
-        anchors=("numel() == 0",),
     ),
     signature(
         r"[Nn]on-empty \d\w?D? (?:or \dD )?\(batch mode\) tensor expected",
         EmptyBatch,
         what="an operator got an empty batch",
-        anchors=("tensor expected",),
     ),
     signature(
         r"(?:train_)?batch_size(?:\D{1,40}(?P<batch>\d+))?[^\n]{0,100}?(?:must be|is not|not|should be)(?: evenly|"
         r" a)? "
         r"(?:divisible by|multiple of)[^\n]{0,80}?(?P<parts>\d+)?",
         BatchNotDivisible,
-        anchors=("divisible by", "multiple of"),
     ),
     signature(r"(?P<batch>\d+) is not divisible by (?P<parts>\d+)", _not_divisible),
     signature(
         r"(?:mini)?-?batch size[^\n]{0,40}(?:cannot|can't|could not) be (?:evenly )?(?:divided|"
         r"split)[^\n]{0,80}",
         BatchNotDivisible,
-        anchors=("batch size",),
     ),
 )

@@ -12,44 +12,36 @@ SIGNATURES = (
         r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) (?:exited )?is killed by signal: (?P<signal>[A-Z][A-Za-z ]+?)"
         r"(?:\s*\(core dumped\))?\s*(?:\.|$)",
         LoaderWorkerDied,
-        anchors=("is killed by signal",),
     ),
     signature(
         r"Caught (?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|FileNotFoundError) in pin memory thread",
         LoaderWorkerDied,
-        anchors=("in pin memory thread",),
     ),
     # a tensor's file descriptor is asked of the process that made it, which is gone
     signature(
         r"multiprocessing[/\\]resource_sharer\.py\", line \d+, in (?:get_connection|detach)\b",
         LoaderWorkerDied,
-        anchors=("resource_sharer.py\", line ",),
     ),
     signature(
         r"DataLoader worker (?:\(pid ?(?P<pid>\d+)\) )?exited unexpectedly with exit code -?\d+",
         LoaderWorkerDied,
-        anchors=("exited unexpectedly with exit code",),
     ),
     signature(
         r"DataLoader worker \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
         LoaderWorkerDied,
-        anchors=(") exited unexpectedly",),
     ),
     signature(
         r"DataLoader (?:worker|process) \(pid ?(?P<pid>\d+)\) exited unexpectedly with (?:exit )?code",
         LoaderWorkerDied,
-        anchors=("exited unexpectedly with ",),
     ),
     signature(
         r"(?:One or more|Some) background workers are no longer alive",
         LoaderWorkerDied,
-        anchors=("background workers are no longer alive",),
     ),
     # its signal handlers, before the parent says so; a bus error is told with shared memory
     signature(
         r"ERROR: Unexpected (?P<signal>segmentation fault|floating-point exception) encountered in worker\.",
         LoaderWorkerDied,
-        anchors=("ERROR: Unexpected segmentation fault", "ERROR: Unexpected floating-point"),
     ),
     signature(r"Pin memory thread exited unexpectedly", LoaderWorkerDied),
     signature(r"RuntimeError: DataLoader timed out after (?P<detail>[\d.]+ seconds)", Slowness, what="loader"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 SIGNATURES = (
     # reducer.cpp, all versions
@@ -16,7 +16,6 @@ SIGNATURES = (
         r"Parameters? (?:indices )?which did not receive grad for rank (?P<rank>\d+): (?P<names>[^\n]{0,"
         r"300})",
         UnusedParameters,
-        anchors=("which did not receive grad for rank",),
     ),
     signature(r"Your training graph has changed in this iteration", UnusedParameters),
     signature(r"has parameters that were not used in producing (?:the |its )?(?:loss|output)", UnusedParameters),
@@ -25,7 +24,6 @@ SIGNATURES = (
     signature(
         r"In epilogue, next_bucket \(\d+\) != num_buckets \(\d+\)",
         UnusedParameters,
-        anchors=("In epilogue, next_bucket",),
     ),
     # fairscale
     signature(r"A bucket failed to be sent, probably unused parameters", UnusedParameters),
@@ -42,27 +40,23 @@ SIGNATURES = (
     signature(
         r"Parameter at index \d+(?: with name (?P<name>\S+))? has been marked as ready twice",
         MarkedReadyTwice,
-        anchors=("has been marked as ready twice",),
     ),
     # apex: a parameter that was not there, or had no gradient, when the buckets were made
     signature(r"self\.param_id_to_bucket\[id\(param\)\]", UnusedParameters),
     signature(
         r"'DistributedDataParallel' object has no attribute '(?:buckets_ready_size|param_id_to_bucket|active_i_buckets|bucket_sizes|num_buckets)'",
         UnusedParameters,
-        anchors=("'DistributedDataParallel' object has no attribute '",),
     ),
     # comm.cpp / reducer.cpp
     signature(
         r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<detail>\d+ params, "
         r"while rank (?:\d+) has [^\n]{0,40}params)",
         ModelsDiffer,
-        anchors=("DDP expects same model across all ranks",),
     ),
     signature(
         r"(?:\[(?P<rank>\d+)\]: )?(?P<detail>(?:params\[\d+\]|replicas\[\d+\]\[\d+\]) in this process with (?:sizes|strides) [^\n]{0,80} appears "
         r"not to match (?:sizes?|strides) of the same param in process \d+)",
         ModelsDiffer,
-        anchors=(" appears not to match size", " appears not to match strides"),
     ),
     # distributed/checkpoint/utils.py
     signature(r"(?P<detail>Key\(s\) present in other ranks but not this one)", ReplicasDiffer),
@@ -73,22 +67,11 @@ SIGNATURES = (
         r"synced|synchroni[sz]ed|the same)|mismatch(?:ed)?)\b[^\n]{0,20}\b(?:across|between|among|on)(?: all| the| different)? "
         r"(?:ranks?|workers?|replicas|processes|hosts|[Gg][Pp][Uu]s|devices|nodes)\b",
         ReplicasDiffer,
-        anchors=(
-            "across ranks",
-            "across workers",
-            "across replicas",
-            "across processes",
-            "across GPUs",
-            "across devices",
-            "across all ranks",
-            "between ranks",
-            "between rank",
-            "between workers",
-            "between replicas",
-            "between processes",
-            "between GPUs",
-            "among ranks",
-            "on different ranks",
+        anchors=by_hand(
+            "models and errors are on many lines",
+            "across ranks", "across workers", "across replicas", "across processes", "across GPUs", "across devices",
+            "across all ranks", "between ranks", "between rank", "between workers", "between replicas", "between processes",
+            "between GPUs", "among ranks", "on different ranks",
         ),
     ),
 )

@@ -116,8 +116,8 @@ def _passed_on(match: re.Match[str]) -> Fact:
 
 
 BLOCKS = (
-    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True), anchors=("Root Cause",)),
-    block(r"^\s*(?:Other )?Failures:\s*$", _table(False), anchors=("Failures:",)),
+    block(r"^\s*Root Cause(?: \(first observed failure\))?:\s*$", _table(True)),
+    block(r"^\s*(?:Other )?Failures:\s*$", _table(False)),
 )
 
 SIGNATURES = (
@@ -127,22 +127,19 @@ SIGNATURES = (
         PeerLost,
         how="another agent did not come to the exit barrier",
         final=False,
-        anchors=("waiting on exit barrier",),
     ),
     # the agent's word on whom it starts: where that is one alone, the log is that one's
-    signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen, anchors=("global_ranks=[",)),
+    signature(r"^\s*global_ranks=\[(?P<index>\d+)\]\s*$", WorldSeen),
     signature(
         r"workers=\{'local_ranks': \[0\], 'global_ranks': \[(?P<index>\d+)\],[^\n]{0,80}'world_size': (?P<size>\d+)",
         WorldSeen,
-        anchors=("workers={'local_ranks': [0], 'global_ranks'",),
     ),
     # rows of a failure table whose head was not kept
     signature(
         r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\s+exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)",
         _row,
-        anchors=("exitcode ",),
     ),
-    signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row, anchors=("exitcode ",)),
+    signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row),
     signature(
         r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)", ProcessExited, reporter="torchrun"
     ),
@@ -157,20 +154,18 @@ SIGNATURES = (
     # torch 1.9
     signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
     signature(
-        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on, anchors=(" closing signal SIG",)
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on
     ),
     signature(
         r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
         TerminationRequested,
         by="agent",
-        anchors=("Unable to shutdown process ",),
     ),
     # torch.distributed.launch of 1.1: the command of the very child that failed
     signature(
         r"cmd=process\.args\) [\w.]{0,20}CalledProcessError: Command '\[(?=([^\n]{0,4000}?--local_rank=))\1(?P<local_rank>\d+)[^\n]{0,4000}status (?P<code>-?\d+)",
         ProcessExited,
         reporter="torchrun",
-        anchors=("--local_rank=",),
     ),
     signature(
         r"-- Process (?P<rank>\d+) terminated with the following error",
@@ -182,7 +177,7 @@ SIGNATURES = (
     signature(r"\bon \S{1,120}, port: (?P<port>\d+) already in use", PortTaken),
     # rendezvous
     signature(r"RendezvousTimeoutError", RendezvousTimeout, where="rendezvous"),
-    signature(r"LookupError: Key \S{1,120} not found in EtcdStore", RendezvousTimeout, where="etcd store", anchors=(" not found in EtcdStore",)),
+    signature(r"LookupError: Key \S{1,120} not found in EtcdStore", RendezvousTimeout, where="etcd store"),
     signature(r"Rendezvous timeout occurr?ed", RendezvousTimeout, where="rendezvous"),
     signature(r"RendezvousClosedError", RendezvousClosed),
     signature(
@@ -192,7 +187,6 @@ SIGNATURES = (
     signature(
         r"failed to (?:shutdown|close|sync|leave) the rendezvous \S+ due to an error of type (?P<how>\w+)",
         lambda m: PeerLost(how=f"rendezvous store gone ({m['how']})", final=False),
-        anchors=("the rendezvous",),
     ),
     signature(
         r"EtcdConnectionFailed|Could not get the list of servers, maybe you provided the wrong host|"
@@ -205,14 +199,12 @@ SIGNATURES = (
         r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
         UnsupportedCombination,
         what="this rendezvous over etcd: the server does not speak version 2 of its API, or does not hold the keys",
-        anchors=("etcd.EtcdKeyNotFound: ", "etcd.EtcdException: "),
     ),
     signature(
         r"RendezvousConnectionError: (?!The connection to the)",
         ConnectFailed,
         why=Why.FAILED,
         peer="rendezvous",
-        anchors=("RendezvousConnectionError:",),
     ),
     signature(
         r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"
@@ -222,6 +214,5 @@ SIGNATURES = (
         r"worker group successfully finished",
         PhaseSeen,
         phase=Phase.FINISHED,
-        anchors=("WorkerState.SUCCEEDED", "worker group successfully finished"),
     ),
 )

@@ -28,34 +28,28 @@ SIGNATURES = (
     signature(
         r"expected to be in states? [^\n]{0,120}? but current state is (?P<state>[\w.]*(?:TrainingState|HandleTrainingState)[\w.]*)",
         lambda m: UnsupportedCombination(what=f"FSDP was asked for something that it does not allow in {m['state']}"),
-        anchors=("but current state is ",),
     ),
     signature(
         r"(?:`?FlatParameter`? requires uniform dtype|(?:FSDP|fully_shard) expects uniform original parameter dtype) but got "
         r"(?P<left>torch\.\w+|\{[^\n}]{1,120}\})(?: and (?P<right>torch\.\w+))?",
         DtypeMismatch,
-        anchors=("requires uniform dtype but got", "expects uniform original parameter dtype"),
     ),
     signature(
         r"(?P<what>(?:`?FlatParameter`? requires|Must flatten tensors with) uniform `?requires_grad`?[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=(" uniform requires_grad", " uniform `requires_grad"),
     ),
     signature(
         r"(?P<what>Cannot flatten integer dtype tensors|[Ii]nteger parameters are unsupported)",
         UnsupportedCombination,
-        anchors=("Cannot flatten integer dtype tensors", "nteger parameters are unsupported"),
     ),
     signature(
         r"(?P<detail>(?:Global|Local) (?:world size|rank) at save time was \d+, but at load time was \d+)",
         CheckpointMismatch,
-        anchors=(" at save time was ",),
     ),
     signature(
         r"rank (?P<rank>\d+) is all-gathering (?P<left>[^\n]{0,400}?) while rank (?P<other>\d+) is "
         r"all-gathering (?P<right>[^\n]{0,200})",
         _order,
-        anchors=(" is all-gathering ",),
     ),
     signature(r"Rank (?P<rank>\d+) has different values for (?P<detail>\w+)", ReplicasDiffer),
     signature(
@@ -63,6 +57,5 @@ SIGNATURES = (
         lambda m: ClusterSpecInvalid(
             rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
         ),
-        anchors=("Inconsistent compute device and",),
     ),
 )

@@ -36,6 +36,5 @@ SIGNATURES = (
     signature(
         r"returned an invalid gradient at index \d+ - expected (?:type|dtype) (?P<right>[\w.:]{1,60}) but got (?P<left>[\w.:]{1,60})",
         _returned,
-        anchors=("returned an invalid gradient at index",),
     ),
 )

@@ -49,19 +49,9 @@ BLOCKS = (
     block(
         r"in _tensor_to_object\b|\b_unpickler\(io\.BytesIO\(buf\)\)\.load\(\)|pickle\.loads\((?:buffer\)|bytes\(out_buffer\[|recv\[)",
         _unread,
-        anchors=("in _tensor_to_object", "_unpickler(io.BytesIO(buf))", "pickle.loads(buffer)", "pickle.loads(bytes(out_buffer", "pickle.loads(recv["),
     ),
     block(
         r"in (?:broadcast|all_gather|gather|scatter|recv)_object(?:_list)?\b|torch\.sum\(object_sizes_tensor\)|\.resize_\(max_object_size\)",
         _unsized,
-        anchors=(
-            "in broadcast_object",
-            "in all_gather_object",
-            "in gather_object",
-            "in scatter_object",
-            "in recv_object_list",
-            "torch.sum(object_sizes_tensor)",
-            "resize_(max_object_size)",
-        ),
     ),
 )

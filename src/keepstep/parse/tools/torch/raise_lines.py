@@ -16,58 +16,49 @@ from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     # torch/distributed
-    signature(r"raise _env_error\((?:['\"](?P<name>[A-Z_]{4,40})['\"])?", RankVariableMissing, anchors=("raise _env_error(",)),
+    signature(r"raise _env_error\((?:['\"](?P<name>[A-Z_]{4,40})['\"])?", RankVariableMissing),
     signature(
         r"raise \w+\(['\"]Default process group has not been initialized, ?['\"]",
         RankVariableMissing,
         name="the process group",
-        anchors=("Default process group has not been initialized",),
     ),
     signature(
         r"raise RuntimeError\(\"Distributed package doesn't have (?P<what>\w+) ?\" *\"?(?:built in|$)",
         lambda m: UnsupportedCombination(what=f"the {m['what']} backend, which this build of PyTorch does not have"),
-        anchors=("(\"Distributed package doesn't have ",),
     ),
     # torch/utils/data
     signature(
         r"raise ValueError\(f?['\"]num_samples should be a positive integer ?['\"]",
         UnevenShards,
         detail="a rank's dataset is empty",
-        anchors=("num_samples should be a positive integer",),
     ),
     signature(
         r"^\s*_error_if_any_worker_fails\(\)|raise RuntimeError\(f?['\"]DataLoader worker \(pid\(s\) \{",
         LoaderWorkerDied,
-        anchors=("_error_if_any_worker_fails()", "DataLoader worker (pid(s) {"),
     ),
     signature(
         r"raise RuntimeError\(f?['\"]DataLoader timed out after \{",
         Slowness,
         what="loader",
-        anchors=("DataLoader timed out after {",),
     ),
     # torch/serialization, torch/nn, torch/optim
     signature(
         r"raise RuntimeError\(f?['\"]unexpected EOF, expected \{",
         CheckpointUnreadable,
         why="the file ends early",
-        anchors=("unexpected EOF, expected {",),
     ),
     signature(
         r"raise RuntimeError\(f?['\"]Error\(s\) in loading state_dict for \{",
         CheckpointMismatch,
-        anchors=("Error(s) in loading state_dict for {",),
     ),
     signature(
         r"raise ValueError\(['\"](?P<detail>loaded state dict (?:contains a parameter group|has a different number of)) ?['\"]",
         CheckpointMismatch,
-        anchors=("loaded state dict contains", "loaded state dict has a different"),
     ),
     # loss scalers of fairseq and of those that took it over
     signature(
         r"raise FloatingPointError\(\(?f?['\"]Minimum loss scale reached \(",
         NonFinite,
         what="loss",
-        anchors=("Minimum loss scale reached (",),
     ),
 )

@@ -7,7 +7,7 @@ Modules (normalization, recurrent cells, attention, losses), pooling, interpolat
 from __future__ import annotations
 
 from keepstep.core.facts.data import ShapeMismatch
-from keepstep.parse.scan.signature import signature
+from keepstep.parse.scan.signature import by_hand, signature
 
 _D = r"\d-?D(?: \((?:un)?batched\))?"
 
@@ -17,34 +17,33 @@ SIGNATURES = (
         rf"Error: (?:[\w.]{{1,40}}(?:\(\))?: )?[Ee]xpected (?P<right>(?:at least )?{_D}(?:,? or (?:{_D}|higher dimensionality))?) "
         rf"(?:input|tensor)s?(?: tensor)?(?: \(|, (?:but )?)[Gg]ot:? ?(?P<left>[^\n)]{{1,60}})",
         ShapeMismatch,
-        anchors=("D input (got ", "dimensionality input (got ", "D tensor, but got", "D input tensor, but got", "D input, but got", "D tensor, got "),
+        anchors=by_hand(
+            "tensors and inputs are on many lines",
+            "D input (got ", "dimensionality input (got ", "D tensor, but got", "D input tensor, but got", "D input, but got",
+            "D tensor, got ",
+        ),
     ),
     signature(
         r"Error: Got (?P<left>\dD input), but (?P<op>\w{1,20}) mode needs (?P<right>\dD input)",
         ShapeMismatch,
-        anchors=(" mode needs ",),
     ),
-    signature(r"Error: input must have (?P<right>\d dimensions), got (?P<left>\d)", ShapeMismatch, anchors=("input must have ",)),
+    signature(r"Error: input must have (?P<right>\d dimensions), got (?P<left>\d)", ShapeMismatch),
     signature(
         r"(?:Expected input to be|expected input to be) (?P<right>\d-?D or \d-?D),?(?: but)? (?:got|received) (?P<left>\d-?D)",
         ShapeMismatch,
-        anchors=("xpected input to be ",),
     ),
     signature(
         r"Error: For (?P<left>(?:un)?batched \d-D) (?:input|`query`), (?P<right>(?:hx|cx|`key`|expected `key`|expected `key_padding_mask`)[^\n]{0,80})",
         ShapeMismatch,
-        anchors=("batched 1-D ", "batched 2-D ", "batched 3-D "),
     ),
     signature(
         r"Error: (?:For (?:un)?batched \([23]-D\) `query`, expected `\w{1,20}`|query should be unbatched 2D or batched 3D tensor but received)",
         ShapeMismatch,
         op="attention",
-        anchors=(" `query`, expected `", "query should be unbatched 2D"),
     ),
     signature(
         r"Expected hidden(?:\[\d\])? size (?P<right>\([\d, ]{1,40}\)), got (?P<left>[\[(][\d, ]{1,40}[\])])",
         ShapeMismatch,
-        anchors=("Expected hidden",),
     ),
     signature(
         r"was expecting embedding dimension of (?P<right>\d+), but got (?P<left>\d+)", ShapeMismatch
@@ -52,7 +51,7 @@ SIGNATURES = (
     signature(
         r"The shape of the \dD attn_mask is (?P<left>torch\.Size\([^)\n]{1,40}\)), but should be (?P<right>\([^)\n]{1,40}\))", ShapeMismatch
     ),
-    signature(r"[Ee]xpecting key_padding_mask shape of [^\n]{1,60}, but got ", ShapeMismatch, op="attention", anchors=("xpecting key_padding_mask",)),
+    signature(r"[Ee]xpecting key_padding_mask shape of [^\n]{1,60}, but got ", ShapeMismatch, op="attention"),
     # Losses
     signature(r"multi-target not supported", ShapeMismatch, op="a loss, whose target must have one dimension"),
     signature(
@@ -74,7 +73,6 @@ SIGNATURES = (
     signature(
         r"Error: (?P<op>batch[12]|mat[12]?|self|vec[12]?|tensor|input|weight) must be (?P<right>a (?:3D tensor|matrix|vector))\b",
         ShapeMismatch,
-        anchors=(" must be a 3D tensor", " must be a matrix", " must be a vector"),
     ),
     signature(
         r"Error: (?:1D tensors expected, but got|2D tensor expected, got|matrix expected, got|matrices expected, got|vector \+ matrix @ vector expected)",
@@ -86,10 +84,9 @@ SIGNATURES = (
     signature(
         r"Expected index (?P<left>\[[\d, ]{0,60}\]) to be (?:smaller than|no larger than) (?:self|src) (?P<right>\[[\d, ]{0,60}\])",
         ShapeMismatch,
-        anchors=("Expected index [",),
     ),
     signature(r"number of dims don't match in permute", ShapeMismatch, op="permute"),
-    signature(r"Provided sizes [^\n]{1,60} don't multiply up to the size of dim ", ShapeMismatch, op="unflatten", anchors=(" don't multiply up to ",)),
+    signature(r"Provided sizes [^\n]{1,60} don't multiply up to the size of dim ", ShapeMismatch, op="unflatten"),
     signature(
         r"the number of sizes provided \(\d+\) must be greater or equal to the number of dimensions in the tensor", ShapeMismatch, op="expand"
     ),

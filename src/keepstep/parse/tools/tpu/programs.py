@@ -24,13 +24,11 @@ SIGNATURES = (
         rf"Total hbm usage >= (?P<requested>{_SIZE})(?=[:\s])",
         DeviceMemoryExhausted,
         kind="tpu",
-        anchors=("Total hbm usage >= ",),
     ),
     signature(
         rf"Program hbm requirement (?P<requested>{_SIZE})(?=[:\s])",
         DeviceMemoryExhausted,
         kind="tpu",
-        anchors=("Program hbm requirement ",),
     ),
     signature(r"Largest program allocations in hbm:", DeviceMemoryExhausted, kind="tpu"),
     # what is fed (TensorFlow's infeed_ops.cc)
@@ -38,52 +36,39 @@ SIGNATURES = (
         rf"Infeed shape mismatch(?: for tuple element \d+)?; expected (?P<left>{_SHAPE}), got (?P<right>{_SHAPE})",
         ShapeMismatch,
         op="the infeed of the TPU",
-        anchors=("Infeed shape mismatch",),
     ),
     signature(
         r"Infeed dtype mismatch(?: for tuple element \d+|\.)",
         DtypeMismatch,
-        anchors=("Infeed dtype mismatch",),
     ),
     # what TensorFlow does not compile for XLA and TPUs (xla.py, tpu_replication.py)
     signature(
         r"(?P<what>(?:XLA compiled|TPU) computations cannot be nested\b|Cannot nest (?:outside_compilation clusters|gradient colocation operations)"
         r"|[Nn]on-resource Variables are not supported inside (?:XLA|TPU) computations)",
         UnsupportedCombination,
-        anchors=(
-            "computations cannot be nested",
-            "Cannot nest outside_compilation clusters",
-            "Cannot nest gradient colocation operations",
-            "on-resource Variables are not supported inside ",
-        ),
     ),
     # what a release of a runtime does to itself
     signature(
         r"TPU platform already registered for platform (?P<what>[^\n]{0,80})",
         lambda m: InternalFault(what=f"libtpu registered its platform twice ({m['what'].strip()})"),
-        anchors=("TPU platform already registered for platform ",),
     ),
     signature(
         r"Check failed: (?P<what>[\w:<>]{0,80}\bRegister\w{0,40})\([^\n]{0,500}(?:already (?:registered|exists)|ALREADY_EXISTS)",
         lambda m: InternalFault(what=f"{m['what']} was called twice for the same"),
-        anchors=("Check failed: ",),
     ),
     signature(
         r"gpuDeviceGetAttribute\([^\n]{0,160}failed: CUDA_ERROR_NOT_INITIALIZED",
         InternalFault,
         what="jaxlib asked the driver for a device before it had initialised it",
-        anchors=("gpuDeviceGetAttribute(",),
     ),
     signature(
         r"tcmalloc: large alloc (?P<requested>\d{12,20}) bytes == \(nil\)",
         lambda m: AllocationAbsurd(requested=int(m["requested"])) if int(m["requested"]) >= MORE_THAN_ANY_HOST else None,
-        anchors=("tcmalloc: large alloc ",),
     ),
     # an assertion of the number of processes or devices, by the line that a traceback shows above it
     signature(
         rf"\bassert (?P<what>(?=[^\n#%]{{0,320}}\n)(?=[^\n#%]{{0,160}}?[=<>]=)(?=[^\n]{{0,200}}{_WORLD})"
         r"(?![^\n]{0,200}(?:batch|loss|shape|grad|\.size\())[^\n]{3,200})\n *(?:[\^~ ]+\n *)?AssertionError",
         lambda m: WorldSizeConflict(what=f"what the code asserts ({m['what'].strip()[:80]})"),
-        anchors=("AssertionError",),
     ),
 )

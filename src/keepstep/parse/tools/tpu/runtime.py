@@ -22,7 +22,6 @@ SIGNATURES = (
         r"Check failed: loopback6_ok[^\n]{0,60}|does not have an IPv6 loopback \(::1\) interface",
         TpuInitFailed,
         what="libtpu wants an IPv6 loopback interface, which the host or container does not have",
-        anchors=("Check failed: loopback6_ok", "does not have an IPv6 loopback"),
     ),
     signature(
         r"(?P<expected>\d+x\d+(?:x\d+)?) host topology with \d+ missing hosts, but (?P<seen>\d+) hosts in total",
@@ -32,26 +31,22 @@ SIGNATURES = (
     signature(
         r"PosixErrorSpace::Device or resource busy|ioctl failed[^\n]{0,120}Device or resource busy",
         TpuBusy,
-        anchors=("PosixErrorSpace::Device or resource busy", "ioctl failed"),
     ),
     signature(
         r"Permission denied:? '?/dev/(?:accel|vfio)[\w/]{0,12}|(?:[Cc]ouldn't|[Ff]ailed to) open device: /dev/(?:accel|vfio)[\w/]{0,12}[^\n]{0,40}Permission denied",
         TpuInitFailed,
         what="the user may not open the TPU device",
-        anchors=("/dev/accel", "/dev/vfio"),
     ),
     # memory of the chip
     signature(
         rf"Ran out of memory in memory space hbm(?:[^\n]{{0,120}}?Used (?P<requested>{_SIZE}) of (?P<capacity>{_SIZE}) hbm)?",
         DeviceMemoryExhausted,
-        anchors=("Ran out of memory in memory space hbm",),
         kind="tpu",
     ),
     signature(rf"Exceeded hbm capacity by {_SIZE}", DeviceMemoryExhausted, kind="tpu"),
     signature(
         rf"Attempting to (?:reserve|allocate) (?P<requested>{_SIZE})(?:[^\n]{{0,60}}?)\. That was not possible\.",
         DeviceMemoryExhausted,
-        anchors=("That was not possible.",),
         kind="tpu",
     ),
     signature(r"Attempting to reserve (?P<requested>\S+) at the bottom of memory", DeviceMemoryExhausted, kind="tpu"),
@@ -75,38 +70,32 @@ SIGNATURES = (
         r"(?:TPU|tpu)[^\n]{0,80}out of (?:HBM|device) memory",
         DeviceMemoryExhausted,
         kind="tpu",
-        anchors=("out of HBM memory", "out of device memory"),
     ),
     signature(
         r"\bE(?:1000|0100|0101): ?(?:Compile|Run) ?[Tt]ime ?[^\n]{0,40}?(?:O[Oo][Mm]|Allocation ?Failure)",
         DeviceMemoryExhausted,
         kind="tpu",
-        anchors=("E1000:", "E0100:", "E0101:"),
     ),
     signature(r"HBM OOM", DeviceMemoryExhausted, kind="tpu"),
     signature(
         r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})",
         TpuUnhealthy,
-        anchors=("SLICE_FAILURE_",),
     ),
     signature(
         r"Bad hardware status: (?:0x[0-9a-fA-F]+|[A-Z][\w ]{3,60})",
         TpuUnhealthy,
         what="the program on it was stopped",
-        anchors=("Bad hardware status: ",),
     ),
     signature(r"(?P<what>Session master detected TPU session error from worker [\w.\-]{1,100}(?::\d+)?)", TpuUnhealthy),
     signature(
         r"(?P<what>Driver must be Open to DMA map|(?:^|[\s:(])Driver not open\b)",
         lambda m: TpuUnhealthy(what="its driver was closed while it was in use"),
-        anchors=("Driver must be Open to DMA", "Driver not open"),
     ),
     # Estimator's thread that asks for the TPU's state failed on the answer
     signature(
         r"preempted_hook\.py\", line \d+, in run",
         TpuUnhealthy,
         what="its state could not be asked for while it trained",
-        anchors=("preempted_hook.py",),
     ),
     # held by another process
     signature(r"TPU is already in use by process with pid (?P<pid>\d+)", TpuBusy),
@@ -125,7 +114,6 @@ SIGNATURES = (
     signature(
         r"TPU (?:system|platform) (?:has not been|is not|was not) initialized(?P<what>[^\n]{0,200})",
         TpuInitFailed,
-        anchors=("TPU system", "TPU platform"),
     ),
     signature(r"(?P<what>No ba16c7433 device found)", TpuInitFailed),
     signature(r"(?P<what>Global core array does not contain host cores)", TpuInitFailed),
@@ -140,13 +128,11 @@ SIGNATURES = (
     signature(
         r"(?P<what>SliceBuilder[^\n]{0,80}(?:failed|timed out|mismatch|error)[^\n]{0,120})",
         TpuInitFailed,
-        anchors=("SliceBuilder",),
     ),
     signature(r"(?P<what>[Uu]nexpected worker (?:hostname|address)[^\n]{0,160})", TpuInitFailed),
     signature(
         r"(?P<what>(?:TPU_WORKER_HOSTNAMES|TPU_WORKER_ID|TPU_PROCESS_ADDRESSES|TPU_PROCESS_BOUNDS|TPU_HOST_BOUNDS)\b[^\n]{0,80}(?:must|not set|is empty|invalid|does not match|mismatch|expected)[^\n]{0,80})",
         TpuInitFailed,
-        anchors=("TPU_WORKER", "TPU_PROCESS", "TPU_HOST_BOUNDS"),
     ),
     signature(r"(?P<what>TPU cores on each host is not same)", TpuInitFailed),
     signature(r"(?P<what>No TPU devices? (?:were|was) found)", TpuInitFailed),
@@ -156,27 +142,23 @@ SIGNATURES = (
     signature(
         r"RuntimeError: Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,240})",
         TpuInitFailed,
-        anchors=("Unable to initialize backend 'tpu'", "Unable to initialize backend 'TPU'"),
     ),
     signature(
         r"Unable to initialize backend '(?:tpu|TPU)': (?P<what>[^\n]{0,300}?)\((?:set JAX_PLATFORM|you may need to uninstall)",
         TpuInitFailed,
-        anchors=("Unable to initialize backend 'tpu'", "Unable to initialize backend 'TPU'"),
     ),
     signature(r"(?P<what>Unable to initialize backend 'tpu': DEADLINE_EXCEEDED[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>TPU backend initialization is taking more than [\d.]+ seconds)", TpuInitFailed),
     signature(
         r"(?P<what>Could not (?:find|connect to|reach) (?:the )?TPU (?:worker|cluster|node|master|devices?)[^\n]{0,120})",
         TpuInitFailed,
-        anchors=("TPU worker", "TPU cluster", "TPU node", "TPU master", "TPU device"),
     ),
     signature(
-        r"(?P<what>Cloud TPU [^\n]{0,80}not (?:found|ready|READY)[^\n]{0,80})", TpuInitFailed, anchors=("Cloud TPU",)
+        r"(?P<what>Cloud TPU [^\n]{0,80}not (?:found|ready|READY)[^\n]{0,80})", TpuInitFailed
     ),
     signature(
         r"(?P<what>TPUs? (?:are|is) not (?:found|available)[^\n]{0,80})",
         TpuInitFailed,
-        anchors=("TPU is not", "TPUs are not"),
     ),
     signature(
         r"(?P<what>Failed to connect to remote server at address: grpc://\S{1,80})",
@@ -191,24 +173,20 @@ SIGNATURES = (
     signature(
         r"No OpKernel was registered to support Op '(?P<op>(?:Configure|Initialize|WaitFor|Set|Shutdown)\w*TPU\w*)'",
         lambda m: TpuInitFailed(what=f"no TPU is attached to this process: nothing runs {m['op']}"),
-        anchors=("No OpKernel was registered",),
     ),
     signature(
         r"TPU \"?[\w.\-]{1,80}\"? is not yet ready; state: \"(?!PREEMPTED|TERMINATED|STOPPED)(?P<what>\w+)\"",
         TpuInitFailed,
-        anchors=("is not yet ready; state:",),
     ),
     signature(
         r"(?P<what>TensorFlow version \S{1,30} is not available on Cloud TPU|Tensorflow version \S{1,30} is not available on Cloud TPU)",
         TpuInitFailed,
-        anchors=("is not available on Cloud TPU",),
     ),
     signature(r"(?P<what>computation footprint \S{1,60} does not fit in TPU topology shape)", TpuInitFailed),
     signature(r"(?P<what>JAX TPU support not installed)", TpuInitFailed),
     signature(
         r"(?P<what>(?:EnvironmentError|OSError|RuntimeError): (?:libtpu not found|Failed to get TPU metadata|Failed to parse TPU version from metadata|Could not find IP of host running process 0))",
         TpuInitFailed,
-        anchors=("libtpu not found", "TPU metadata", "TPU version from metadata", "IP of host running process 0"),
     ),
     signature(
         r"(?P<what>Creating meshes for TPU >v3 requires one device per chip[^\n]{0,80})",
@@ -234,21 +212,18 @@ SIGNATURES = (
     signature(
         r"(?P<what>TPU topology [^\n]{0,60}(?:does not match|mismatch|is invalid|not supported)[^\n]{0,80})",
         TpuInitFailed,
-        anchors=("TPU topology",),
     ),
     signature(r"(?P<what>The specified TPU topology[^\n]{0,120})", TpuInitFailed),
     signature(
         r"(?P<what>megascale[^\n]{0,80}(?:num_slices|MEGASCALE_\w)[^\n]{0,60}(?:mismatch|not set|invalid)[^\n]{0,60})",
         TpuInitFailed,
-        anchors=("num_slices", "MEGASCALE_"),
     ),
     # ill
-    signature(r"(?P<what>[Cc]ore halted unexpectedly[^\n]{0,160})", TpuUnhealthy, anchors=("ore halted unexpectedly",)),
+    signature(r"(?P<what>[Cc]ore halted unexpectedly[^\n]{0,160})", TpuUnhealthy),
     signature(r"(?P<what>Accelerator device halted prematurely[^\n]{0,160})", TpuUnhealthy),
     signature(
         r"(?P<what>TPU (?:worker|node|slice|chip|core|device)[^\n]{0,60}(?:is |became |marked )?(?:unhealthy|UNHEALTHY)[^\n]{0,100})",
         TpuUnhealthy,
-        anchors=("unhealthy", "UNHEALTHY"),
     ),
     signature(r"(?P<what>TPU \S{1,80} is not HEALTHY[^\n]{0,80})", TpuUnhealthy),
     signature(r"(?P<what>(?:UNHEALTHY_TENSORFLOW|UNHEALTHY_MAINTENANCE|DEPRECATED_UNHEALTHY_\w+))", TpuUnhealthy),
@@ -256,7 +231,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>[Ss]lice (?:health|is unhealthy)[^\n]{0,20}(?:check failed|unhealthy|bad|degraded)[^\n]{0,80})",
         TpuUnhealthy,
-        anchors=("lice health", "lice is unhealthy"),
     ),
     signature(r"(?P<what>Found TPU in state \w+,? and health (?:UNHEALTHY\w*|TIMEOUT))", TpuUnhealthy),
     signature(r"(?P<what>TPU worker may have crashed[^\n]{0,120})", TpuUnhealthy),
@@ -267,33 +241,28 @@ SIGNATURES = (
     signature(
         r"(?P<what>HBM (?:ECC|uncorrectable|parity)[^\n]{0,100}(?:error|detected)[^\n]{0,60})",
         TpuUnhealthy,
-        anchors=("HBM ECC", "HBM uncorrectable", "HBM parity"),
     ),
     signature(
         r"(?P<what>ICI (?:link|network)[^\n]{0,60}(?:down|error|fault|failure|failed)[^\n]{0,80})",
         TpuUnhealthy,
-        anchors=("ICI link", "ICI network"),
     ),
     signature(
-        r"(?P<what>TPU chip[^\n]{0,60}(?:error|fault|failed|lost)[^\n]{0,80})", TpuUnhealthy, anchors=("TPU chip",)
+        r"(?P<what>TPU chip[^\n]{0,60}(?:error|fault|failed|lost)[^\n]{0,80})", TpuUnhealthy
     ),
-    signature(r"(?P<what>(?:TPU|The) [Pp]rogram hung[^\n]{0,120})", TpuUnhealthy, anchors=("rogram hung",)),
+    signature(r"(?P<what>(?:TPU|The) [Pp]rogram hung[^\n]{0,120})", TpuUnhealthy),
     signature(r"(?P<what>Halt is unexpected, all pending programs will fail)", TpuUnhealthy),
     signature(r"(?P<what>An unknown (?:TPU )?error has occurred, contact your next level of support)", TpuUnhealthy),
     signature(
         r"(?P<what>MegaScale[^\n]{0,40}(?:hang detected|slice[^\n]{0,40}(?:failed|lost)|fatal error)[^\n]{0,120})",
         TpuUnhealthy,
-        anchors=("MegaScale",),
     ),
     signature(
         r"(?P<what>Megascale[^\n]{0,40}(?:hang detected|detected (?:a )?(?:hang|error|unhealthy)|fatal)[^\n]{0,120})",
         TpuUnhealthy,
-        anchors=("Megascale",),
     ),
     signature(
         r"(?P<what>Bad (?:TPU )?(?:chip|hardware) detected[^\n]{0,120})",
         TpuUnhealthy,
-        anchors=("hardware detected", "chip detected"),
     ),
     signature(r"(?P<what>The program continuator has halted unexpectedly[^\n]{0,100})", TpuUnhealthy),
     signature(
@@ -313,7 +282,6 @@ SIGNATURES = (
         r"TPU \"?[\w.\-]{1,80}\"? is not yet ready; state: \"(?P<reason>PREEMPTED|TERMINATED|STOPPED)",
         Preempted,
         by="Cloud TPU",
-        anchors=("is not yet ready; state:",),
     ),
     signature(
         r"found TPU \S{1,80} in state (?P<reason>PREEMPTED|TERMINATED|STOPPED|DELETING|STOPPING)",
@@ -324,7 +292,6 @@ SIGNATURES = (
         r"TPU [^\n]{0,80}(?:has been|was|is) (?P<reason>preempted|PREEMPTED|terminated for maintenance)",
         Preempted,
         by="Cloud TPU",
-        anchors=("preempted", "PREEMPTED", "terminated for maintenance"),
     ),
     signature(
         r"Found TPU in state (?P<reason>PREEMPTED|TERMINATED|STOPPED|DELETING|STOPPING)", Preempted, by="Cloud TPU"

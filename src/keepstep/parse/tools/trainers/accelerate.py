@@ -19,12 +19,10 @@ SIGNATURES = (
     signature(
         r"(?P<detail>To launch a multi-(?:GPU|device) training from your notebook[^\n]{0,120})",
         ClusterSpecInvalid,
-        anchors=("training from your notebook",),
     ),
     signature(
         r"(?P<what>\w+ has been initialized before the `notebook_launcher` could create a forked subprocess)",
         ForkOrThread,
-        anchors=("before the `notebook_launcher` could",),
     ),
     signature(r"The node_rank must be less than the number of nodes", WorldSizeConflict, what="node rank and nodes"),
     signature(
@@ -45,7 +43,6 @@ SIGNATURES = (
     signature(
         r"(?P<detail>[Yy]ou need to manually pass in `--num_processes` using this config yaml)",
         ClusterSpecInvalid,
-        anchors=("need to manually pass in `--num_processes`",),
     ),
     signature(
         r"(?P<detail>Less than two GPU ids were configured and tried to run on(?: on)? multiple GPUs)", ClusterSpecInvalid
@@ -53,12 +50,10 @@ SIGNATURES = (
     signature(
         r"(?P<detail>There are \d+ GPUs? available[^\n]{0,40}but num_processes[^\n]{0,40})",
         ClusterSpecInvalid,
-        anchors=("but num_processes",),
     ),
     signature(
         r"[Tt]he number of processes \((?P<seen>\d+)\)[^\n]{0,60}(?:must be|is not)[^\n]{0,60}\((?P<expected>\d+)\)",
         WorldSizeConflict,
         what="processes",
-        anchors=("he number of processes (",),
     ),
 )

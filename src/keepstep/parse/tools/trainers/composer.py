@@ -22,7 +22,6 @@ SIGNATURES = (
     signature(
         r"The world_size\(\d+\) > 1, but the distributed package is not available or has not been initialized",
         RankVariableMissing,
-        anchors=("but the distributed package is not available",),
     ),
     signature(
         r"Torch distributed is initialized but environment variable (?P<name>\w{2,40}) is not set", RankVariableMissing
@@ -36,7 +35,6 @@ SIGNATURES = (
         r"world_size\((?P<expected>\d+)\) cannot be less than nproc\((?P<seen>\d+)\)",
         WorldSizeConflict,
         what="processes of this node",
-        anchors=(" cannot be less than nproc(",),
     ),
     signature(
         r"(?P<detail>In a multi-node environment, (?:at least one of node_rank and base_rank must be provided|master_\w+ is required))",
@@ -44,7 +42,6 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)", ClusterSpecInvalid,
-        anchors=("_rank not provided, but unable to infer",),
     ),
     signature(
         r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid

@@ -55,10 +55,10 @@ SIGNATURES = (
     signature(r"^Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
     signature(r"exits with return code = (?P<code>-?\d+)", _ended),
     signature(
-        r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid, anchors=("No slot ",)
+        r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid
     ),
-    signature(r"(?P<detail>Hostname '?[\w.\-@]+'? not found in hostfile)", ClusterSpecInvalid, anchors=("not found in hostfile",)),
-    signature(r"(?P<detail>Hostfile is (?:empty|not formatted correctly)[^\n]{0,60})", ClusterSpecInvalid, anchors=("Hostfile is ",)),
+    signature(r"(?P<detail>Hostname '?[\w.\-@]+'? not found in hostfile)", ClusterSpecInvalid),
+    signature(r"(?P<detail>Hostfile is (?:empty|not formatted correctly)[^\n]{0,60})", ClusterSpecInvalid),
     signature(r"(?P<detail>Hostfile contains multiple entries for \S+)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>Num nodes is >1 but no extra nodes available via hostfile|Cannot specify num_nodes/gpus with include/exclude"
@@ -66,46 +66,32 @@ SIGNATURES = (
         r"|Master Addr is required when elastic training is enabled|MIN:MAX format is only supported in elastic training"
         r"|num_nodes \S+ is not in MIN:MAX format|Unable to detect suitable master address via `hostname -I`)",
         ClusterSpecInvalid,
-        anchors=(
-            "Num nodes is >1 but no extra nodes",
-            "Cannot specify num_nodes/gpus",
-            "include_str and exclude_str",
-            "Launching training without ssh, but",
-            "Master Addr is required",
-            "MIN:MAX format",
-            "detect suitable master address",
-        ),
     ),
     signature(
         r"Using hostfile at [^\n]{1,300}? but host=(?P<peer>\S+) was not reachable via ssh",
         ConnectFailed,
         why=Why.UNREACHABLE,
-        anchors=("was not reachable via ssh",),
     ),
     # the same, as the launcher's own call of ssh says it
     signature(
         r"Command '?\[?'?ssh(?:'?,? '?-\w'?,? '?[\w=]{1,60}){0,4}'?,? '?(?P<peer>[\w.\-@]{1,80})'?,? '?hostname'?\]?'? returned non-zero",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("PasswordAuthentication=no",),
     ),
     signature(
         r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
         ClusterSpecInvalid,
-        anchors=("Hostfile",),
     ),
     signature(r"(?P<detail>Hostfile contains (?:a bad entry|duplicate hosts)[^\n]{0,60})", ClusterSpecInvalid),
     signature(
         r"(?P<detail>num_(?:gpus|nodes) [^\n]{0,40}(?:exceeds|is greater than)[^\n]{0,60}hostfile[^\n]{0,40})",
         ClusterSpecInvalid,
-        anchors=("hostfile",),
     ),
     # sizes
     signature(
         r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size"
         r"(?: ?(?P<batch>\d+) ?!= ?(?P<micro>\d+) ?\* ?(?P<steps>\d+) ?\* ?(?P<world>\d+))?",
         _batch_sizes,
-        anchors=("train_batch_size is not equal to",),
     ),
     signature(r"Check batch related parameters\. (?P<what>None of the three) ", WorldSizeConflict),
     signature(
@@ -114,7 +100,6 @@ SIGNATURES = (
     signature(
         r"(?:pipeline|pipe)[^\n]{0,40}world[ _]size[^\n]{0,40}not divisible",
         WorldSizeConflict,
-        anchors=("not divisible",),
     ),
     signature(
         r"The checkpoint being loaded used a DP world size of (?P<detail>\d+ but the current world size is \d+)",
@@ -138,7 +123,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>(?:CUDA|HIP) version mismatch! DeepSpeed ops were compiled and installed with a different version[^\n]{0,80})",
         CudaMismatch,
-        anchors=("version mismatch! DeepSpeed ops were",),
     ),
     signature(
         r"PyTorch version mismatch! DeepSpeed ops were compiled and installed with a different version",
@@ -156,13 +140,11 @@ SIGNATURES = (
     signature(
         r"Error: (?P<what>[^\n]{0,80}(?:not supported|does not support)[^\n]{0,40}(?:ZeRO )?[Ss]tage[- ]?\d[^\n]{0,60})",
         UnsupportedCombination,
-        anchors=("not supported with", "does not support"),
     ),
     signature(r"Unable to JIT load the (?P<name>\w+) op", LibraryMissing),
     signature(
         r"(?P<what>DeepSpeed[^\n]{0,60}is not (?:supported|compatible) with[^\n]{0,80})",
         UnsupportedCombination,
-        anchors=("is not supported with", "is not compatible with"),
     ),
     signature(r"DeepSpeed info: version=(?P<version>[^\s,]+)", VersionSeen, component="DeepSpeed"),
 )

@@ -23,7 +23,7 @@ from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import Contention
 from keepstep.core.facts.sync import CollectiveMismatch, GroupShutDown, RanksMissing
 from keepstep.parse.scan.block import block
-from keepstep.parse.scan.signature import integers, signature
+from keepstep.parse.scan.signature import by_hand, integers, signature
 
 MOST_RANKS, MOST_OPERATIONS = 10_000, 100
 """Of which it is worked out who is missing: a hostile list may name any rank."""
@@ -113,20 +113,10 @@ SIGNATURES = (
         rf"sent|did|"
         r"specified|submitted|requested)(?: an?)? (?P<right>[^\n.]{1,120})",
         CollectiveMismatch,
-        anchors=("Mismatched ",),
     ),
     signature(
         r"Mismatched (?P<what>allreduce|allgather|broadcast|alltoall|reducescatter|MPI|collective) ",
         CollectiveMismatch,
-        anchors=(
-            "Mismatched allreduce",
-            "Mismatched allgather",
-            "Mismatched broadcast",
-            "Mismatched alltoall",
-            "Mismatched reducescatter",
-            "Mismatched MPI",
-            "Mismatched collective",
-        ),
     ),
     signature(
         r"Requested to allreduce, allgather, or broadcast a tensor with the same name as another tensor",
@@ -136,7 +126,6 @@ SIGNATURES = (
     signature(
         r"(?:horovod/common/(?:operations|stall_inspector)\.cc:\d+\] |^)\S{3,300} \[missing ranks: (?P<ranks>[\d, ]+)\]",
         lambda match: RanksMissing(missing=integers(match["ranks"]), what="stalled operation", final=False),
-        anchors=("[missing ranks: ",),
     ),
     signature(
         r"Duplicate tensor name (?P<left>\S{1,200})[;:,.] ?[^\n]{0,20}If you want to request another tensor",
@@ -147,22 +136,19 @@ SIGNATURES = (
         r"Requested to (?P<left>\w+) a tensor with the same name as another tensor that is currently being processed",
         CollectiveMismatch,
         what="two operations under one tensor name",
-        anchors=("a tensor with the same name as another tensor",),
     ),
     signature(r"Mismatched (?P<what>prescale and/or postscale factors)", CollectiveMismatch),
     signature(
         r"Different ranks tried to set up mismatching (?P<what>process sets)[^\n]{0,80}",
         CollectiveMismatch,
-        anchors=("tried to set up mismatching",),
     ),
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
-    signature(r"(?P<how>Reset count \d+ has exceeded limit) \d+", GroupShutDown, anchors=("has exceeded limit",)),
+    signature(r"(?P<how>Reset count \d+ has exceeded limit) \d+", GroupShutDown),
     signature(
         r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
         PeerLost,
-        anchors=("Connection closed by peer", "Connection reset by peer"),
     ),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
     signature(
@@ -200,20 +186,17 @@ SIGNATURES = (
         r"No available network interface found matching user provided interface: (?P<name>\S+)|Cannot find an "
         r"IPv4 address of the common interface|No interface is found for address 127\.0\.0\.1",
         InterfaceMissing,
-        anchors=("matching user provided interface", "address of the common interface", "No interface is found for"),
     ),
     signature(
         r"(?:Read data from|Put data input) KVStore server failed|HTTP GET request failed too many times, aborting",
         ConnectFailed,
         why=Why.FAILED,
         peer="the launcher's key-value store",
-        anchors=("KVStore server failed", "GET request failed too many times"),
     ),
     signature(r"could not connect to some hosts via ssh", ConnectFailed, why=Why.FAILED),
     signature(
         r"(?:Error|Exception): (?:[^\n]{0,20})Unable to find a port to bind to",
         PortTaken,
-        anchors=("find a port to bind to",),
     ),
     signature(
         r"Security error: digest did not match the message",
@@ -221,8 +204,8 @@ SIGNATURES = (
         component="Horovod's secret key or its message format",
     ),
     signature(r"unable to connect to the Gloo rendezvous server", ConnectFailed, why=Why.FAILED),
-    signature(r"MPI_\w+ (?P<how>failed, see MPI output for details)", GroupShutDown, anchors=("failed, see MPI output for details",)),
-    signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown, anchors=("HTTP request failed.",)),
+    signature(r"MPI_\w+ (?P<how>failed, see MPI output for details)", GroupShutDown),
+    signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown),
     # The build
     signature(
         r"HorovodVersionMismatchError: Framework (?P<name>\w+) installed with version (?P<built>\S+) but found version "
@@ -230,26 +213,17 @@ SIGNATURES = (
         lambda m: SymbolMissing(
             library=f"Horovod, built for {m['name']} {m['built']} (found {m['found'].rstrip('.')})"
         ),
-        anchors=("HorovodVersionMismatchError",),
     ),
     signature(
         r"Extension (?P<name>horovod\.\w+) has not been built|(?:MPI|Gloo) support (?:has not been built|is required to use "
         r"elastic training, but has not been built)|Neither MPI nor Gloo support has been built|Horovod has not been built "
         r"with (?:MPI|Gloo) support|Horovod MPI is not enabled",
         LibraryMissing,
-        anchors=(
-            " has not been built",
-            "but has not been built",
-            "nor Gloo support has been built",
-            "Horovod has not been built",
-            "Horovod MPI is not enabled",
-        ),
     ),
     signature(
         r"horovod(?:run convenience script)? (?:does not find (?:an installed (?:OpenMPI|Open MPI|MPI)|the (?P<jsrun>jsrun) command)|"
         r"currently only supports Open MPI)",
         lambda m: LibraryMissing(name=m["jsrun"] or "an MPI that horovodrun knows"),
-        anchors=("does not find an installed", "does not find the jsrun command", "currently only supports Open MPI"),
     ),
     signature(
         r"(?P<detail>Different slots in -hosts parameter are not supported in Intel\(R\) MPI)", ClusterSpecInvalid
@@ -260,36 +234,21 @@ SIGNATURES = (
         r"[^\n]{0,60}|op == Adasum is not supported[^\n]{0,30}|gradient_predivide_factor not supported[^\n]{0,30}|"
         r"backward_passes_per_step > 1 is not (?:yet )?supported[^\n]{0,80})",
         UnsupportedCombination,
-        anchors=(
-            "is not supported with Join",
-            "Adasum",
-            "gradient_predivide_factor not",
-            "backward_passes_per_step > 1",
-        ),
     ),
     signature(
         r"horovod(?:run)? does not find an installed MPI|Open MPI/Spectrum MPI/MPICH not found in output of mpirun|"
         r"Unknown MPI implementation given in output of mpirun|mpicxx -show failed \(see error below\), is MPI in \$PATH|Illegal "
         r"host hash provided\. Are you using Open MPI",
         lambda match: LibraryMissing(name="MPI, in a version that Horovod knows"),
-        anchors=(
-            "does not find an installed MPI",
-            "MPICH not found in output of mpirun",
-            "Unknown MPI implementation given",
-            "mpicxx -show failed",
-            "Illegal host hash provided",
-        ),
     ),
     signature(
         r"None of TensorFlow, (?:Keras, )?PyTorch,? (?:or|and) MXNet plugins were built",
         LibraryMissing,
         name="a framework plugin of Horovod",
-        anchors=("MXNet plugins were built",),
     ),
     signature(
         r"(?P<what>No (?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Adasum) operation enabled)",
         UnsupportedCombination,
-        anchors=(" operation enabled",),
     ),
     signature(
         r"(?P<what>In-place broadcasts are only supported with TensorFlow [\d.]+ or later|Skipping synchronization is not "
@@ -299,41 +258,21 @@ SIGNATURES = (
         r"controller) type, only MPI[^\n]{0,40}|cannot broadcast torch\.optim\.LBFGS state|`apply_gradients\(\)` was called "
         r"without a call to `(?:get_gradients|_aggregate_gradients)[^\n]{0,40})",
         UnsupportedCombination,
-        anchors=(
-            "In-place broadcasts are only supported",
-            "Skipping synchronization is not",
-            "does not support fused=True",
-            "supported with tf.IndexedSlices",
-            "not support more than one GPU",
-            "do not support multiple interfaces",
-            "Different slots in -hosts",
-            "Unsupported CPU operation type",
-            "Unsupported controller type",
-            "cannot broadcast torch.optim.LBFGS",
-            "was called without a call to `",
-        ),
     ),
     # Hosts and slots
     signature(
         r"(?P<detail>Cannot run in fault tolerance mode with fewer than \d+ hosts|One of --host-discovery-script, --hosts, or "
         r"--hostnames must be provided|All ranks don't have same device type|Core ID value is invalid in HOROVOD_\w+)",
         ClusterSpecInvalid,
-        anchors=(
-            "Cannot run in fault tolerance mode",
-            "One of --host-discovery-script",
-            "All ranks don't have same device type",
-            "Core ID value is invalid in",
-        ),
     ),
     signature(
-        r"(?P<how>No hosts from previous set remaining), unable to broadcast state", PeerLost, anchors=("No hosts from previous set",)
+        r"(?P<how>No hosts from previous set remaining), unable to broadcast state", PeerLost
     ),
     signature(
         r"Requested more processes \((?P<expected>\d+)\) than there are available slots \((?P<seen>\d+)\)|Not enough slots on "
         r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested|Process number should not be larger than total available slots",
         WorldSizeConflict,
         what="processes and slots",
-        anchors=("than there are available slots", "Not enough slots on the hosts", "larger than total available slots"),
     ),
     signature(r"(?P<detail>Invalid host input, [^\n]{0,100})", ClusterSpecInvalid),
     signature(
@@ -343,7 +282,6 @@ SIGNATURES = (
     signature(
         r"(?P<detail>No (?:data|rows) found in \w+ dataset)",
         UnevenShards,
-        anchors=("No data found in", "No rows found in"),
     ),
     signature(r"(?P<what>Found \d+ bytes in \d+ rows; \w+ dataset may be corrupted)", CorruptData),
     signature(
@@ -351,13 +289,9 @@ SIGNATURES = (
         r"\b(?:hvd\.)?rank(?:\(\))?[ :=]{1,3}(?P<rank>\d+) ?(?:/|of|,|and|) ?(?:world[_ ]?|hvd\.)?size(?:\(\))?[ :=]{1,3}"
         r"(?P<size>\d+)",
         _world,
-        anchors=(
-            "orovod initiali",
-            "orovod is initiali",
-            "orovod was initiali",
-            "hvd.size()",
-            "orovod rank",
-            "orovod size",
+        anchors=by_hand(
+            "rank= is on many lines",
+            "orovod initiali", "orovod is initiali", "orovod was initiali", "hvd.size()", "orovod rank", "orovod size",
         ),
     ),
     signature(
@@ -378,7 +312,7 @@ BLOCKS = (
         _stalled,
     ),
     # the list where a log shows it without the warning above it
-    block(r"^Stalled ops: ?(?=\S+ \[(?:ready|missing) ranks: )", _stalled, anchors=("Stalled ops:",)),
+    block(r"^Stalled ops: ?(?=\S+ \[(?:ready|missing) ranks: )", _stalled),
     block(r"One or more rank \(marked by \"X\"\) is stalled", _stalled),
     block(r"Horovod detected that one or more processes exited with non-zero status", _first_exit),
 )

@@ -32,7 +32,6 @@ SIGNATURES = (
     signature(
         r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'",
         CheckpointUnreadable,
-        anchors=("Unable to load weights from",),
     ),
     signature(
         r"Error no file named [^\n]{0,300}found in directory (?P<path>\S+)",
@@ -46,7 +45,6 @@ SIGNATURES = (
     signature(
         r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'",
         CheckpointUnreadable,
-        anchors=("Can't load weights for", "Can't load the model for", "Can't load model for"),
     ),
     signature(r"You set `ignore_mismatched_sizes` to `False`, thus raising an error", CheckpointMismatch),
     signature(r"We couldn't connect to 'https://(?P<peer>[\w.\-]+)'", ConnectFailed, why=Why.FAILED),
@@ -55,27 +53,23 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.FAILED,
         peer="huggingface.co",
-        anchors=("while trying to locate the file",),
     ),
     signature(
         r"outgoing traffic has been disabled[^\n]{0,60}(?:HF_HUB_OFFLINE|local_files_only)",
         ConnectFailed,
         why=Why.FAILED,
         peer="huggingface.co",
-        anchors=("outgoing traffic has been disabled",),
     ),
     signature(
         r"HTTPSConnectionPool\(host='(?P<peer>(?:huggingface\.co|cdn-lfs|hf-mirror\.com|[\w.\-]{0,60}hf\.co|s3|www\.modelscope\.cn)[\w.\-]{0,100})', port=\d+\): (?:Max retries exceeded|Read timed out)",
         ConnectFailed,
         why=Why.FAILED,
-        anchors=("HTTPSConnectionPool(host=",),
     ),
     signature(
         r"Connection error, and we cannot find the requested (?:cached )?files? in the (?:disk|cached) (?:cache|path)",
         ConnectFailed,
         why=Why.FAILED,
         peer="huggingface.co",
-        anchors=("Connection error, and we cannot find the requested",),
     ),
     signature(
         r"HTTPError: 5\d\d Server Error: [^\n]{0,60}for url: https://(?P<peer>[\w.\-]+)", ConnectFailed, why=Why.FAILED
@@ -96,7 +90,7 @@ SIGNATURES = (
     ),
     signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
     signature(
-        r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING, anchors=("***** Running ",)
+        r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING
     ),
     signature(r"Saving model checkpoint to (?P<detail>\S+)", PhaseSeen, phase=Phase.SAVING),
     signature(r"Training completed\. Do not forget to share your model", PhaseSeen, phase=Phase.FINISHED),
@@ -105,6 +99,5 @@ SIGNATURES = (
         r"Loading model from (?P<detail>\S+checkpoint-\d+\S*)",
         PhaseSeen,
         phase=Phase.RESTORING,
-        anchors=("Loading model from",),
     ),
 )

@@ -13,24 +13,20 @@ SIGNATURES = (
     signature(
         r"Rank (?P<rank>\d+)(?:, node [^,\n]{1,80}, device [^,\n]{1,20}, iteration -?(?P<step>\d+))?: Unexpected result (?P<what>nan|inf|-inf)\b",
         NonFinite,
-        anchors=("Unexpected result ",),
     ),
     signature(
         r"Unexpected result (?P<what>nan|inf|-inf)\b[^\n]{0,40}?on rank (?P<rank>\d+)",
         NonFinite,
-        anchors=("Unexpected result ",),
     ),
     signature(r"Unexpected result (?P<what>nan|inf|-inf)\b", NonFinite),
     signature(
         r"(?:Rank (?P<rank>\d+):? )?found (?P<what>NaN|Inf|NaN or Inf) in (?:local )?(?:grad norm|forward loss|gradient)",
         NonFinite,
-        anchors=("found NaN in", "found Inf in", "found NaN or Inf in"),
     ),
     signature(r"(?P<what>found NaN) in local (?:forward|loss)", NonFinite),
     signature(
         r"world[ _]size \((?P<seen>\d+)\) is not divisible by (?:the )?(?P<what>[\w ]{0,80})\(?(?P<expected>\d+)?",
         WorldSizeConflict,
-        anchors=("is not divisible by",),
     ),
     signature(
         r"world size (?P<seen>\d+) is not divisible by (?P<what>tensor|pipeline|context)[\w ]{0,60}(?P<expected>\d+)?",
@@ -51,7 +47,6 @@ SIGNATURES = (
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:_(?:doc|sample|shuffle|document|description)_(?:idx|index)|_indexmap_[\w]{1,80}|-(?:document|sample|shuffle)_index)\.npy)",
         SharedStateRace,
         what="an index file that rank 0 of one host writes was not there on another",
-        anchors=("_idx.npy", "_index.npy", "_indexmap_"),
     ),
     signature(r"using world size: (?P<size>\d+), data-parallel", WorldSeen),
 )

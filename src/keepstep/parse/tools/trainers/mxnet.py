@@ -12,24 +12,19 @@ SIGNATURES = (
         r"Incompatible attr in node (?P<op>\S{0,60}) ?at \d+-th (?:in|out)put: expected (?P<left>[\[(][^\])\n]{0,60}[\])]), got "
         r"(?P<right>[\[(][^\])\n]{0,60}[\])])",
         ShapeMismatch,
-        anchors=("Incompatible attr in node",),
     ),
     signature(
         r"Incompatible attr in node \S{0,60} ?at \d+-th (?:in|out)put: expected (?P<left>\w+), got (?P<right>\w+)",
         DtypeMismatch,
-        anchors=("Incompatible attr in node",),
     ),
     signature(
         r"(?:Error in operator (?P<op>\w+): )?Shape inconsistent, Provided ?= ?(?P<left>[\[(][^\])\n]{0,60}[\])]), inferred shape ?= ?"
         r"(?P<right>[\[(][^\])\n]{0,60}[\])])",
         ShapeMismatch,
-        anchors=("Shape inconsistent, Provided",),
     ),
-    signature(r"Check failed: [^\n]{0,80}Invalid NDArray file format", CheckpointUnreadable, why="not a file of parameters",
-              anchors=("Invalid NDArray file format",)),
+    signature(r"Check failed: [^\n]{0,80}Invalid NDArray file format", CheckpointUnreadable, why="not a file of parameters"),
     signature(
         r"(?P<what>Invalid Record ?(?:IO|File)[^\n]{0,60}|RecordIO[^\n]{0,40}magic[^\n]{0,40})",
         CorruptData,
-        anchors=("Invalid Record", "RecordIO"),
     ),
 )

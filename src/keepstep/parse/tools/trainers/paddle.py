@@ -51,7 +51,7 @@ SIGNATURES = (
         DeviceMemoryExhausted,
     ),
     signature(
-        r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container, anchors=("Container rank ",)
+        r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container
     ),
     signature(r"It may be caused by insufficient shared storage space", SharedMemoryExhausted),
     signature(
@@ -70,6 +70,5 @@ BLOCKS = (
     block(
         r"ABORT!!! Out of all \d+ trainers, the trainer process with rank=\[(?P<ranks>[\d, ]+)\] was aborted",
         _aborted,
-        anchors=("ABORT!!! Out of all",),
     ),
 )

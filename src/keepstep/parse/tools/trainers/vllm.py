@@ -21,16 +21,13 @@ SIGNATURES = (
         r"[Pp]lease set tensor_parallel_size \((?P<expected>\d+)\) to less than max local gpu count \((?P<seen>\d+)\)",
         WorldSizeConflict,
         what="tensor parallel size",
-        anchors=("to less than max local gpu count",),
     ),
     signature(
         r"(?:Tensor parallel size|World size) \((?P<expected>\d+)\) (?:cannot be|is) larger than the number of available GPUs \((?P<seen>\d+)\)",
         WorldSizeConflict,
         what="GPUs that the engine needs",
-        anchors=("larger than the number of available GPUs",),
     ),
-    signature(r"Failed to load NCCL library from (?P<name>\S{1,300}?)(?:\.? \.?It is expected|\.?\s|$)", LibraryMissing,
-              anchors=("Failed to load NCCL library from ",)),
+    signature(r"Failed to load NCCL library from (?P<name>\S{1,300}?)(?:\.? \.?It is expected|\.?\s|$)", LibraryMissing),
     # TensorRT-LLM: an engine that was cut for more processes than were started
     signature(r"Assertion failed: mpiSize == tp \* pp", WorldSizeConflict, what="processes that the engine was built for"),
     signature(

@@ -12,7 +12,6 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.TIMED_OUT,
         peer="api.wandb.ai",
-        anchors=("CommError: ",),
     ),
     signature(r"wandb: Network error \(\w+\), entering retry loop", ConnectFailed, why=Why.FAILED, peer="api.wandb.ai", final=False),
 )

@@ -24,7 +24,6 @@ BLOCKS = (
         r"Execution of replica \d+ failed: (?P<code>INVALID_ARGUMENT|Invalid argument|FAILED_PRECONDITION|Failed precondition"
         r"|UNIMPLEMENTED|Unimplemented|NOT_FOUND|Not found): (?P<message>\S.{0,400})",
         _read,
-        anchors=("Execution of replica ",),
         inside_others=False,
     ),
 )

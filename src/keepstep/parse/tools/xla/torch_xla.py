@@ -42,7 +42,6 @@ BLOCKS = (
     block(
         r'File "[^"]{0,300}torch_xla/\S{1,60}\.py", line \d+, in run_multiprocess',
         _as_many_as_devices,
-        anchors=(", in run_multiprocess",),
     ),
 )
 
@@ -69,12 +68,10 @@ SIGNATURES = (
     signature(
         r"Missing (?:necessary )?(?:env|environment) (?:variable|var)s?:? (?P<name>XRT_\w+)",
         RankVariableMissing,
-        anchors=("XRT_",),
     ),
     signature(
         r"(?P<name>XRT_TPU_CONFIG|XRT_WORKERS|XRT_DEVICE_MAP|PJRT_DEVICE)[^\n]{0,20}(?:is not set|must be set|not configured|not found)",
         RankVariableMissing,
-        anchors=("XRT_TPU_CONFIG", "XRT_WORKERS", "XRT_DEVICE_MAP", "PJRT_DEVICE"),
     ),
     signature(r"Missing XLA configuration", RankVariableMissing, name="XRT_TPU_CONFIG"),
     signature(
@@ -102,14 +99,12 @@ SIGNATURES = (
     signature(
         r"(?P<what>Cannot (?:access|initialize|use) the XLA (?:device|runtime|client) (?:before|in (?:a|the) (?:parent|forked))[^\n]{0,80})",
         ForkOrThread,
-        anchors=("the XLA device", "the XLA runtime", "the XLA client"),
     ),
     signature(r"tensor_util\.cpp:\d+ : Type not supported: (?P<left>\w+)", DtypeMismatch, right="what XLA can hold"),
     signature(
         r"(?:torch_xla|XLA)[^\n]{0,80}(?:Type not supported|[Uu]nsupported (?:dtype|XLA type|type)): ?(?P<left>\w+)",
         DtypeMismatch,
         right="what XLA can hold",
-        anchors=("Type not supported:", "nsupported dtype", "nsupported XLA type", "nsupported type:"),
     ),
     signature(r"(?P<what>foreach=True is not supported with XLA)", UnsupportedCombination),
     signature(
@@ -121,7 +116,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>module 'torch_xla(?:\.[\w.]+)?' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
         lambda match: VersionConflict(component="torch_xla"),
-        anchors=("module 'torch_xla", "from 'torch_xla"),
     ),
     signature(
         r"Number of replicas \((?P<seen>\d+)\)[^\n]{0,60}(?:must match|does not match)[^\n]{0,40}\((?P<expected>\d+)\)",
