@@ -319,15 +319,23 @@ class LogScan:
     def _wrapped(
         self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str
     ) -> Fact | None:
-        """The same signature over a line break: with the line above, then with the one below."""
+        """The same signature over a line break: with the line above (not one that only marks a place in it), then with the one below."""
         if self._unwrapped is None:
             return None
-        if start > 1:
-            above = self._line(buffer, *bounds(buffer, start - 1))
-            if above[0].key in (writer.key, ""):
-                fact = each.read(near(above[1], len(above[1])) + "\n" + text)
-                if fact is not None:
-                    return fact
+        first, upper = start, text
+        for _ in range(2):
+            if first <= 1:
+                break
+            first, end = bounds(buffer, first - 1)
+            above = self._line(buffer, first, end)
+            if above[0].key not in (writer.key, ""):
+                break
+            upper = near(above[1], len(above[1])) + "\n" + upper
+            fact = each.read(upper)
+            if fact is not None:
+                return fact
+            if not above[1].strip() or above[1].strip("^~ "):
+                break
         after = stop + (2 if buffer[stop : stop + 2] == b"\r\n" else 1)
         if after < len(buffer):
             below = self._line(buffer, *bounds(buffer, after, ends=False))

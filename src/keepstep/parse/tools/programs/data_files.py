@@ -114,7 +114,7 @@ _TABLE = (
     ),
     signature(r"(?P<what>No data left in file)", _corrupt),
     signature(
-        r"\bc?[Pp]ickle\.loads?\((?!from_parent|file_obj)[^\n]{0,200}\n *(?:[\^~ ]{1,200}\n *)?EOFError: (?P<what>Ran out of input)",
+        r"\bc?[Pp]ickle\.loads?\((?!from_parent|file_obj)[^\n]{0,200}\n *(?:[\^~][\^~ ]{0,200}\n *)?EOFError: (?P<what>Ran out of input)",
         _corrupt,
     ),
     signature(r"ValueError: (?P<what>cannot mmap an empty file)", _corrupt),
@@ -190,7 +190,7 @@ _TABLE = (
     ),
     signature(r"^\s*Downloading (?:data from )?(?P<path>(?:https?://|s3://|gs://|/|\./)\S{4,300})", DownloadSeen),
     signature(
-        r"(?:mkdir|makedirs|symlink|rename|replace|move|copytree)\([^\n]{0,200}\n *(?:[\^~ ]+\n *)?FileExistsError: "
+        r"(?:mkdir|makedirs|symlink|rename|replace|move|copytree)\([^\n]{0,200}\n *(?:[\^~][\^~ ]{0,200}\n *)?FileExistsError: "
         r"\[Errno 17\] (?P<what>File exists)(?:: '(?P<path>[^'\n]{1,300})')?",
         SharedStateRace,
     ),

@@ -428,7 +428,7 @@ _WORLD = (
     signature(r"[Ii]nitializing ddp: GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _world),
     signature(r"^ *Num processes: (?P<size>\d+)$", _world),
     signature(
-        r"Rank (?P<index>\d+): Completed store-based barrier for key:store_based_barrier_key:1 with "
+        r"(?:Rank (?P<index>\d+): )?Completed store-based barrier for key:store_based_barrier_key:1 with "
         r"(?P<size>\d+) nodes",
         _world,
     ),

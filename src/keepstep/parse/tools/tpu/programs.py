@@ -68,7 +68,7 @@ SIGNATURES = (
     # an assertion of the number of processes or devices, by the line that a traceback shows above it
     signature(
         rf"\bassert (?P<what>(?=[^\n#%]{{0,320}}\n)(?=[^\n#%]{{0,160}}?[=<>]=)(?=[^\n]{{0,200}}{_WORLD})"
-        r"(?![^\n]{0,200}(?:batch|loss|shape|grad|\.size\())[^\n]{3,200})\n *(?:[\^~ ]+\n *)?AssertionError",
+        r"(?![^\n]{0,200}(?:batch|loss|shape|grad|\.size\())[^\n]{3,200})\n *(?:[\^~][\^~ ]{0,200}\n *)?AssertionError",
         lambda m: WorldSizeConflict(what=f"what the code asserts ({m['what'].strip()[:80]})"),
     ),
 )
