@@ -110,3 +110,9 @@ def test_every_cause_has_a_rule_or_a_reason_why_not() -> None:
     assert not silent, f"no rule can name {sorted(silent)}"
     stale = {c.value for c in NOT_SEEN_IN_LOGS_YET if c in with_rule}
     assert not stale, f"has a rule by now, take it off the list: {sorted(stale)}"
+
+
+def test_a_family_has_one_prefix_and_a_prefix_one_family() -> None:
+    pairs = {(rule.find.__module__.split(".")[2], rule.id[:3]) for rule in RULES}
+    for side in (0, 1):
+        assert max(Counter(pair[side] for pair in pairs).values()) == 1, sorted(pairs)

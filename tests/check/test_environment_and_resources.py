@@ -101,9 +101,9 @@ def test_equal_hosts_and_a_patch_of_python_or_kernel_give_no_finding() -> None:
 ON_ONE_HOST = {
     "a driver too old for CUDA 12": ("ENV106", replace(USUAL, packages=changed(USUAL.packages, **{"nvidia-cuda-runtime-cu12": "12.4"}), system=changed(USUAL.system, NVIDIA__driver="470.57.02"))),
     "a CPU without AVX": ("ENV107", replace(USUAL, cpu_flags=("sse4_2",))),
-    "legacy Keras that is not there": ("FRM101", replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),))),
-    "NumPy 2 with an older TensorFlow": ("FRM101", replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.15.0"))),
-    "a jaxlib that is newer than jax": ("FRM101", replace(USUAL, packages=changed(USUAL.packages, jax="0.4.30", jaxlib="0.4.34"))),
+    "legacy Keras that is not there": ("FRW101", replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),))),
+    "NumPy 2 with an older TensorFlow": ("FRW101", replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.15.0"))),
+    "a jaxlib that is newer than jax": ("FRW101", replace(USUAL, packages=changed(USUAL.packages, jax="0.4.30", jaxlib="0.4.34"))),
     "little memory": ("RES101", MemorySeen(total=64 * GB, available=GB // 2)),
     "a tight control group": ("RES101", MemorySeen(total=64 * GB, available=32 * GB, limit=8 * GB, used_of_limit=8 * GB - 10)),
     "a swapping host": ("RES102", MemorySeen(total=64 * GB, available=32 * GB, swap_used=8 * GB, swap_total=16 * GB)),
@@ -148,7 +148,7 @@ def test_what_is_well_is_not_told(fact: Fact) -> None:
 
 def test_keras_3_fit_under_several_workers_is_known_not_to_work() -> None:
     text = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\nmodel.fit(data)\n"
-    assert [f.rule for f in report_on(read_script("train.py", text), USUAL).findings] == ["FRM101"]
+    assert [f.rule for f in report_on(read_script("train.py", text), USUAL).findings] == ["FRW101"]
     assert report_on(read_script("train.py", "# MultiWorkerMirroredStrategy\nmodel.fit(data)\n"), USUAL).findings == ()
     legacy = replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),), packages=changed(USUAL.packages, **{"tf-keras": "2.21.0"}))
     assert report_on(read_script("train.py", text), legacy).findings == ()

@@ -164,9 +164,9 @@ def test_a_clock_that_is_off_is_named_once(size: int) -> None:
 @pytest.mark.parametrize(
     ("fact", "rule"),
     [
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=10**5, dropped=0), "NET113"),
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=9, dropped=0, packets_now=1000, errors_now=9), "NET113"),
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=0, dropped=10**4, packets_now=9999, dropped_now=5000), "NET113"),
+        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=10**5, dropped=0), "HWD103"),
+        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=9, dropped=0, packets_now=1000, errors_now=9), "HWD103"),
+        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=0, dropped=10**4, packets_now=9999, dropped_now=5000), "HWD103"),
         (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=20, dropped=10**5, packets_now=9999, dropped_now=9), None),
         (MemberMissing(rank=3, host="node-3", waited_s=30, arrived=3, expected=4, reached=Reached.NO_ANSWER), "NET101"),
         (MemberMissing(rank=3, waited_s=30, arrived=3, expected=4), "NET101"),

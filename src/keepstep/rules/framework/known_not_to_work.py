@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FRM101: what is installed is known not to work together."""
+"""FRW101: what is installed is known not to work together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _at_least(version: str, *wanted: int) -> bool:
     return _number(version) >= wanted
 
 
-@rule(id="FRM101", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(SoftwareSeen,))
+@rule(id="FRW101", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(SoftwareSeen,))
 def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
     """What is installed is known not to work together.
 

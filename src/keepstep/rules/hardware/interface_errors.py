@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET113: a network interface counts errors."""
+"""HWD103: a network interface counts errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DROPPED_SHARE = 0.05
 DROPPED = 500
 
 
-@rule(id="NET113", cause=Cause.HARDWARE_NIC_FAULT, needs=(InterfaceCounters,), severity=Severity.WARNING)
+@rule(id="HWD103", cause=Cause.HARDWARE_NIC_FAULT, needs=(InterfaceCounters,), severity=Severity.WARNING)
 def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
     """A network interface counts damaged or lost packets.
 

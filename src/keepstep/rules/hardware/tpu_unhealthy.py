@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWT001: a TPU or its runtime reported ill health."""
+"""HWD009: a TPU or its runtime reported ill health."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNSAID = ("the program on it was stopped",)
 
 
 @rule(
-    id="HWT001",
+    id="HWD009",
     cause=Cause.HARDWARE_TPU_UNHEALTHY,
     needs=(TpuUnhealthy,),
     explains=(

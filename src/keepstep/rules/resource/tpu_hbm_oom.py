@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RST001: a TPU's memory ran out."""
+"""RES011: a TPU's memory ran out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.rules.exceptions import ranks_told
 
 
 @rule(
-    id="RST001",
+    id="RES011",
     cause=Cause.RESOURCE_TPU_HBM_OOM,
     needs=(DeviceMemoryExhausted,),
     explains=(
