@@ -13,11 +13,11 @@ from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
 from keepstep.core.finding import Confidence, Found, Standing
 from keepstep.core.report import Report, Verdict
-from keepstep.rules.naming import named_by, named_in
-from keepstep.rules.word_table import TABLE
-from keepstep.rules.words_of_systems import OF_SYSTEMS
-from keepstep.rules.words_of_tensorflow import OF_TENSORFLOW
-from keepstep.rules.words_of_training import OF_TRAINING
+from keepstep.rules.last_resort.naming import named_by, named_in
+from keepstep.rules.last_resort.of_systems import OF_SYSTEMS
+from keepstep.rules.last_resort.of_tensorflow import OF_TENSORFLOW
+from keepstep.rules.last_resort.of_training import OF_TRAINING
+from keepstep.rules.last_resort.table import TABLE
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 

@@ -9,7 +9,7 @@ import pytest
 
 from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.process import ExceptionRaised, Frame
-from keepstep.rules.words import Subject, speaks_of
+from keepstep.rules.last_resort.words import Subject, speaks_of
 
 LIBRARY = (Frame(function="check", file="/opt/venv/lib/python3.11/site-packages/megatron/core/check.py", line=3),)
 PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)

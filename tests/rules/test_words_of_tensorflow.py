@@ -10,7 +10,7 @@ import pytest
 from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.process import ExceptionRaised, NativeAbort
 from keepstep.core.finding import Confidence, Severity
-from keepstep.rules.naming import named_by, words_of, words_of_abort
+from keepstep.rules.last_resort.naming import named_by, words_of, words_of_abort
 
 
 def findings(folder: Path, text: str):

@@ -13,8 +13,8 @@ from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadabl
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told, reads_checkpoint, short_type
-from keepstep.rules.unpickling import of_a_parent, of_input, of_ranks
+from keepstep.rules.questions.exceptions import ranks_told, reads_checkpoint, short_type
+from keepstep.rules.questions.unpickling import of_a_parent, of_input, of_ranks
 
 
 @rule(

@@ -13,9 +13,9 @@ from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadabl
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import lacks_a_name, ranks_told
-from keepstep.rules.words import Subject, in_words
-from keepstep.rules.words import said as said_in_words
+from keepstep.rules.last_resort.words import Subject, in_words
+from keepstep.rules.last_resort.words import said as said_in_words
+from keepstep.rules.questions.exceptions import lacks_a_name, ranks_told
 
 
 def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bool:

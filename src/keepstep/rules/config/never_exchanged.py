@@ -11,7 +11,7 @@ from keepstep.core.facts.guard import NeverExchanged
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.trains_apart import trains_apart
+from keepstep.rules.questions.trains_apart import trains_apart
 
 
 @rule(

@@ -12,7 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.arrivals import still_waiting
+from keepstep.rules.questions.arrivals import still_waiting
 
 
 @rule(

@@ -12,7 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, listing
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.arrivals import ranks_started, still_waiting
+from keepstep.rules.questions.arrivals import ranks_started, still_waiting
 
 
 @rule(

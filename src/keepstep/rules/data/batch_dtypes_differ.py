@@ -11,8 +11,8 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.contracts import broken_contracts
 from keepstep.rules.data.inputs_differ import only_dtype
+from keepstep.rules.questions.contracts import broken_contracts
 
 
 @rule(

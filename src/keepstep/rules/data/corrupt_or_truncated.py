@@ -13,7 +13,7 @@ from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.unpickling import of_input
+from keepstep.rules.questions.unpickling import of_input
 
 
 def _path(found: tuple[Evidence[CorruptData], ...]) -> str | None:

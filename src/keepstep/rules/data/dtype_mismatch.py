@@ -13,7 +13,7 @@ from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import Subject, in_words, said
 
 
 @rule(

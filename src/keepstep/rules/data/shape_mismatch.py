@@ -13,8 +13,8 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.exceptions import tells_more
-from keepstep.rules.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import Subject, in_words, said
+from keepstep.rules.questions.exceptions import tells_more
 
 
 def _both(fact: ShapeMismatch) -> str:

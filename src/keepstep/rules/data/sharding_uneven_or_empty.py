@@ -17,7 +17,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.data.lookup import FALLOUT, lasting, others_stopped, who
-from keepstep.rules.exceptions import is_of_peers, short_type
+from keepstep.rules.questions.exceptions import is_of_peers, short_type
 
 _FIXES = (
     Fix(do="give every rank the same number of batches", command="drop_last=True  # or DistributedSampler"),

@@ -14,7 +14,7 @@ from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
-from keepstep.rules.contracts import Broken, broken_contracts
+from keepstep.rules.questions.contracts import Broken, broken_contracts
 
 
 @rule(

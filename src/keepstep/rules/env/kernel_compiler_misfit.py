@@ -11,7 +11,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import recognised, short_type
+from keepstep.rules.questions.exceptions import recognised, short_type
 
 _OF_TRITON = lazy_pattern(r"[/\\](?:pytorch_)?triton[/\\](?:compiler|runtime|backends|language)[/\\]\w+\.py$")
 _OF_INDUCTOR = lazy_pattern(r"[/\\]torch[/\\]_inductor[/\\]")

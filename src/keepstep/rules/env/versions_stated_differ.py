@@ -11,7 +11,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.contracts import broken_contracts
+from keepstep.rules.questions.contracts import broken_contracts
 
 
 @rule(

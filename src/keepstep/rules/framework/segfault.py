@@ -11,7 +11,7 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, Proc
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules._crash import (
+from keepstep.rules.questions.crash import (
     FALLOUT,
     Blame,
     Crash,

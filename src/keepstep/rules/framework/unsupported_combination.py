@@ -15,8 +15,8 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
-from keepstep.rules.exceptions import Raised, recognised
-from keepstep.rules.words import Subject, in_words, said
+from keepstep.rules.last_resort.words import Subject, in_words, said
+from keepstep.rules.questions.exceptions import Raised, recognised
 
 _KERAS_3 = lazy_pattern(r"/keras/src/")
 _SPLIT_VALUE = lazy_pattern(

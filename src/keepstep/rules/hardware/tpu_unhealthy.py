@@ -11,7 +11,7 @@ from keepstep.core.facts.platform import Preempted, TpuUnhealthy
 from keepstep.core.finding import Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.questions.exceptions import ranks_told
 
 UNSAID = ("the program on it was stopped",)
 """What a TPU says of any program that it gave up, also for want of memory."""

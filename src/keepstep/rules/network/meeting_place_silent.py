@@ -11,7 +11,7 @@ from keepstep.core.facts.arriving import RanksArriving
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
-from keepstep.rules.arrivals import still_waiting
+from keepstep.rules.questions.arrivals import still_waiting
 
 
 @rule(

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import BatchOdd
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.odd_batches import odd_batches
+from keepstep.rules.questions.odd_batches import odd_batches
 
 
 @rule(

@@ -26,8 +26,8 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, Rank
 from keepstep.core.facts.training import Phase, PhaseSeen, StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
-from keepstep.rules.arrivals import still_waiting
-from keepstep.rules.exceptions import is_wrapper
+from keepstep.rules.questions.arrivals import still_waiting
+from keepstep.rules.questions.exceptions import is_wrapper
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.questions.exceptions import ranks_told
 
 
 @rule(

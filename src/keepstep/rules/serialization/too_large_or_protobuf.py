@@ -11,7 +11,7 @@ from keepstep.core.facts.training import MessageTooLarge
 from keepstep.core.finding import Fix, Found
 from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.questions.exceptions import ranks_told
 
 
 @rule(

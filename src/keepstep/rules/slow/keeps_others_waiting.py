@@ -10,7 +10,7 @@ from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import RankLate, WorldFormed
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.trains_apart import trains_apart
+from keepstep.rules.questions.trains_apart import trains_apart
 
 
 @rule(

@@ -12,7 +12,7 @@ from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.trails import Mismatch
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.own_exception import left_by_own_exception
+from keepstep.rules.questions.own_exception import left_by_own_exception
 from keepstep.rules.sync._trails import first_mismatch
 
 

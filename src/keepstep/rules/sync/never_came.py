@@ -15,7 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.arrivals import ranks_started, still_waiting
+from keepstep.rules.questions.arrivals import ranks_started, still_waiting
 
 STARTS_S = 20.0
 """So long the others may wait for a rank that is still starting."""

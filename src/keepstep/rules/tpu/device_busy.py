@@ -11,7 +11,7 @@ from keepstep.core.facts.platform import TpuBusy
 from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.questions.exceptions import ranks_told
 
 
 @rule(

@@ -12,7 +12,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import ranks_told
+from keepstep.rules.questions.exceptions import ranks_told
 
 SLOW_TO_START = "taking more than"
 FIXES = (

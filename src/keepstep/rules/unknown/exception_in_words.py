@@ -11,9 +11,9 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import Raised, ranks_told, short_type
-from keepstep.rules.naming import Named, named_in
-from keepstep.rules.words import speaks_of, unexplained
+from keepstep.rules.last_resort.naming import Named, named_in
+from keepstep.rules.last_resort.words import speaks_of, unexplained
+from keepstep.rules.questions.exceptions import Raised, ranks_told, short_type
 
 
 @rule(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness, NativeAbort
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.rules.exceptions import is_library_file, is_of_the_program, short_type
-from keepstep.rules.word_row import LONGEST_TEXT
-from keepstep.rules.word_table import BEFORE, FALLOUT, TABLE
+from keepstep.rules.last_resort.row import LONGEST_TEXT
+from keepstep.rules.last_resort.table import BEFORE, FALLOUT, TABLE
+from keepstep.rules.questions.exceptions import is_library_file, is_of_the_program, short_type
 
 CLEAR = 2.0
 """What a cause's words must weigh together before it is named."""

@@ -14,7 +14,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.wording import shorten
-from keepstep.rules.exceptions import (
+from keepstep.rules.questions.exceptions import (
     Raised,
     at_teardown,
     chains,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.cause import Cause
-from keepstep.rules.word_row import row
+from keepstep.rules.last_resort.row import row
 
 OF_TENSORFLOW = (
     row(

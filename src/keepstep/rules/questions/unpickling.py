@@ -8,7 +8,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.rules.exceptions import lost_its_parent
+from keepstep.rules.questions.exceptions import lost_its_parent
 
 LINES_ABOVE = 160
 _LOADER = "in DataLoader worker process"

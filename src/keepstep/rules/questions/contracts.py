@@ -12,7 +12,7 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.core.wording import shorten
-from keepstep.rules.own_exception import left_by_own_exception
+from keepstep.rules.questions.own_exception import left_by_own_exception
 
 
 @dataclass(frozen=True)

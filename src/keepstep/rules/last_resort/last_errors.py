@@ -8,8 +8,8 @@ from keepstep.core.evidence import TO_THE_END, Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, FatalSignal, Loudness, NativeAbort, ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
-from keepstep.rules.exceptions import at_teardown, short_type
-from keepstep.rules.naming import Named, named_by, words_of, words_of_abort, words_said
+from keepstep.rules.last_resort.naming import Named, named_by, words_of, words_of_abort, words_said
+from keepstep.rules.questions.exceptions import at_teardown, short_type
 
 Said = Evidence[ErrorSaid]
 

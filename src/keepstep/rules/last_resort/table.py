@@ -10,9 +10,9 @@ JAX, Horovod, MPI and Ray.
 from __future__ import annotations
 
 from keepstep.core.cause import Cause
-from keepstep.rules.words_of_systems import OF_SYSTEMS
-from keepstep.rules.words_of_tensorflow import OF_TENSORFLOW
-from keepstep.rules.words_of_training import OF_TRAINING
+from keepstep.rules.last_resort.of_systems import OF_SYSTEMS
+from keepstep.rules.last_resort.of_tensorflow import OF_TENSORFLOW
+from keepstep.rules.last_resort.of_training import OF_TRAINING
 
 TABLE = (*OF_SYSTEMS, *OF_TRAINING, *OF_TENSORFLOW)
 

@@ -29,8 +29,8 @@ from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
 from keepstep.core.finding import Confidence, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, base_name, innermost_user, is_handler, package_of, place, whose
-from keepstep.rules._extensions import calls_natively, own_extensions
-from keepstep.rules._given_up import echoes_another, tells_of_another
+from keepstep.rules.questions.extensions import calls_natively, own_extensions
+from keepstep.rules.questions.given_up import echoes_another, tells_of_another
 
 FALLOUT = (
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED,

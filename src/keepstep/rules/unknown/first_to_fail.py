@@ -21,9 +21,9 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.first_rank import first_exits
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration, shorten
-from keepstep.rules.exceptions import at_teardown, is_wrapper, short_type, user_frame
-from keepstep.rules.fallback._last_errors import Said, last_errors, named_by_last_errors
-from keepstep.rules.naming import Named
+from keepstep.rules.last_resort.last_errors import Said, last_errors, named_by_last_errors
+from keepstep.rules.last_resort.naming import Named
+from keepstep.rules.questions.exceptions import at_teardown, is_wrapper, short_type, user_frame
 
 MOST_SHOWN = 4
 SILENT_S = 30.0
