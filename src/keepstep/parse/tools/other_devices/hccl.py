@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, VersionConflict
@@ -18,7 +20,7 @@ from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, Rank
 from keepstep.parse.scan.signature import Signature, signature
 
 
-def _code(code: str, fact: type[Fact], words: str = r"[^\n]{0,160}", **known: object) -> Signature:
+def _code(code: str, fact: type[Fact], words: str = r"[^\n]{0,160}", **known: Any) -> Signature:
     """A row for the messages of one code, in both forms of it."""
     return signature(rf"\b{code}\)?: {words}", fact, **known)
 
