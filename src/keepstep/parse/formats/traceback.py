@@ -200,11 +200,8 @@ BLOCKS = (
         _read_headless,
         inside_others=False,
     ),
-    block(
-        _LONE,
-        _read_lone,
-        inside_others=False,
-    ),
+    # a warning is raised only where a traceback says so
+    block(rf"(?![\w.]*Warning\b){_LONE}", _read_lone, inside_others=False),
     block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, inside_others=False),
     block(
         rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$",
