@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of the tables: a text as a tool prints it, and the fact that it states, or none. ``cases/WHO.toml``, beside the tests.
+
+    python -m tests.parse.table_cases tools/cuda     which signatures of these tables have no case yet
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import keepstep.parse
+from keepstep.core.facts.base import Fact
+from keepstep.parse.scan.knowledge import Knowledge, build, tables
+from keepstep.parse.scan.logscan import LogScan
+from keepstep.parse.scan.signature import Signature, derived
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).with_name("cases")
+
+
+@dataclass(frozen=True)
+class Case:
+    """``fact`` names the kind; empty: the text states nothing that a signature knows."""
+
+    text: str
+    fact: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    """Where the tool says it: a file of its source, an issue, a manual."""
+
+
+@cache
+def cases() -> dict[str, tuple[Case, ...]]:
+    """By file."""
+    return {path.stem: tuple(Case(**each) for each in tomllib.loads(path.read_text("utf-8"))["case"]) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+@cache
+def knowledge() -> Knowledge:
+    return build(*tables())
+
+
+def facts_in(text: str) -> list[Fact]:
+    """What a log of this text alone states."""
+    return [sighting.fact for sighting in LogScan(knowledge()).scan([text.encode() + b"\n"])]
+
+
+def agrees(fact: Fact, case: Case) -> bool:
+    return type(fact).__name__ == case.fact and all(plain(getattr(fact, name)) == value for name, value in case.fields.items())
+
+
+def plain(value: Any) -> Any:
+    """As TOML has it."""
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return getattr(value, "value", value)
+
+
+def signatures() -> Iterator[tuple[str, Signature]]:
+    """With the table that has it, as ``cuda/errors``."""
+    for info in pkgutil.walk_packages(keepstep.parse.__path__, "keepstep.parse."):
+        module = importlib.import_module(info.name)
+        for each in getattr(module, "SIGNATURES", ()):
+            yield "/".join(info.name.split(".")[2:]), each
+
+
+def without_a_case() -> Iterator[tuple[str, Signature]]:
+    texts = [case.text for all in cases().values() for case in all if case.fact]
+    found = knowledge().finder
+    read: set[int] = set()
+    for text in texts:
+        for anchor, _ in found.find(text.encode()):
+            read |= {id(each) for each in knowledge().signatures[anchor] if id(each) not in read and each.read(text) is not None}
+    return ((table, each) for table, each in signatures() if id(each) not in read)
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or [""]
+    missing = list(without_a_case())
+    patterns = {each.expression: pattern for pattern, each in derived.items()}
+    for table, each in missing:
+        if any(table.startswith(start) for start in wanted):
+            fact = next((fact for text in _texts(patterns[each.expression]) if (fact := each.read(text)) is not None), None)
+            print(f"{table}  {type(fact).__name__ if fact else '?'} {_set(fact)}\n    {patterns[each.expression]}")
+
+
+def _texts(pattern: str) -> list[str]:
+    from tests.parse.samples import samples
+
+    return samples(pattern)
+
+
+def _set(fact: Fact | None) -> dict[str, Any]:
+    if fact is None:
+        return {}
+    return {f.name: plain(v) for f in dataclasses.fields(fact) if (v := getattr(fact, f.name)) not in (f.default, None, ())}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every signature has a case: a text as its tool prints it, read through the real scan."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.parse.table_cases import agrees, cases, facts_in, without_a_case
+
+
+@pytest.mark.parametrize("who", cases())
+def test_the_texts_of_a_tool_state_what_they_should(who: str) -> None:
+    wrong = {}
+    for case in cases()[who]:
+        found = facts_in(case.text)
+        if case.fact and not any(agrees(fact, case) for fact in found):
+            wrong[case.text] = (case.fact, case.fields, found)
+        if not case.fact and any(type(fact).__name__ not in ("StreamEnded", "ErrorSaid") for fact in found):
+            wrong[case.text] = ("nothing", {}, found)
+    assert not wrong
+
+
+def test_every_signature_has_a_case() -> None:
+    assert not [f"{table}: {each.expression}" for table, each in without_a_case()]
