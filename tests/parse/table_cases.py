@@ -18,6 +18,7 @@ from typing import Any
 
 import keepstep.parse
 from keepstep.core.facts.base import Fact
+from keepstep.parse.scan.bounded import narrowed
 from keepstep.parse.scan.knowledge import Knowledge, build, tables
 from keepstep.parse.scan.logscan import LogScan
 from keepstep.parse.scan.signature import Signature, derived
@@ -77,12 +78,13 @@ def signatures() -> Iterator[tuple[str, Signature]]:
 
 
 def without_a_case() -> Iterator[tuple[str, Signature]]:
-    texts = [case.text for all in cases().values() for case in all if case.fact]
+    """A row that only says that a text states nothing needs one, too."""
+    texts = [case.text for all in cases().values() for case in all]
     found = knowledge().finder
     read: set[int] = set()
     for text in texts:
-        for anchor, _ in found.find(text.encode()):
-            read |= {id(each) for each in knowledge().signatures[anchor] if id(each) not in read and each.read(text) is not None}
+        for anchor, _ in found.find(f"{text}\n{' '.join(text.split(chr(10)))}".encode()):  # as it stands, and as the scan joins it
+            read |= {id(each) for each in knowledge().signatures[anchor] if id(each) not in read and each.pattern.search(narrowed(text))}
     return ((table, each) for table, each in signatures() if id(each) not in read)
 
 

@@ -73,7 +73,7 @@ SIGNATURES = (
     signature(r"Failed to CUDA calloc (?:async )?(?P<requested>\d+) bytes", DeviceMemoryExhausted),
     signature(r"cuMemAllocAsync failed to allocate (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
     signature(r"CUDA_ERROR_OUT_OF_MEMORY", lambda m: DeviceMemoryExhausted(fatal=False)),
-    signature(r"CudaCheck(?:Error)?\(\) failed[^\n]{0,60}out of memory", DeviceMemoryExhausted),
+    signature(r"[Cc]uda(?:Safe)?Check(?:Error)?\(\) failed[^\n]{0,120}out of memory", DeviceMemoryExhausted),
     signature(r"cupy\.cuda\.memory\.OutOfMemoryError", DeviceMemoryExhausted),
     signature(r"MemoryError: std::bad_alloc: (?:CUDA error|out_of_memory: CUDA)", DeviceMemoryExhausted),
     signature(
@@ -122,7 +122,7 @@ SIGNATURES = (
     ),
     signature(r"CUDNN_STATUS_ALLOC_FAILED", lambda m: DeviceMemoryExhausted(fatal=False)),
     signature(
-        r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR when calling `?cusolverDnCreate)",
+        r"CUSOLVER_STATUS_(?:ALLOC_FAILED|INTERNAL_ERROR,? when calling `?cusolverDnCreate)",
         lambda m: DeviceMemoryExhausted(fatal=False),
     ),
     signature(r"Failed to create cuSolver\w{1,4} instance", lambda m: DeviceMemoryExhausted(fatal=False)),

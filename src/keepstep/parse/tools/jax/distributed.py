@@ -16,7 +16,7 @@ from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.network import NameUnresolved, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
-from keepstep.core.facts.sync import CollectiveMismatch, ForkOrThread, ReplicasDiffer
+from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
@@ -39,11 +39,6 @@ SIGNATURES = (
         r"(?P<detail>(?:process_id|num_processes) must be a (?:nonnegative|positive) int[^\n]{0,80})",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<detail>coordinator_address [^\n]{0,60}must be (?:of the form|in the format)[^\n]{0,60})",
-        ClusterSpecInvalid,
-    ),
-    signature(r"(?P<detail>Invalid coordinator address[^\n]{0,80})", ClusterSpecInvalid),
     signature(
         r"distributed\.initialize\([^\n]{0,80}?(?P<address>localhost|127\.0\.0\.1)(?::\d+)?['\"], *(?:num_processes=)?(?!1\b)\d+",
         AddressIsLocal,
@@ -78,41 +73,14 @@ SIGNATURES = (
         r"GetKeyValue\(\) timed out with key: \S{0,40}(?P<where>local_topology)/\w{1,20}/(?P<missing>\d+)",
         RendezvousTimeout,
     ),
-    signature(r"Timed out waiting for (?P<where>topology information) from process(?:es)?:? (?P<missing>[\d, ]+)", RendezvousTimeout),
     signature(
         r"Gloo context initiali[sz]ation failed|Failed to connect context: DEADLINE_EXCEEDED", RendezvousTimeout, where="Gloo",
     ),
-    signature(r"[Bb]arrier timed out waiting for all processes", RendezvousTimeout, where="barrier"),
-    signature(
-        r"ALREADY_EXISTS: (?:Task )?\S{0,40}/task:(?P<member>\d+) (?:is )?already (?:connected|registered)",
-        DuplicateMember,
-    ),
-    signature(r"/task:(?P<member>\d+) unexpectedly tried to connect to coordination service", MemberRestarted),
     signature(r"Getting local topologies failed: (?P<where>[^\n]{0,120})", RendezvousTimeout),
     signature(r"GetKeyValue\(\) timed out with key: |(?:Blocking)?KeyValueGet(?:\(\))? timed out", RendezvousTimeout, where="store key"),
     signature(
         r"jax\.distributed\.initialize\([^\n]{0,200}?\bnum_processes ?= ?(?P<size>\d+), ?process_id ?= ?(?P<index>\d+)",
         WorldSeen,
-    ),
-    signature(
-        r"(?:Error while|error in) exchang\w+ topolog\w+",
-        RendezvousTimeout,
-        where="topology exchange",
-    ),
-    signature(r"Timed out waiting for (?P<joined>\d+)/(?P<expected>\d+) (?:nodes|processes|tasks)", RendezvousTimeout),
-    signature(
-        r"Only (?P<joined>\d+) (?:out )?of (?P<expected>\d+) (?:nodes|tasks) (?:have )?connected",
-        RendezvousTimeout,
-    ),
-    signature(
-        r"[Nn]umber of processes[^\n]{0,40}(?P<seen>\d+)[^\n]{0,40}does not match[^\n]{0,40}?(?P<expected>\d+)",
-        WorldSizeConflict,
-        what="processes",
-    ),
-    signature(
-        r"Number of (?:local )?devices (?P<seen>\d+) (?:does not equal|must equal|is not equal to) the (?:product of )?\S* ?mesh[^\n]{0,40}?(?P<expected>\d+)",
-        WorldSizeConflict,
-        what="devices",
     ),
     signature(
         r"[Nn]umber of devices (?P<seen>\d+) does not match the product of the parallelism (?P<expected>\d+)",
@@ -219,10 +187,6 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(
-        r"(?:[Bb]atch(?:[_ -]size)?|[Ll]eading (?:dim(?:ension)?|axis))(?:[^\d\n]{0,60}(?P<batch>\d+))?[^\n]{0,100}?(?:[Cc]annot|can not|can't) (?:be )?(?:divide[d]?|split|sharded?) evenly(?:[^\d\n]{0,60}(?P<parts>\d+))?",
-        BatchNotDivisible,
-    ),
-    signature(
         r"Cannot (?:divide|split|shard) evenly[^\n]{0,80}?(?P<batch>\d+)?[^\n]{0,60}?(?P<parts>\d+)?",
         BatchNotDivisible,
     ),
@@ -277,10 +241,6 @@ SIGNATURES = (
         what="JAX found no TPU backend",
     ),
     signature(r"NonUniformShardingError: (?P<detail>[^\n]{1,160})", UnevenShards),
-    signature(
-        r"(?P<what>assert_equal per-host|[^\n]{0,80}is not equal across processes)[^\n]{0,60}",
-        CollectiveMismatch,
-    ),
     signature(r"(?P<what>sync_global_devices name mismatch[^\n]{0,100})", CollectiveMismatch),
     signature(
         r"AssertionError: (?P<detail>(?!sync_global_devices)[^\n]{1,120}?)\. Expected: [^\n]{1,200}; got: ",
@@ -290,16 +250,8 @@ SIGNATURES = (
         r"(?P<detail>[^\n]{0,80}) passed to device_put is not the same on each process",
         ReplicasDiffer,
     ),
-    signature(
-        r"(?P<what>Mismatched [^\n]{0,40}across (?:processes|hosts)[^\n]{0,80})",
-        CollectiveMismatch,
-    ),
     signature(r"(?P<what>[Ff]etching value for `jax\.Array` that spans non-addressable)", UnsupportedCombination),
     signature(r"(?P<what>Multiprocess computations aren't implemented on the \w+ backend)", UnsupportedCombination),
-    signature(
-        r"(?P<what>Cross-(?:host|process) collectives? (?:is|are) not (?:supported|implemented)[^\n]{0,80})",
-        UnsupportedCombination,
-    ),
     signature(r"(?P<what>Received incompatible devices for (?:p?jitted|pmapped) computation)", UnsupportedCombination),
     signature(
         r"(?P<what>Closing over jax\.Array that spans non-addressable \(non process local\) devices)",
@@ -331,11 +283,4 @@ SIGNATURES = (
         code=1,
     ),
     # fork
-    signature(
-        r"os\.fork\(\) was called[^\n]{0,120}(?P<what>deadlock)", lambda match: None
-    ),
-    signature(
-        r"(?P<what>JAX[^\n]{0,60}(?:does not support|is not) fork[^\n]{0,80})",
-        ForkOrThread,
-    ),
 )

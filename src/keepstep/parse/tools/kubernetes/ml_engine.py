@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.resource import OomKilled
 from keepstep.parse.scan.signature import signature
@@ -53,10 +52,6 @@ SIGNATURES = (
         lambda m: ProcessExited(reporter="the launcher", signal="SIGKILL"),
     ),
     signature(
-        rf"{_REPLICA} (?:was preempted|has been preempted|was evicted)",
-        lambda m: Preempted(by="the training service", rank=_rank(m)),
-    ),
-    signature(
         r"AlgorithmError: (?P<what>[^\n]{0,40}), exit code: (?P<code>\d+)",
         lambda m: (
             None
@@ -68,5 +63,5 @@ SIGNATURES = (
             )
         ),
     ),
-    signature(r"OutOfMemoryError: Please use an instance type with more memory", OomKilled, by="SageMaker"),
+    signature(r"(?:ClientError|OutOfMemoryError): Please use an instance type with more memory", OomKilled, by="SageMaker"),
 )

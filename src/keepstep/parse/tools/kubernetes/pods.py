@@ -150,7 +150,6 @@ SIGNATURES = (
         by="Kubernetes",
         reason="evicted by a taint of the node",
     ),
-    signature(r"Stopping container \S+ due to preemption", Preempted, by="Kubernetes", reason="preemption"),
     signature(
         r"[Cc]ontainer(?: \S{1,80})? exited with (?:exit )?code:? (?P<code>1[23]\d|[1-9]\d?)\b",
         ProcessExited,

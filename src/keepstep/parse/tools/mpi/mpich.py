@@ -60,7 +60,7 @@ SIGNATURES = (
     ),
     # Intel's hydra: the proxy of another node that did not start, or did not call back
     signature(
-        r"unable to run (?:bstrap_proxy|proxy) (?:\(pid \d+, |on (?P<peer>[\w.\-]{1,80}) \(pid \d+, )",
+        r"[Uu]nable to run (?:bstrap_proxy|proxy) (?:\(pid \d+, |on (?P<peer>[\w.\-]{1,80}) \(pid \d+, )",
         ConnectFailed,
         why=Why.FAILED,
     ),

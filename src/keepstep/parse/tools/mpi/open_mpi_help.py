@@ -132,10 +132,6 @@ SIGNATURES = (
         lambda m: RdmaTrouble(what=f"UCX in Open MPI: {m['what'].strip()}"),
     ),
     signature(
-        r"libfabric:\d+:(?:\d+:)?efa:\S[^\n]{0,180}(?P<how>Unresponsive remote)",
-        PeerLost,
-    ),
-    signature(
         r"(?P<what>The InfiniBand retry count between two MPI processes has been exceeded)",
         RdmaTrouble,
     ),

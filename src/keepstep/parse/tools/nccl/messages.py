@@ -222,7 +222,7 @@ SIGNATURES = (
         _connect,
     ),
     signature(
-        r"[Cc]onnect to " + _ADDR + r" returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
+        r"[Cc]onnect (?:to " + _ADDR + r" )?returned (?P<text>[A-Z][\w ]{1,60}?), exceeded error retry count",
         _connect,
     ),
     signature(
@@ -310,7 +310,7 @@ SIGNATURES = (
         lambda m: VersionConflict(component="NCCL", here=m["here"], there=m["there"]),
     ),
     signature(
-        r"NCCL library is (?:too old|not backwards compatible)\. This application was compiled with",
+        r"NCCL library (?:version )?is (?:too old|not backwards compatible)\. This application was compiled with",
         CudaMismatch,
         what="NCCL library and application differ",
         fatal=False,
@@ -343,7 +343,6 @@ SIGNATURES = (
         r"\(size (?P<size>\d+)\)",
         _shm,
     ),
-    signature(r"failed to create shared memory file (?P<path>\S+)", _shm),
     signature(
         r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
         _shm,

@@ -84,13 +84,10 @@ SIGNATURES = (
         MessageTooLarge,
     ),
     signature(r"A protocol message was rejected because it was too big", MessageTooLarge, what="protocol message"),
-    signature(r"Protocol message (?P<what>\w+) (?:was too large|is too large)", MessageTooLarge),
-    signature(r"Exceeded maximum protobuf size", MessageTooLarge, what="protocol buffer"),
     signature(
         r"cannot serialize a (?P<what>bytes|string|str|unicode) (?:object )?larger than (?P<size>\d+ ?GiB)",
         MessageTooLarge,
     ),
-    signature(r"cannot serialize a bytes-like object larger than (?P<size>\d+ ?GiB)", MessageTooLarge, what="bytes"),
     signature(
         r"struct\.error: 'i' format requires -2147483648 <= number",
         MessageTooLarge,
@@ -107,11 +104,6 @@ SIGNATURES = (
     ),
     signature(
         r"[Ss]erializ\w{1,20} [^\n]{0,60}larger than (?:the )?(?:maximum|limit)[^\n]{0,40}2147483647",
-        MessageTooLarge,
-    ),
-    signature(r"Node '(?P<what>[^'\n]{1,120})' is too large to be serialized", MessageTooLarge),
-    signature(
-        r"The (?:actor|remote function|function) (?P<what>\S{1,120}) is too large \((?P<size>[^)\n]{1,40})\)",
         MessageTooLarge,
     ),
     signature(

@@ -81,7 +81,7 @@ SIGNATURES = (
         lambda m: RdmaTrouble(what=f"fatal error of the card or queue pair, seen by {m['what']}"),
     ),
     signature(
-        r"NET/IB ?: (?P<what>Got CQE with error|The error is fatal \(\w+\)|Could not find a functional device"
+        r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Got CQE with error|The error is fatal \([^)\n]{1,80}\)|Could not find a functional device"
         r"|Could not find a replacement QP|Maximum number of probing attempts \(\d+\) reached|mlx5dv_create_qp failed)",
         RdmaTrouble,
     ),
@@ -99,9 +99,9 @@ SIGNATURES = (
         fatal=False,
     ),
     signature(
-        r"NET/IB ?: (?P<what>Fatal error\. Detected \d+ failed devices[^\n]{0,60}|"
-        r"Device \d+ marked as failed)",
+        r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Device \d+ marked as failed)",
         RdmaTrouble,
+        fatal=False,
     ),
     signature(
         r"NET/IB ?: [^\n]{0,80}collective mismatch error",

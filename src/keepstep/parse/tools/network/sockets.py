@@ -180,9 +180,6 @@ SIGNATURES = (
         r"(?:^|\d: |\s)(?P<link>(?:eth|en|ib|bond|eno|ens|enp|team|roce|rdma)\w{0,14})(?:@\w+)?:?(?: flags=\d+)? ?<[A-Z_,]*UP[A-Z_,0-9]*> {1,4}mtu (?P<size>\d+)",
         LinkMtu,
     ),
-    signature(r"\bNET/IB ?: ?(?:NCCL )?(?:\w+ )?(?P<link>IbDev \d+) Port \d+ qpn \d+ mtu (?P<size>\d+)", LinkMtu),
-    signature(r"(?:MTU|mtu|Mtu) mismatch|[Rr]emote MTU (?:\(?\d+\)? )?(?:differs|does not match)|[Dd]ifferent MTUs? (?:on|between|across)",
-              MtuTrouble),
     signature(
         r"Message too long|EMSGSIZE|[Ff]rag(?:mentation)? needed and DF set|"
         r"[Mm]essage size exceeds the MTU|local error: message too long, mtu",

@@ -74,11 +74,11 @@ SIGNATURES = (
         op="HCCL",
     ),
     signature(
-        r"(?:EZ9999|E[EZ]\d{4})\)?: [^\n]{0,200}(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",
+        r"(?:E[EZL]\d{4}\)?: [^\n]{0,200}|retCode=\w{3,12}, \[)(?P<what>aicore exception|HBM MULTI BIT ECC|uncorrectable)",
         lambda m: DeviceFault(what=m["what"], hardware="aicore" not in m["what"]),
     ),
     # the runtime's numbers, as torch_npu prints them
-    signature(r"(?:NPU|ACL)[^\n]{0,120}error code is 2070(?:01|18)\b", DeviceMemoryExhausted),
+    signature(r"(?:NPU|ACL)(?![^\n]{0,60}MallocHost)[^\n]{0,120}error code is 2070(?:01|18)\b", DeviceMemoryExhausted),
     signature(r"(?:NPU|ACL)[^\n]{0,120}error code is (?:507046|107020)\b", CollectiveTimeout, op="HCCL"),
     signature(
         r"(?:NPU|ACL)[^\n]{0,120}error code is 5070(?:11|15|18|35)\b",
@@ -120,6 +120,6 @@ SIGNATURES = (
     # whose error it is: ERR02200 DIST call hccl api failed, (PID:1, Device:3, RankID:3)
     signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed),
     # a part of CANN that the environment does not have
-    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?P<name>[^\]\n]{1,120})", LibraryMissing),
+    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?:ModuleNotFoundError: No module named ')?(?P<name>[^\]\n']{1,120})", LibraryMissing),
     signature(r"Call rtMalloc fail, purpose: [^\n]{0,40}size:(?P<requested>\d+)", DeviceMemoryExhausted),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from keepstep.core.facts.environment import InternalFault
 from keepstep.core.facts.network import CommunicationFailed
-from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import Contention, DeviceMemoryExhausted
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
 from keepstep.core.facts.training import ProgramTooLarge
@@ -23,7 +22,6 @@ SIGNATURES = (
         kind="neuron",
     ),
     signature(r"(?P<what>\[TEN404\] Internal tensorizer error[^\n]{0,120})", InternalFault),
-    signature(r"CommandDriver\]: +(?P<what>An Internal Compiler Error has occurred)", InternalFault),
     signature(r"(?P<what>RunNeuronCCImpl: error condition[^\n]{0,120})", InternalFault),
     signature(r"(?P<what>neuronx-cc compilation failed)", InternalFault),
     signature(r"(?P<what>Got a cached failed neff at \S{1,200})", InternalFault),
@@ -35,10 +33,6 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Nrt::Load failed on NeuronCores? [^\n]{0,120}status=(?!4\b)\d+[^\n]{0,60})", InternalFault),
     signature(r"(?P<op>nrt_execute) status=5\b", CollectiveTimeout),
-    signature(
-        r"(?P<what>(?:NRT_EXEC_HW_ERR\w*|NRT_HW_ERROR|nrt_execute status=(?:8|12\d\d))[^\n]{0,80})",
-        DeviceFault,
-    ),
     signature(r"(?P<what>MPMD detected but reload is not supported)", CollectiveMismatch),
     signature(r"(?P<what>Logical Neuron Core\(s\) not available - Requested:\S{1,30} Available:\d+)", Contention),
     signature(r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)", Contention),
@@ -46,6 +40,5 @@ SIGNATURES = (
         r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)",
         Contention,
     ),
-    signature(r"(?P<what>NeuronCore\(?s?\)? already in use[^\n]{0,60})", Contention),
     signature(r"(?P<code>The PyTorch Neuron Runtime could not be initialized)", CommunicationFailed),
 )

@@ -98,7 +98,7 @@ _DRIVER = (
         what="the GPU's scheduler does not answer",
     ),
     signature(
-        r"amdgpu[^\n]{0,80}(?:[Uu]ncorrectable hardware errors? (?:detected|\(ERREVENT)|uncorrectable error|RAS poison|VRAM is lost)",
+        r"amdgpu[^\n]{0,80}(?<!no )(?:[Uu]ncorrectable hardware errors? (?:detected|\(ERREVENT)|uncorrectable error|RAS poison|VRAM is lost)",
         DeviceFault,
         what="uncorrectable memory error",
     ),

@@ -256,7 +256,7 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        r"all (?:the )?input array(?:s must have same|(?: dimensions)?(?: except for the concatenation "
+        r"all (?:the )?input array(?:s must have (?:the )?same|(?: dimensions)?(?: except for the concatenation "
         r"axis)? must "
         r"match)[^\n]{0,100}",
         ShapeMismatch,
@@ -270,15 +270,10 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(
-        r"One of [^\n]{1,200}?should (?:be divisible by|evenly divide)[^\n]{0,40}?(?P<parts>\d+)?[^\n]{0,60}",
+        r"One of [^\n]{1,200}?should (?:be divisible by|evenly divide)(?:[^\n\d]{0,40}(?P<parts>\d+))?[^\n]{0,60}",
         BatchNotDivisible,
     ),
-    signature(r"per-dimension tiling factors: \S+ should evenly divide the shape", BatchNotDivisible),
-    signature(
-        r"(?:array|leading) axis[^\n]{0,60}(?<!\d)(?P<batch>\d+)[^\n]{0,60}(?:not divisible|divisible "
-        r"by)[^\n]{0,60}",
-        BatchNotDivisible,
-    ),
+    signature(r"per-dimension tiling factors: \[[\d, ]{1,60}\] should evenly divide the shape", BatchNotDivisible),
     signature(
         r"implies that array axis \d+ is partitioned (?P<parts>\d+) times, but the dimension size is "
         r"(?P<batch>\d+)",
@@ -431,12 +426,11 @@ SIGNATURES = (
         r"[;,] but got (?:\S+ )?(?:\w*Tensor|type )? ?(?P<right>[\w.]+) instead",
         DtypeMismatch,
     ),
-    signature(r"expected dtype (?P<left>\w+) for `?\w+`? but got dtype (?P<right>\w+)", DtypeMismatch),
+    signature(r"expected dtype (?P<left>\w+) for `?\w+`? but got dtype (?P<right>[\w:]+)", DtypeMismatch),
     signature(
         r"Must flatten tensors with uniform dtype but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
         DtypeMismatch,
     ),
-    signature(r"Invalid dtype: expected (?P<left>\w+) but got (?P<right>\w+)", DtypeMismatch),
     signature(
         r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)", DtypeMismatch
     ),

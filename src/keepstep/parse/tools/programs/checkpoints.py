@@ -77,11 +77,6 @@ SIGNATURES = (
     ),
     signature(r"file in archive is not in a subdirectory", CheckpointUnreadable, why="not a checkpoint archive"),
     signature(r"Weights only load failed", CheckpointUnreadable, why="it holds objects that weights_only refuses"),
-    signature(
-        r"not found in archive|archive does not contain a file",
-        CheckpointUnreadable,
-        why="archive is incomplete",
-    ),
     # unreadable: safetensors
     signature(r"Error while deserializing header: (?P<why>[^\n]{0,120})", CheckpointUnreadable),
     signature(r"(?P<why>MetadataIncompleteBuffer|HeaderTooLarge|InvalidHeaderDeserialization)", CheckpointUnreadable),
@@ -207,12 +202,6 @@ SIGNATURES = (
     signature(r"Save failed: (?P<why>\d+/\d+ params are missing(?: \.zarray)? in checkpoint)", CheckpointUnreadable),
     signature(r"(?P<why>No \"commit_success\.txt\" found on this \"_gda\" directory)", CheckpointUnreadable),
     signature(r"No step path found with name=(?P<path>\S{1,100})", CheckpointUnreadable, why="no such step"),
-    signature(r"AssertionError: (?P<why>The following zero checkpoints paths are missing)", CheckpointUnreadable),
-    signature(
-        r"No (?:steps|checkpoint) found in (?:checkpoint )?(?:manager|directory)[^\n]{0,40}(?:[Cc]annot|cannot|can't) restore",
-        CheckpointUnreadable,
-        why="nothing to restore",
-    ),
     # absent files by their names
     signature(
         r"[Nn]o such file or directory: b?['\"](?P<path>[^'\"\n]{1,400})['\"]",
@@ -321,21 +310,18 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>expects \d+ variables?, but received \d+ (?:variables? )?during loading)", CheckpointMismatch
-    ),
-    signature(
         r"(?P<detail>The shape of the target variable and the shape of the target value in `variable\.assign\(value\)` must match)",
         CheckpointMismatch,
     ),
     signature(r"(?P<detail>You called `set_weights\(weights\)` on layer [^\n]{0,160})", CheckpointMismatch),
     signature(
-        r"(?P<detail>Layer weight shape \([^)\n]{0,60}\) not compatible with provided weight shape[^\n]{0,60})",
+        r"(?P<detail>Layer (?:\S{1,80} )?weight shape \([^)\n]{0,60}\) (?:is )?not compatible with provided weight shape[^\n]{0,60})",
         CheckpointMismatch,
     ),
     # of another model: JAX
     signature(r"(?P<detail>target dict keys and state dict keys do not match[^\n]{0,120})", CheckpointMismatch),
     signature(
-        r"(?P<detail>(?:Initializer expected to generate shape|inconsistent shapes between value and initializer)[^\n]{0,160})",
+        r"(?P<detail>(?:Initializer expected to generate shape|[Ii]nconsistent shapes between value and initializer)[^\n]{0,160})",
         CheckpointMismatch,
     ),
     signature(
@@ -403,7 +389,6 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Checkpoints containing a multiprocess array need to be restored with a target)", CheckpointMismatch
     ),
-    signature(r"(?P<detail>Key '[^'\n]{1,120}' not found in any of the shards)", CheckpointMismatch),
     signature(r"(?P<detail>Custom node type mismatch: expected type: [^\n]{0,120})", CheckpointMismatch),
     signature(r"(?P<what>Cannot serialize host local (?:jax\.Array|arrays)[^\n]{0,60})", UnsupportedCombination),
     signature(
@@ -447,10 +432,6 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<detail>[Cc]heckpoint(?:ing)? (?:save|saving|write|upload)[^\n]{0,60}timed out[^\n]{0,60})",
-        SlowStorage,
-    ),
-    signature(
-        r"(?P<detail>[Tt]imed out (?:while |waiting for )?(?:saving|writing|uploading) [^\n]{0,20}checkpoint[^\n]{0,60})",
         SlowStorage,
     ),
 )

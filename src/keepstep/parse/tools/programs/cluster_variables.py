@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import (
-    ClusterSpecInvalid,
     DeviceShared,
     RankVariableMissing,
     WorldSeen,
@@ -168,11 +167,6 @@ SIGNATURES = (
         what="processes and devices",
     ),
     signature(
-        r"You set `?(?P<expected>--?\w+=\d+)`? in Lightning, but[^\n]{0,160}",
-        WorldSizeConflict,
-        what="Lightning and Slurm",
-    ),
-    signature(
         r"[Tt]here are not enough slots available in the system to satisfy the (?P<expected>\d+) slots",
         WorldSizeConflict,
         what="MPI slots",
@@ -200,15 +194,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>Requested \d+ GPUs?,? but only \d+[^\n]{0,40}available)",
         WorldSizeConflict,
-    ),
-    signature(
-        r"(?P<detail>[Nn]umber of local devices[^\n]{0,80}(?:does not match|must (?:match|be "
-        r"equal))[^\n]{0,80})",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"(?P<detail>Duplicate entries? for (?:rank|task|process)[^\n]{0,60})",
-        ClusterSpecInvalid,
     ),
     # Who is in the world
     signature(r"GLOBAL_RANK: (?P<index>\d+), MEMBER: \d+/(?P<size>\d+)", _member),

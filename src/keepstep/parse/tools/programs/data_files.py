@@ -60,8 +60,7 @@ _TABLE = (
         r"Unsupported (?:image|marker) type|Empty input file)",
         CorruptData,
     ),
-    signature(r"imdecode\w{0,40}[^\n]{0,60}(?P<what>!buf\.empty\(\))", CorruptData),
-    signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\)) in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
+    signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\))(?: && buf\.isContinuous\(\))? in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
     # of libjpeg itself "Corrupt JPEG data" is a warning, and the image is used: only an exception that says so counts
     signature(
         r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|(?<=Error: Corrupt )JPEG|video|audio|sample|"

@@ -99,11 +99,6 @@ SIGNATURES = (
         NonFinite,
         what="gradients overflow although the loss scale is next to 0",
     ),
-    signature(
-        r"ZeroDivisionError: float division by zero[^\n]{0,20}loss.?scale",
-        NonFinite,
-        what="loss scale",
-    ),
     signature(r"probability tensor contains either `inf`, `nan` or element < 0", NonFinite, what="probabilities"),
     signature(
         r"Expected parameter \w+ \(Tensor of shape [^\n]{0,60}\) of distribution [^\n]{0,120}but found invalid values",

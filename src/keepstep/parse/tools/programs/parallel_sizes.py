@@ -85,7 +85,6 @@ SIGNATURES = (
     signature(
         r"only support equal chunk\. Got size of DataProto (?P<batch>\d+) and chunk (?P<parts>\d+)", _equal_chunks
     ),
-    signature(r"equal_size is True but (?P<batch>\d+) % (?P<parts>\d+) != 0", _equal_chunks),
     signature(
         r"number of items:\[(?P<batch>\d+)\] < k_partitions:\[(?P<parts>\d+)\]",
         _equal_chunks,
@@ -137,11 +136,6 @@ SIGNATURES = (
         r"MPI world size (?P<seen>\d+) does not match torch world size (?P<expected>\d+)",
         WorldSizeConflict,
         what="MPI's and torch's world",
-    ),
-    signature(
-        r"zero\.Init resolved a process group of world_size=1, but the launcher environment reports",
-        WorldSizeConflict,
-        what="ZeRO's process group and the launcher",
     ),
     signature(
         r"The new group's rank should be within the (?:the )?world_size set by init_process_group",

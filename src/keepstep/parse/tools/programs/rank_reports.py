@@ -40,12 +40,6 @@ _BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "
 
 SIGNATURES = (
     signature(r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)", _by_number),
-    signature(
-        r"\(first noticed rank (?P<rank>\d+)\) (?:terminated|exited) with (?:exit )?(?:code|status) (?P<code>[1-9]\d*)",
-        ProcessExited,
-        reporter="jsrun",
-        first=True,
-    ),
     signature(r"PE RANK (?P<rank>\d+) exit signal (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})", _by_name),
     signature(
         r"flux-shell\[\d+\]: (?:FATAL|ERROR): task (?P<rank>\d+) \(host", ProcessExited, reporter="flux", code=1, first=True

@@ -15,7 +15,6 @@ SIGNATURES = (
         r"torch\._dynamo hit config\.(?:accumulated_)?(?:recompile_limit|cache_size_limit) \((?P<count>\d+)\)",
         Recompiling,
     ),
-    signature(r"torch\._dynamo hit recompile_limit set to (?P<count>\d+)", Recompiling),
     signature(
         r"(?:CacheLimitExceeded|RecompileLimitExceeded|FailOnRecompileLimitHit)",
         Recompiling,
@@ -23,10 +22,6 @@ SIGNATURES = (
     signature(r"Recompiling function (?P<function>\S+) in ", Recompiling),
     # jax_explain_cache_misses; the first call of each place is one too: the rule counts
     signature(r"TRACING CACHE MISS at (?P<function>[^\s()]{1,300})", Recompiling),
-    signature(
-        r"(?P<reason>for (?:(?P<function>[\w.]+) defined at)[^\n]{0,160}never seen input type signature)",
-        Recompiling,
-    ),
     # jax_log_compiles; the first of each function is no second one: the rule counts
     signature(
         r"Finished XLA compilation of (?P<function>\S+) in (?P<seconds>[\d.]+) sec",
@@ -37,5 +32,4 @@ SIGNATURES = (
         Recompiling,
     ),
     signature(r"Metric: CompileTime TotalSamples: (?P<count>\d+)", Recompiling),
-    signature(r"Compilation Analysis: +Graph (?P<reason>recompil\w+)", Recompiling),
 )

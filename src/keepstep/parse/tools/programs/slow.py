@@ -62,11 +62,6 @@ SIGNATURES = (
         Slowness,
         what="input",
     ),
-    signature(
-        r"Your program is (?:HIGHLY|MODERATELY) (?:communication|collective)-bound because (?P<detail>[\d.]+% of[^\n]{0,40})",
-        Slowness,
-        what="network",
-    ),
     # straggler detectors: NVIDIA's resiliency extension, Megatron, MegaScale
     signature(
         r"(?P<detail>Some GPUs have worse relative performance\. Affected ranks: [^\n]{0,60})",

@@ -110,6 +110,6 @@ SIGNATURES = (
         InternalFault,
     ),
     signature(
-        r"(?P<what>Internal error: [Pp]lease file a bug)", InternalFault
+        r"(?P<what>[Ii]nternal error: [Pp]lease file a bug)", InternalFault
     ),
 )

@@ -43,23 +43,13 @@ SIGNATURES = (
         r"A module that was compiled using NumPy 1\.x cannot be run in", SymbolMissing, library="numpy"
     ),
     signature(
-        r"numpy\.core\.multiarray failed to import|_ARRAY_API not found|_multiarray_umath' ?$",
+        r"numpy\._?core\.multiarray failed to import|_ARRAY_API not found|_multiarray_umath' ?$",
         SymbolMissing,
         library="numpy",
     ),
     signature(r"PyCapsule_Import could not import module \"(?P<library>[^\"\n]+)\"", SymbolMissing),
     signature(r"dynamic module does not define (?:module export|init) function", SymbolMissing),
     signature(r"Extension (?P<library>horovod\.\w+) has not been built", SymbolMissing),
-    signature(
-        r"Horovod(?: TensorFlow| PyTorch)? (?:was (?:built|compiled)|extension) [^\n]{0,60}(?:different"
-        r"|incompatible|mismatch)",
-        SymbolMissing,
-        library="horovod",
-    ),
-    signature(
-        r"This installation of (?P<library>\w+) (?:was|is) built (?:for|against|with) a different",
-        SymbolMissing,
-    ),
     signature(
         r"MKL_THREADING_LAYER=INTEL is incompatible with (?P<library>lib[\w.\-]+) library",
         SymbolMissing,
@@ -111,7 +101,7 @@ SIGNATURES = (
     ),
     signature(
         r"This program requires version (?P<here>[\d.]+) of the Protocol Buffer runtime library, but the"
-        r" installed version is (?P<there>[\d.]+)",
+        r" installed version is (?P<there>\d+(?:\.\d+)*)",
         VersionConflict,
         component="protobuf",
     ),
@@ -136,10 +126,6 @@ SIGNATURES = (
         r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing
     ),
     signature(
-        r"(?:your|this|the) (?:CPU|processor) does not support (?P<detail>AVX\w*|SSE[\w.]*|FMA\w*|AMX\w*)",
-        CpuInstructionMissing,
-    ),
-    signature(
         r"(?:NumPy was built with baseline optimizations|RuntimeError: NumPy was built with baseline)",
         CpuInstructionMissing,
         detail="NumPy's baseline instructions",
@@ -160,25 +146,10 @@ SIGNATURES = (
         component="TensorFlow",
     ),
     signature(
-        r"(?P<component>Ray|Python) version mismatch|Mismatch in (?:the )?(?P<what>\w+) version between",
-        lambda m: VersionConflict(component=m["component"] or m["what"]),
-    ),
-    signature(
         r"Mismatched NCCL versions? (?:detected|between)|NCCL version mismatch",
         VersionConflict,
         component="NCCL",
     ),
-    signature(
-        r"mismatched versions? (?:of|in) (?P<component>[\w.\-]+)(?: (?:between|across) (?:ranks|nodes"
-        r"|workers|hosts|processes))",
-        VersionConflict,
-    ),
-    signature(
-        r"bootstrap[^\n]{0,60}(?:mismatched|different) (?:NCCL )?version",
-        VersionConflict,
-        component="NCCL",
-    ),
-    signature(r"Worker and (?:chief|master|scheduler|driver)[^\n]{0,40}different versions", VersionConflict),
     signature(
         r"Op type not registered '(?!Nccl)[\w>]+' in binary running on",
         VersionConflict,
@@ -210,11 +181,5 @@ SIGNATURES = (
         r"unsupported pickle protocol: (?P<here>\d+)",
         VersionConflict,
         component="pickle protocol (Python version)",
-    ),
-    signature(
-        r"Python (?:minor )?version (?:(?:in|on) (?:the )?worker|mismatch)[^\n]{0,60}"
-        r"(?P<here>\d\.\d+)[^\n]{0,60}(?P<there>\d\.\d+)",
-        VersionConflict,
-        component="Python",
     ),
 )

@@ -84,15 +84,6 @@ SIGNATURES = (
     # versions
     signature(r"Version mismatch: The cluster was started with", VersionConflict, component="Ray or Python"),
     signature(
-        r"Client (?P<component>Ray|Python) version (?P<here>[\d.\w]+)[^\n]{0,60}(?:does not match|doesn't match)[^\n]{0,40}?(?P<there>\d[\d.\w]+)",
-        VersionConflict,
-    ),
-    signature(
-        r"(?:ray|Ray) client and server are (?:running )?(?:incompatible|mismatched) versions",
-        VersionConflict,
-        component="Ray",
-    ),
-    signature(
         r"Changing the (?P<component>Python|ray|Ray) version (?:between|is not allowed)",
         VersionConflict,
     ),
@@ -114,9 +105,6 @@ SIGNATURES = (
         by="Ray's memory monitor",
     ),
     signature(r"\d+ Workers \(tasks / actors\) killed due to memory pressure", OomKilled, by="Ray's memory monitor"),
-    signature(
-        r"[Tt]he memory monitor (?:has )?killed", OomKilled, by="Ray's memory monitor"
-    ),
     signature(r"OutOfMemoryError: Task was killed", OomKilled, by="Ray's memory monitor"),
     signature(r"More than \d+% of the memory on node \S+ is used", OomKilled, by="Ray's memory monitor"),
     signature(r"ray\.exceptions\.OutOfMemoryError", OomKilled, by="Ray's memory monitor"),
@@ -127,8 +115,6 @@ SIGNATURES = (
         r"file_system_monitor[^\n]{0,40} (?P<path>/\S{1,300}) is over \d+% full, available space: 0(?:\.0+)?(?: GB)?;",
         DiskFull,
     ),
-    signature(r"Object creation will fail if spilling is required", lambda match: None),
-    signature(r"file_system_monitor[^\n]{0,80}over \d+% full", lambda match: None),
     signature(r"(?:ray\.exceptions\.)?ObjectStoreFullError", SharedMemoryExhausted, path="/dev/shm"),
     # a fatal word of old plasma stores; newer ones only warn, and take less
     signature(
@@ -269,12 +255,6 @@ SIGNATURES = (
         never=False,
     ),
     signature(
-        r"Failed to (?:schedule|create) placement group \S{1,80},? id: \w+, (?:because no nodes are available|because it's infeasible)",
-        NotScheduled,
-        by="Ray",
-        never=False,
-    ),
-    signature(
         r"Ray does not allocate any GPUs on the driver node",
         NotScheduled,
         by="Ray",
@@ -337,7 +317,7 @@ SIGNATURES = (
     signature(r"PreemptionWatcher: (?P<reason>preemption detected)", Preempted, by="Ray's autoscaler"),
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),
     signature(
-        r"(?P<reason>expected termination|preempt\w{0,20})[^\n]{0,40}: received SIGTERM",
+        r"(?P<reason>Expected termination|Terminated due to preemption): [^\n]{0,20}received SIGTERM",
         Preempted,
         by="Ray autoscaler",
     ),

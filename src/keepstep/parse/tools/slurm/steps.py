@@ -229,22 +229,6 @@ SIGNATURES = (
         MachineFault,
     ),
     signature(
-        r"slurmstepd: (?:error: )?(?P<reason>\*\*\* JOB \d+ ON \S+ (?:SIGTERM|received))",
-        TerminationRequested,
-        signal="SIGTERM",
-        by="scheduler",
-    ),
-    signature(
-        r"slurm-\d+ terminated(?: with signal| by)|Slurm job \d+ has been (?:cancelled|preempted|requeued)",
-        Preempted,
-        by="Slurm",
-    ),
-    signature(
-        r"Job \d+ (?:was )?(?:requeued|preempted)(?: due to|$| by)",
-        Preempted,
-        by="the scheduler",
-    ),
-    signature(
         r"srun: fatal: (?P<detail>[\w\-]+ set by two different environment variables [^\n]{0,120})", ClusterSpecInvalid
     ),
     # sacct -X: JobID ... State ExitCode

@@ -47,16 +47,12 @@ SIGNATURES = (
     signature(r"write\(\): fd \d+ failed with (?!Bad file descriptor|Broken pipe)", DiskFull),
     signature(r"basic_ios::clear: iostream error", DiskFull),
     signature(r"errno = 28, error message = 'No space left", DiskFull),
-    signature(r"file write failed: time = [^\n]{0,120}errno = (?:28|122)\b", DiskFull),
     signature(
         r"Can't write data \(file write failed|Unable to (?:flush|close) file[^\n]{0,80}(?:No space|errno ="
         r" 28)",
         DiskFull,
     ),
-    signature(
-        r"low disk space: worker will (?:be|exit)|is over 9\d% full; available space|Local disk is full",
-        DiskFull,
-    ),
+    signature(r"Local disk is full", DiskFull),
     signature(r"The disk is full|disk is full\b", DiskFull),
     signature(r"Could not append to the internal temporary file", DiskFull),
     # TensorFlow before 1.2 names only the file; what ran out when a file was written is its space

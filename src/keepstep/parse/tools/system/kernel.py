@@ -8,7 +8,7 @@ import re
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.platform import MachineFault, NicFault, PeerAccessFault
 from keepstep.core.facts.process import FatalSignal
-from keepstep.core.facts.resource import DiskFull, OomKilled
+from keepstep.core.facts.resource import OomKilled
 from keepstep.parse.scan.signature import signature
 
 _TRAPS = {
@@ -188,18 +188,11 @@ SIGNATURES = (
         NicFault,
     ),
     signature(
-        r"(?:infiniband|mlx5_\d+)[^\n]{0,60}(?P<what>[Pp]ort (?:is )?(?:down|DOWN|went down))",
-        NicFault,
-    ),
-    signature(
         r"IB_EVENT_(?P<what>PORT_ERR|DEVICE_FATAL)|IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL)|Got async event : "
         r"(?P<event>port error|device fatal[^\n]{0,40})",
         lambda m: NicFault(what=(m["what"] or m["event"] or "port error").replace("_", " ").lower()),
     ),
     # disks
-    signature(
-        r"EXT4-fs (?:error|warning)[^\n]{0,120}(?:No space|no space|ENOSPC)", DiskFull
-    ),
     signature(
         r"(?:blk_update_request: (?:critical (?:medium|target) )?|Buffer )I/O error,? (?:on )?dev(?:ice)? "
         r"(?P<what>\w+)",

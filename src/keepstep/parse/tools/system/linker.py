@@ -92,7 +92,6 @@ SIGNATURES = (
         r"(?:(?P<library>[^\s:]+): )?undefined symbol: (?P<symbol>[\w@.]+)",
         _symbol,
     ),
-    signature(r"undefined symbol '?(?P<symbol>_Z\w+)", SymbolMissing),
     signature(
         r"version `(?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|GCC|GOMP|OMP|LIBFABRIC|OPENSSL|ZLIB|CURL)[\w.]{1,60})'"
         r" not found"

@@ -126,10 +126,6 @@ SIGNATURES = (
     ),
     signature(r"This might be caused by insufficient shared memory", SharedMemoryExhausted),
     signature(
-        r"open(?:_mpi)?[^\n]{0,80}unable to create a? ?shared memory backing",
-        SharedMemoryExhausted,
-    ),
-    signature(
         r"It appears as if there is not enough space for (?P<path>\S+) \(the shared-memory backing",
         SharedMemoryExhausted,
     ),

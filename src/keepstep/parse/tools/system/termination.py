@@ -44,10 +44,6 @@ SIGNATURES = (
     ),
     signature(r"Bypassing (?P<signal>SIGTERM)", TerminationRequested, by="scheduler"),
     signature(
-        r"handling auto-requeue signal: (?P<number>\d+)",
-        lambda m: TerminationRequested(signal=_NAMES.get(int(m["number"])), by="scheduler"),
-    ),
-    signature(
         r"\*\*\* (?P<signal>SIGTERM) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{0,60}? )?received by PID (?P<pid>\d+)", TerminationRequested
     ),
     # clouds

@@ -66,7 +66,6 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(r"(?P<what>Can't parse serialized Example)", CorruptData),
-    signature(r"(?P<what>Can't parse serialized SequenceExample)", CorruptData),
     signature(r"(?P<what>Input size should match \(header_size \+ row_size)", CorruptData),
     signature(r"(?P<what>Header mismatch: Expected \w+ but found)", CorruptData),
     signature(r"InvalidArgumentError: [^\n]{0,120}(?P<what>Input is empty\.)", CorruptData),
@@ -157,5 +156,5 @@ SIGNATURES = (
         EmptyBatch,
         what="an operator got an input of 0 rows",
     ),
-    signature(r"(?P<what>Reduction axis \d+ is empty in shape \[[\d,]+\])", EmptyBatch),
+    signature(r"(?P<what>Reduction axis \d+ is empty in shape:? \[[\d,]+\])", EmptyBatch),
 )

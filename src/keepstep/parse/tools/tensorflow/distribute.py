@@ -57,11 +57,6 @@ SIGNATURES = (
     signature(r"Mismatching tf\.distribute\.Strategy objects", OutsideScope, what="objects of two strategies"),
     signature(r"Need to be inside \"with strategy\.scope\(\)\"", OutsideScope, what="a call"),
     signature(
-        r"must (?:only )?be (?:called|created|used) (?:inside|within|under|in)(?: of)?(?: the| a)? ?"
-        r"`?(?:tf\.distribute\.)?[Ss]trategy\.scope",
-        OutsideScope,
-    ),
-    signature(
         r"(?:must only be passed|expects) a variable created in (?:this|the) ?(?:tf\.distribute\.)?Strategy"
         r"\.scope",
         OutsideScope,
@@ -73,11 +68,6 @@ SIGNATURES = (
         what="a variable",
     ),
     signature(r"Please create (?:the model|it) under the `strategy\.scope\(\)`", OutsideScope, what="the model"),
-    signature(
-        r"Colocating the computation or variable [^\n]{0,300}outside of|"
-        r"is being (?:created|accessed|assigned)[^\n]{0,60}(?:outside|different)[^\n]{0,30}strategy scope",
-        OutsideScope,
-    ),
     # values of replicas where one value is wanted, and the reverse
     signature(
         r"(?P<what>Could not convert from `tf\.VariableAggregation` \S+ to ?`tf\.distribute\.ReduceOp`|A non-DistributedValues value [^\n]{0,60} cannot "
@@ -140,10 +130,6 @@ SIGNATURES = (
         what="a call",
     ),
     signature(
-        r"(?P<what>trying to load a `?SavedModel`? using `?[\w.]{4,60}`? within a `?tf\.distribute\.Strategy)",
-        UnsupportedCombination,
-    ),
-    signature(
         r"Replica-local variables may only be assigned in a replica context",
         OutsideScope,
         what="an assignment",
@@ -154,17 +140,6 @@ SIGNATURES = (
         what="a mirrored variable updated without aggregation",
     ),
     signature(r"SyncOnReadVariable does not support `?assign", OutsideScope, what="an assignment"),
-    signature(
-        r"tf\.function-decorated function tried to create variables on non-first call[^\n]{0,200}[Ss]trategy",
-        OutsideScope,
-        what="a variable",
-    ),
-    signature(
-        r"GPU-only cross-(?:device|tower) ops|`?tf\.distribute\.Strategy`? (?:objects )?cannot be "
-        r"(?:deep)?copied",
-        UnsupportedCombination,
-        what="the strategy cannot be copied or used so",
-    ),
     # Keras and strategies that do not go together
     signature(
         r"you need to pass this dataset to ClusterCoordinator\.create_per_worker_dataset",
@@ -334,10 +309,6 @@ SIGNATURES = (
     ),
     signature(r"(?P<detail>Cluster spec must be non-empty)", ClusterSpecInvalid),
     signature(r"(?P<detail>There is no id for task_type \S+)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>Invalid `?task_(?:id|index|type)`?[^\n]{0,100})",
-        ClusterSpecInvalid,
-    ),
     signature(r"(?P<detail>No task with index \d+ in job \S+)", ClusterSpecInvalid),
     signature(
         r"(?P<detail>No such job in cluster: \S+|Job \S+ (?:was )?not (?:found|defined) in cluster)",
@@ -348,7 +319,6 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     signature(r"(?P<detail>Could not interpret \S+ as a host-port pair)", ClusterSpecInvalid),
-    signature(r"(?P<detail>Multiple task addresses for [^\n]{0,80})", ClusterSpecInvalid),
     signature(r"(?P<detail>If [\"'`]cluster[\"'`] is set in TF_CONFIG[^\n]{0,120})", ClusterSpecInvalid),
     signature(
         r"(?P<detail>The cluster spec needs to have `ps` jobs|Duplicate job ID in cluster specification: \w+|The ClusterSpec "
@@ -367,7 +337,7 @@ SIGNATURES = (
     ),
     # Input
     signature(
-        r"`?global_batch_size`? (?P<batch>\d+)[^\n]{0,40}(?:is )?not divisible by[^\n]{0,60}?(?P<parts>\d+)?",
+        r"`?global_batch_size`? (?P<batch>\d+)[^\n]{0,40}(?:is )?not divisible by(?:[^\n\d]{0,60}(?P<parts>\d+))?",
         BatchNotDivisible,
     ),
     signature(
@@ -378,7 +348,6 @@ SIGNATURES = (
         r"The batch size \((?P<batch>\d+)\) could not be sharded evenly across the sync replicas \((?P<parts>\d+)\)",
         BatchNotDivisible,
     ),
-    signature(r"The batch size that you passed[^\n]{0,120}(?:divisible|divide)", BatchNotDivisible),
     signature(
         r"(?:batch_size|[Bb]atch size)(?:\D{0,30}(?P<batch>\d+))?[^\n]{0,90}?(?:must|should|needs? to|has to|is "
         r"not|"
@@ -395,11 +364,6 @@ SIGNATURES = (
     signature(
         r"There aren't enough elements in this dataset for each shard(?:[^\n]{0,60}\((?P<detail># elems = \d+, # shards = \d+))?",
         UnevenShards,
-    ),
-    signature(
-        r"not enough (?:files|elements)[^\n]{0,60}(?:shard|worker)",
-        UnevenShards,
-        detail="fewer files than workers",
     ),
     signature(
         r"[Nn]umber of files[^\n]{0,60}(?:less|fewer|smaller) than[^\n]{0,40}(?:worker|shard|replica|rank)",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
-from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
@@ -62,7 +61,7 @@ SIGNATURES = (
     ),
     signature(r"Shapes (?P<left>\([^)]*\)) and (?P<right>\([^)]*\)) are incompatible", ShapeMismatch),
     signature(
-        r"Input \d+ of layer \"?'?[\w/]+\"?'? is incompatible with the layer: (?P<op>[^\n]{0,160})",
+        r"Input \d+ (?:with name '[^'\n]{1,120}' )?of layer \"?'?[\w/]+\"?'? is incompatible with the layer: (?P<op>[^\n]{0,160})",
         ShapeMismatch,
     ),
     signature(
@@ -96,22 +95,4 @@ SIGNATURES = (
     ),
     signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy
-    signature(
-        r"(?:\bfit\b|[Kk]eras 3)[^\n]{0,80}(?:not (?:yet |currently )?(?:supported|"
-        r"compatible)|"
-        r"does(?: not|n't) support)[^\n]{0,80}(?P<what>[\w.]*Strategy|multi-?worker)",
-        UnsupportedCombination,
-    ),
-    signature(
-        r"JIT compilation is not supported for distribution strategies|`?jit_compile`? is not (?:yet "
-        r")?(?:enabled|"
-        r"supported)[^\n]{0,60}[Ss]trateg",
-        UnsupportedCombination,
-        what="jit_compile under a strategy",
-    ),
-    signature(
-        r"`?run_eagerly`?=?(?:True)? is not supported (?:with|when using)[^\n]{0,60}",
-        UnsupportedCombination,
-        what="run_eagerly under this strategy",
-    ),
 )

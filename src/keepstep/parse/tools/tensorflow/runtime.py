@@ -220,13 +220,12 @@ SIGNATURES = (
     ),
     signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted),
     signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
-    signature(r"Error: Master session was garbage collected", MemberRestarted),
     signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
     signature(
-        rf"(?:(?:Device|device) (?P<member>{_TASK})\S* )?exists in cache with a different incarnation", _restarted
+        rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted
     ),
     signature(
         r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "

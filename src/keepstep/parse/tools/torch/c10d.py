@@ -198,11 +198,6 @@ _WATCHDOG = (
     signature(
         r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout
     ),
-    signature(
-        r"(?:RuntimeError|DistBackendError)[^\n]{0,40}: NCCL Operation Failed or Timed Out|"
-        r"ncclTimeoutError|NCCL_TIMEOUT_ERROR",
-        CollectiveTimeout,
-    ),
     # desync debug (TORCH_NCCL_DESYNC_DEBUG)
     signature(
         r"To our best knowledge, ranks \[(?P<missing>[\d, ]+)\] are the lagging ranks",
@@ -254,15 +249,6 @@ _BARRIERS = (
         r"\bRanks? (?P<missing>\d[\d, ]*) failed to pass monitoredBarrier in \d+ ms",
         RanksMissing,
         what="monitored barrier",
-    ),
-    signature(
-        r"\bRank (?P<missing>\d+) timed out in monitoredBarrier after",
-        RanksMissing,
-        what="monitored barrier",
-    ),
-    signature(
-        r"Rank (?P<rank>\d+) successfully reached monitoredBarrier, but received errors(?! while waiting for send/recv)",
-        TimeoutHeardOf,
     ),
     signature(
         r"successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<missing>\d+)",
@@ -392,11 +378,6 @@ _STORE = (
     ),
     signature(
         r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False
-    ),
-    signature(
-        r"Rank (?P<rank>\d+)\][^\n]{0,40}Terminating the process after attempting to dump debug info, "
-        r"due to (?:remote|other)",
-        TimeoutHeardOf,
     ),
 )
 

@@ -65,10 +65,6 @@ SIGNATURES = (
     signature(r"CUDA error: device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"cuda runtime error \(59\)", LabelOutOfRange, certain=False),
     signature(r"Class values must be (?:smaller than num_classes|non-negative)", LabelOutOfRange),
-    signature(
-        r"Expected target (?:size|labels?)[^\n]{0,60}(?:less than|smaller than|between)[^\n]{0,40}",
-        LabelOutOfRange,
-    ),
     # Shards
     signature(
         r"% per_replica_batch_size[^\n]{0,40}\n *ZeroDivisionError",
@@ -109,10 +105,6 @@ SIGNATURES = (
         r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards
     ),
     signature(
-        r"Too many dataloader workers: \d+ \(max is dataset\.num_shards=(?P<detail>\d+)\)[^\n]{0,60}error",
-        UnevenShards,
-    ),
-    signature(
         r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|"
         r"smaller|fewer) "
         r"than[^\n]{0,40}(?:world|rank|worker|process|node)|(?:row-?groups|shards)[^\n]{0,40}(?:less|fewer) "
@@ -142,13 +134,6 @@ SIGNATURES = (
         detail="more shards were asked for than there are",
     ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
-    signature(
-        r"(?:IndexError|ValueError): (?:Replacement index \d+|list index out of range[^\n]{0,20}shard|"
-        r"Dataset is "
-        r"smaller than (?:the )?(?:world|number of))",
-        UnevenShards,
-        detail="the dataset is smaller than the number of ranks",
-    ),
     signature(
         r"Number of (?:subsampled )?indices \((?P<seen>\d+)\) does not match (?:total_size|num_samples) "
         r"\((?P<expected>\d+)\)",

@@ -67,16 +67,10 @@ SIGNATURES = (
         ),
     ),
     signature(
-        r"(?:TPU|tpu)[^\n]{0,80}out of (?:HBM|device) memory",
-        DeviceMemoryExhausted,
-        kind="tpu",
-    ),
-    signature(
         r"\bE(?:1000|0100|0101): ?(?:Compile|Run) ?[Tt]ime ?[^\n]{0,40}?(?:O[Oo][Mm]|Allocation ?Failure)",
         DeviceMemoryExhausted,
         kind="tpu",
     ),
-    signature(r"HBM OOM", DeviceMemoryExhausted, kind="tpu"),
     signature(
         r"(?:Detected failure |status: |due to )?(?P<what>SLICE_FAILURE_\w{3,60})",
         TpuUnhealthy,
@@ -107,7 +101,6 @@ SIGNATURES = (
     signature(r"Device or resource busy[^\n]{0,200}/dev/(?:accel|vfio)", TpuBusy),
     signature(r"Internal error when accessing libtpu multi-process lockfile", TpuBusy),
     signature(r"libtpu_lockfile", TpuBusy),
-    signature(r"unable to acquire (?:the )?TPU lock", TpuBusy),
     # could not be set up
     signature(r"TPU initialization failed: (?P<what>[^\n]{0,240})", TpuInitFailed),
     signature(r"Failed to initialize (?:the )?TPU(?: system| platform)?(?P<what>[^\n]{0,200})", TpuInitFailed),
@@ -116,7 +109,6 @@ SIGNATURES = (
         TpuInitFailed,
     ),
     signature(r"(?P<what>No ba16c7433 device found)", TpuInitFailed),
-    signature(r"(?P<what>Global core array does not contain host cores)", TpuInitFailed),
     signature(r"(?P<what>Failed to (?:get|find) (?:global )?TPU topology[^\n]{0,160})", TpuInitFailed),
     signature(
         r"(?P<what>(?:Couldn't|Could not|Failed to) (?:open|find|map) (?:iommu group|/dev/accel|device: /dev/accel)[^\n]{0,120})",
@@ -125,15 +117,7 @@ SIGNATURES = (
     signature(r"(?P<what>Failed to establish SliceBuilder grpc channel[^\n]{0,120})", TpuInitFailed),
     signature(r"(?P<what>Invalid --\w*slice_builder_worker_addresses[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>Expected \d+ worker addresses, got \d+)", TpuInitFailed),
-    signature(
-        r"(?P<what>SliceBuilder[^\n]{0,80}(?:failed|timed out|mismatch|error)[^\n]{0,120})",
-        TpuInitFailed,
-    ),
     signature(r"(?P<what>[Uu]nexpected worker (?:hostname|address)[^\n]{0,160})", TpuInitFailed),
-    signature(
-        r"(?P<what>(?:TPU_WORKER_HOSTNAMES|TPU_WORKER_ID|TPU_PROCESS_ADDRESSES|TPU_PROCESS_BOUNDS|TPU_HOST_BOUNDS)\b[^\n]{0,80}(?:must|not set|is empty|invalid|does not match|mismatch|expected)[^\n]{0,80})",
-        TpuInitFailed,
-    ),
     signature(r"(?P<what>TPU cores on each host is not same)", TpuInitFailed),
     signature(r"(?P<what>No TPU devices? (?:were|was) found)", TpuInitFailed),
     signature(r"(?P<what>Cannot find any TPU cores in the system[^\n]{0,120})", TpuInitFailed),
@@ -149,13 +133,6 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>Unable to initialize backend 'tpu': DEADLINE_EXCEEDED[^\n]{0,160})", TpuInitFailed),
     signature(r"(?P<what>TPU backend initialization is taking more than [\d.]+ seconds)", TpuInitFailed),
-    signature(
-        r"(?P<what>Could not (?:find|connect to|reach) (?:the )?TPU (?:worker|cluster|node|master|devices?)[^\n]{0,120})",
-        TpuInitFailed,
-    ),
-    signature(
-        r"(?P<what>Cloud TPU [^\n]{0,80}not (?:found|ready|READY)[^\n]{0,80})", TpuInitFailed
-    ),
     signature(
         r"(?P<what>TPUs? (?:are|is) not (?:found|available)[^\n]{0,80})",
         TpuInitFailed,
@@ -182,7 +159,6 @@ SIGNATURES = (
         r"(?P<what>TensorFlow version \S{1,30} is not available on Cloud TPU|Tensorflow version \S{1,30} is not available on Cloud TPU)",
         TpuInitFailed,
     ),
-    signature(r"(?P<what>computation footprint \S{1,60} does not fit in TPU topology shape)", TpuInitFailed),
     signature(r"(?P<what>JAX TPU support not installed)", TpuInitFailed),
     signature(
         r"(?P<what>(?:EnvironmentError|OSError|RuntimeError): (?:libtpu not found|Failed to get TPU metadata|Failed to parse TPU version from metadata|Could not find IP of host running process 0))",
@@ -196,11 +172,6 @@ SIGNATURES = (
     # Mesh TensorFlow
     signature(r"physical and logical shapes must have the same product", WorldSizeConflict, what="devices of the mesh"),
     signature(
-        r"Length of devices \((?P<seen>\d+)\) doesn't equal to mesh size (?P<expected>\d+)",
-        WorldSizeConflict,
-        what="devices of the mesh",
-    ),
-    signature(
         r"`mesh_shape` must be a vector of size \d with positive entries", VersionConflict, component="TensorFlow"
     ),
     signature(r"(?P<what>Failed to connect to client mesh master)", TpuInitFailed),
@@ -209,59 +180,19 @@ SIGNATURES = (
         lambda match: PeerAwaited(peer="the mesh master", peer_rank=0),
     ),
     signature(r"(?P<what>The TPU worker may not be ready \(still scheduling\)[^\n]{0,60})", TpuInitFailed),
-    signature(
-        r"(?P<what>TPU topology [^\n]{0,60}(?:does not match|mismatch|is invalid|not supported)[^\n]{0,80})",
-        TpuInitFailed,
-    ),
-    signature(r"(?P<what>The specified TPU topology[^\n]{0,120})", TpuInitFailed),
-    signature(
-        r"(?P<what>megascale[^\n]{0,80}(?:num_slices|MEGASCALE_\w)[^\n]{0,60}(?:mismatch|not set|invalid)[^\n]{0,60})",
-        TpuInitFailed,
-    ),
     # ill
     signature(r"(?P<what>[Cc]ore halted unexpectedly[^\n]{0,160})", TpuUnhealthy),
     signature(r"(?P<what>Accelerator device halted prematurely[^\n]{0,160})", TpuUnhealthy),
-    signature(
-        r"(?P<what>TPU (?:worker|node|slice|chip|core|device)[^\n]{0,60}(?:is |became |marked )?(?:unhealthy|UNHEALTHY)[^\n]{0,100})",
-        TpuUnhealthy,
-    ),
     signature(r"(?P<what>TPU \S{1,80} is not HEALTHY[^\n]{0,80})", TpuUnhealthy),
     signature(r"(?P<what>(?:UNHEALTHY_TENSORFLOW|UNHEALTHY_MAINTENANCE|DEPRECATED_UNHEALTHY_\w+))", TpuUnhealthy),
-    signature(r"(?P<what>gone into an unhealthy state[^\n]{0,80})", TpuUnhealthy),
-    signature(
-        r"(?P<what>[Ss]lice (?:health|is unhealthy)[^\n]{0,20}(?:check failed|unhealthy|bad|degraded)[^\n]{0,80})",
-        TpuUnhealthy,
-    ),
-    signature(r"(?P<what>Found TPU in state \w+,? and health (?:UNHEALTHY\w*|TIMEOUT))", TpuUnhealthy),
-    signature(r"(?P<what>TPU worker may have crashed[^\n]{0,120})", TpuUnhealthy),
     signature(r"(?P<what>ShutdownHook: lame workers found[^\n]{0,160})", TpuUnhealthy),
     signature(r"(?P<what>!!!! FATAL ERROR !!!! for \[/dev/(?:accel|vfio)[^\n]{0,120})", TpuUnhealthy),
     signature(r"(?P<what>Received Error Interrupt! fatal: true)", TpuUnhealthy),
     signature(r"(?P<what>all pending programs will fail, and results may be corrupted)", TpuUnhealthy),
-    signature(
-        r"(?P<what>HBM (?:ECC|uncorrectable|parity)[^\n]{0,100}(?:error|detected)[^\n]{0,60})",
-        TpuUnhealthy,
-    ),
-    signature(
-        r"(?P<what>ICI (?:link|network)[^\n]{0,60}(?:down|error|fault|failure|failed)[^\n]{0,80})",
-        TpuUnhealthy,
-    ),
-    signature(
-        r"(?P<what>TPU chip[^\n]{0,60}(?:error|fault|failed|lost)[^\n]{0,80})", TpuUnhealthy
-    ),
-    signature(r"(?P<what>(?:TPU|The) [Pp]rogram hung[^\n]{0,120})", TpuUnhealthy),
     signature(r"(?P<what>Halt is unexpected, all pending programs will fail)", TpuUnhealthy),
     signature(r"(?P<what>An unknown (?:TPU )?error has occurred, contact your next level of support)", TpuUnhealthy),
     signature(
-        r"(?P<what>MegaScale[^\n]{0,40}(?:hang detected|slice[^\n]{0,40}(?:failed|lost)|fatal error)[^\n]{0,120})",
-        TpuUnhealthy,
-    ),
-    signature(
         r"(?P<what>Megascale[^\n]{0,40}(?:hang detected|detected (?:a )?(?:hang|error|unhealthy)|fatal)[^\n]{0,120})",
-        TpuUnhealthy,
-    ),
-    signature(
-        r"(?P<what>Bad (?:TPU )?(?:chip|hardware) detected[^\n]{0,120})",
         TpuUnhealthy,
     ),
     signature(r"(?P<what>The program continuator has halted unexpectedly[^\n]{0,100})", TpuUnhealthy),
@@ -296,6 +227,4 @@ SIGNATURES = (
     signature(
         r"Found TPU in state (?P<reason>PREEMPTED|TERMINATED|STOPPED|DELETING|STOPPING)", Preempted, by="Cloud TPU"
     ),
-    signature(r"TPU worker has been (?P<reason>preempted)", Preempted, by="Cloud TPU"),
-    signature(r"(?P<reason>TPU maintenance event)", Preempted, by="Cloud TPU"),
 )

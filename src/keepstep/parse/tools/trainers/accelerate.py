@@ -47,13 +47,4 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Less than two GPU ids were configured and tried to run on(?: on)? multiple GPUs)", ClusterSpecInvalid
     ),
-    signature(
-        r"(?P<detail>There are \d+ GPUs? available[^\n]{0,40}but num_processes[^\n]{0,40})",
-        ClusterSpecInvalid,
-    ),
-    signature(
-        r"[Tt]he number of processes \((?P<seen>\d+)\)[^\n]{0,60}(?:must be|is not)[^\n]{0,60}\((?P<expected>\d+)\)",
-        WorldSizeConflict,
-        what="processes",
-    ),
 )

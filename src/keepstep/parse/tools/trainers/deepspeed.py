@@ -78,28 +78,15 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.FAILED,
     ),
-    signature(
-        r"(?P<detail>Hostfile \S+ [^\n]{0,80}(?:is not formatted correctly|contains (?:a bad|multiple) entr\w+)[^\n]{0,60})",
-        ClusterSpecInvalid,
-    ),
     signature(r"(?P<detail>Hostfile contains (?:a bad entry|duplicate hosts)[^\n]{0,60})", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>num_(?:gpus|nodes) [^\n]{0,40}(?:exceeds|is greater than)[^\n]{0,60}hostfile[^\n]{0,40})",
-        ClusterSpecInvalid,
-    ),
     # sizes
     signature(
         r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size"
         r"(?: ?(?P<batch>\d+) ?!= ?(?P<micro>\d+) ?\* ?(?P<steps>\d+) ?\* ?(?P<world>\d+))?",
         _batch_sizes,
     ),
-    signature(r"Check batch related parameters\. (?P<what>None of the three) ", WorldSizeConflict),
     signature(
         r"World size \((?P<seen>\d+)\) is not valid with the current list of valid GPU counts", WorldSizeConflict
-    ),
-    signature(
-        r"(?:pipeline|pipe)[^\n]{0,40}world[ _]size[^\n]{0,40}not divisible",
-        WorldSizeConflict,
     ),
     signature(
         r"The checkpoint being loaded used a DP world size of (?P<detail>\d+ but the current world size is \d+)",

@@ -132,30 +132,16 @@ SIGNATURES = (
         CollectiveMismatch,
         what="two operations under one tensor name",
     ),
-    signature(
-        r"Requested to (?P<left>\w+) a tensor with the same name as another tensor that is currently being processed",
-        CollectiveMismatch,
-        what="two operations under one tensor name",
-    ),
     signature(r"Mismatched (?P<what>prescale and/or postscale factors)", CollectiveMismatch),
-    signature(
-        r"Different ranks tried to set up mismatching (?P<what>process sets)[^\n]{0,80}",
-        CollectiveMismatch,
-    ),
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
-    signature(r"(?P<how>Reset count \d+ has exceeded limit) \d+", GroupShutDown),
+    signature(r"(?P<how>[Rr]eset count \d+ has exceeded limit) \d+", GroupShutDown),
     signature(
         r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
         PeerLost,
     ),
     signature(r"Unable to find a set of common task-to-task communication interfaces", InterfaceMissing),
-    signature(
-        r"No matching interfaces? found|Could not find (?:any )?NICs?|no common (?:network )?interfaces? "
-        r"(?:was |were )?found",
-        InterfaceMissing,
-    ),
     signature(
         r"ssh not successful for host (?P<peer>[\w.\-]+)|Unable to ssh on one or more hosts|could not (?:be "
         r")?ssh"
@@ -165,11 +151,6 @@ SIGNATURES = (
     ),
     signature(
         r"Timed out waiting for (?P<where>(?!Spark)[\w\- ]{4,80})\. Please check connectivity between servers",
-        RendezvousTimeout,
-    ),
-    signature(
-        r"Timed out waiting for (?P<where>tasks? to start|the processes to start|Horovod processes|hosts? to "
-        r"become available)(?!\. Please check)",
         RendezvousTimeout,
     ),
     signature(
@@ -203,7 +184,6 @@ SIGNATURES = (
         VersionConflict,
         component="Horovod's secret key or its message format",
     ),
-    signature(r"unable to connect to the Gloo rendezvous server", ConnectFailed, why=Why.FAILED),
     signature(r"MPI_\w+ (?P<how>failed, see MPI output for details)", GroupShutDown),
     signature(r"(?:what\(\): +|Error: ?)(?P<how>HTTP request failed\.)\s*$", GroupShutDown),
     # The build
@@ -293,11 +273,6 @@ SIGNATURES = (
             "rank= is on many lines",
             "orovod initiali", "orovod is initiali", "orovod was initiali", "hvd.size()", "orovod rank", "orovod size",
         ),
-    ),
-    signature(
-        r"horovodrun[^\n]{0,60}(?:more processes|exceeds?)[^\n]{0,40}(?:slots|hosts)",
-        WorldSizeConflict,
-        what="processes and slots",
     ),
     signature(
         r"Number of node actors \((?P<seen>\d+)\) must match num_hosts \((?P<expected>\d+)\)", WorldSizeConflict, what="actors and hosts"

@@ -77,7 +77,7 @@ SIGNATURES = (
         UnevenShards,
     ),
     signature(
-        r"Exception: (?P<detail>`?\w*[Dd]ata[Ll]oader`?s? (?:within local rank has zero length|has (?:a )?length (?:of )?0|is empty))",
+        r"(?:Exception|RuntimeError): (?P<detail>`?\w*[Dd]ata[Ll]oader`?s? (?:within local rank has zero length|has (?:a )?length (?:of )?0|is empty))",
         UnevenShards,
     ),
     signature(r"Handling (?:auto-requeue )?signal: (?P<reason>SIG\w+|\d+)", Preempted, by="Slurm"),

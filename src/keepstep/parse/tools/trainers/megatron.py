@@ -29,11 +29,6 @@ SIGNATURES = (
         WorldSizeConflict,
     ),
     signature(
-        r"world size (?P<seen>\d+) is not divisible by (?P<what>tensor|pipeline|context)[\w ]{0,60}(?P<expected>\d+)?",
-        WorldSizeConflict,
-    ),
-    signature(r"expected world size to be at least (?P<expected>\d+)", WorldSizeConflict),
-    signature(
         r"global batch size \((?P<batch>\d+)\) is not divisible by micro batch size \(\d+\) times data parallel size \((?P<parts>\d+)\)",
         BatchNotDivisible,
     ),

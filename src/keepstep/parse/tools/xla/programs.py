@@ -51,29 +51,11 @@ SIGNATURES = (
     signature(r"(?P<what>Exceeded [vs]mem capacity by [^\n]{0,40})", ProgramTooLarge),
     signature(r"(?P<what>[Ss]coped allocation[^\n]{0,100}exceeded scoped vmem limit[^\n]{0,60})", ProgramTooLarge),
     signature(
-        r"(?P<what>[Tt]oo many (?:program )?(?:arguments|parameters|instructions|operands)[^\n]{0,60}(?:XLA|HLO|TPU|program|kernel|computation)[^\n]{0,60})",
-        ProgramTooLarge,
-    ),
-    signature(
         r"(?P<what>BackendCompilerFailed: backend=['\"]\w+['\"] raised: RecursionError: maximum recursion depth)",
         ProgramTooLarge,
     ),
     signature(r"(?P<what>Compiler generated too many instructions[^\n]{0,60})", ProgramTooLarge),
     signature(r"(?P<what>Too many instructions after unroll[^\n]{0,60})", ProgramTooLarge),
-    signature(
-        r"(?P<what>(?:[Pp]rogram|[Ee]xecutable|[Cc]omputation) (?:size|is too large|too large)[^\n]{0,60}(?:exceed|too large|larger than|limit)[^\n]{0,80})",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"(?P<what>(?:instruction memory| imem| iram)[^\n]{0,60}(?:exceed|overflow|too large)[^\n]{0,60})",
-        ProgramTooLarge,
-    ),
-    signature(r"(?P<what>Exceeded maximum supported (?:program|executable) size[^\n]{0,60})", ProgramTooLarge),
-    signature(r"(?P<what>The TPU program is too large[^\n]{0,60})", ProgramTooLarge),
-    signature(
-        r"(?P<what>Compilation failure:[^\n]{0,40}(?:too large|too many|exceeds the (?:limit|maximum))[^\n]{0,120})",
-        ProgramTooLarge,
-    ),
     signature(
         r"(?P<what>ptxas (?:error|fatal)[^\n]{0,80}(?:too many|too much|exceed|uses too)[^\n]{0,120})",
         ProgramTooLarge,
@@ -90,29 +72,6 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>CUDA error: too many resources requested for launch)", ProgramTooLarge),
     signature(r"(?P<what>CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES[^\n]{0,80})", ProgramTooLarge),
-    signature(
-        r"(?P<what>Failed to compile generated PTX with ptxas[^\n]{0,80}register)",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"(?P<what>LLVM ERROR: [^\n]{0,80}(?:too large|too many|out of range)[^\n]{0,80})",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"(?P<what>Mosaic failed to compile TPU kernel[^\n]{0,160}(?:exceed|too large|limit)[^\n]{0,80})",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"(?P<what>Slice size exceeds[^\n]{0,40}limit[^\n]{0,60})", ProgramTooLarge
-    ),
-    signature(
-        r"(?P<what>HLO (?:graph|module) (?:too|is) (?:large|big)[^\n]{0,60})",
-        ProgramTooLarge,
-    ),
-    signature(
-        r"(?P<what>Compiling? (?:module )?\S{0,80} (?:took too long|exceeded the (?:compile|compilation) (?:time ?out|deadline))[^\n]{0,60})",
-        ProgramTooLarge,
-    ),
     signature(
         r"(?P<what>RecursionError: maximum recursion depth exceeded[^\n]{0,40}(?:compil|pickling))",
         ProgramTooLarge,
@@ -197,14 +156,6 @@ SIGNATURES = (
         r"(?P<what>[Aa]n unexpected peer shows up in the launch group with a different launch id[^\n]{0,80})",
         CollectiveMismatch,
     ),
-    signature(
-        r"(?P<what>[Mm]ultiple (?:processes|hosts) (?:ran|launched|are running) different (?:programs|computations)[^\n]{0,80})",
-        CollectiveMismatch,
-    ),
-    signature(
-        r"(?P<what>[Ff]ingerprint mismatch[^\n]{0,40}(?:program|launch|computation|HLO)[^\n]{0,80})",
-        CollectiveMismatch,
-    ),
     # its own passes contradict each other
     signature(r"(?P<what>All buffers must have the same element type and count)", InternalFault),
     signature(
@@ -251,13 +202,6 @@ SIGNATURES = (
         missing=(),
         final=False,
     ),
-    signature(
-        r"This thread has been waiting for (?P<waited_s>[\d.]+) ?(?:ms|s|seconds)? for and may be stuck",
-        RanksMissing,
-        missing=(),
-        final=False,
-    ),
-    signature(r"Rendezvous may be stuck", RanksMissing, missing=(), final=False),
     # what is going on
     signature(
         r"Compiling (?:module|jit_)\S{0,80}",
@@ -265,7 +209,4 @@ SIGNATURES = (
         phase=Phase.COMPILING,
     ),
     signature(r"\[Compiling module (?P<detail>\S{1,80})\] Very slow compile", PhaseSeen, phase=Phase.COMPILING),
-    signature(
-        r"The operation took \S+ *\n?\[Compiling module (?P<detail>[^\]\s]{1,80})", PhaseSeen, phase=Phase.COMPILING
-    ),
 )

@@ -66,19 +66,10 @@ SIGNATURES = (
     signature(r"Check failed: impl_->channel->WaitForConnected\(", PeerLost, how="process 0, which serves the mesh, did not answer"),
     signature(r"Failed to retrieve mesh configuration: (?P<how>[^\n]{0,80})", PeerLost),
     signature(
-        r"Missing (?:necessary )?(?:env|environment) (?:variable|var)s?:? (?P<name>XRT_\w+)",
-        RankVariableMissing,
-    ),
-    signature(
         r"(?P<name>XRT_TPU_CONFIG|XRT_WORKERS|XRT_DEVICE_MAP|PJRT_DEVICE)[^\n]{0,20}(?:is not set|must be set|not configured|not found)",
         RankVariableMissing,
     ),
     signature(r"Missing XLA configuration", RankVariableMissing, name="XRT_TPU_CONFIG"),
-    signature(
-        r"Requested (?P<expected>\d+) devices? but (?:only )?(?P<seen>\d+) (?:are|is) available",
-        WorldSizeConflict,
-        what="devices",
-    ),
     signature(
         r"Cannot replicate if number of devices \((?P<seen>\d+)\) is different from (?P<expected>\d+)",
         WorldSizeConflict,
@@ -96,10 +87,6 @@ SIGNATURES = (
     signature(
         r"(?P<what>Runtime is already initialized\. Do not use the XLA device before calling xmp\.spawn)", ForkOrThread
     ),
-    signature(
-        r"(?P<what>Cannot (?:access|initialize|use) the XLA (?:device|runtime|client) (?:before|in (?:a|the) (?:parent|forked))[^\n]{0,80})",
-        ForkOrThread,
-    ),
     signature(r"tensor_util\.cpp:\d+ : Type not supported: (?P<left>\w+)", DtypeMismatch, right="what XLA can hold"),
     signature(
         r"(?:torch_xla|XLA)[^\n]{0,80}(?:Type not supported|[Uu]nsupported (?:dtype|XLA type|type)): ?(?P<left>\w+)",
@@ -116,10 +103,5 @@ SIGNATURES = (
     signature(
         r"(?P<what>module 'torch_xla(?:\.[\w.]+)?' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
         lambda match: VersionConflict(component="torch_xla"),
-    ),
-    signature(
-        r"Number of replicas \((?P<seen>\d+)\)[^\n]{0,60}(?:must match|does not match)[^\n]{0,40}\((?P<expected>\d+)\)",
-        WorldSizeConflict,
-        what="replicas",
     ),
 )
