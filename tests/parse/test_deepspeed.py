@@ -22,10 +22,6 @@ def one(text: str, kind: type) -> object:
     return next(fact for fact in facts(text) if isinstance(fact, kind))
 
 
-def test_every_pattern_compiles() -> None:
-    assert all(each.pattern for each in table.SIGNATURES)
-
-
 @pytest.mark.parametrize(("code", "signal"), [("1", None), ("-9", "SIGKILL"), ("-11", "SIGSEGV")])
 def test_an_exit_is_read_without_blaming_the_rank_of_the_command(code, signal):
     text = f"[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py', '--local_rank=7'] exits with return code = {code}"

@@ -22,10 +22,6 @@ def one(text: str, kind: type) -> object:
     return next(fact for fact in facts(text) if isinstance(fact, kind))
 
 
-def test_every_pattern_compiles() -> None:
-    assert all(each.pattern for each in table.SIGNATURES)
-
-
 def test_the_first_child_to_end_is_read():
     fact = one(
         "Child process with PID 4711 terminated with code 1. Forcefully terminating all other processes", ProcessExited

@@ -17,10 +17,6 @@ def one(text: str, kind: type) -> object:
     return next(fact for fact in facts(text) if isinstance(fact, kind))
 
 
-def test_every_pattern_compiles() -> None:
-    assert all(each.pattern for each in table.SIGNATURES)
-
-
 def test_retracing_is_read():
     fact = one(
         "WARNING:tensorflow:5 out of the last 9 calls to <function train_step at 0x7f> triggered tf.function retracing.",

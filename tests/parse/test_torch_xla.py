@@ -23,10 +23,6 @@ def one(text: str, kind: type) -> object:
     return next(fact for fact in facts(text) if isinstance(fact, kind))
 
 
-def test_every_pattern_compiles() -> None:
-    assert all(each.pattern for each in table.SIGNATURES)
-
-
 def test_the_core_that_raised_is_named():
     assert one("Exception in device=TPU:7: Invalid argument: From /job:tpu_worker", ProcessExited).rank == 7
 
