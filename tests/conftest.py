@@ -8,11 +8,16 @@ import os
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 LAUNCHER_VARIABLES = ("SLURM_", "OMPI_", "PMI_", "RAY_", "TORCHELASTIC_", "KUBERNETES_", "KEEPSTEP")
 RANK_VARIABLES = ("TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+
+
+hypothesis.settings.register_profile("keepstep", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("keepstep")
 
 
 def pytest_configure() -> None:
