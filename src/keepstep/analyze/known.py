@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from keepstep.parse.scan import bounded, signature
+from keepstep.parse.scan import bounded, literals, signature
 from keepstep.parse.scan.block import Block
 from keepstep.parse.scan.knowledge import Knowledge, build, tables
 from keepstep.parse.scan.signature import Derived, Signature
@@ -50,6 +50,6 @@ def keep(kept: Kept) -> None:
 @cache
 def _way_of_deriving() -> str:
     """Changes with the code that derives and keeps, and with Python's own parser of patterns."""
-    files = (Path(signature.__file__), Path(bounded.__file__), Path(__file__))
+    files = (Path(signature.__file__), Path(bounded.__file__), Path(literals.__file__), Path(__file__))
     code = b"".join(file.read_bytes() for file in files if file.is_file())
     return f"{sys.version} {hashlib.sha256(code).hexdigest()}"
