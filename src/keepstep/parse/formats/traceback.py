@@ -201,7 +201,7 @@ BLOCKS = (
         inside_others=False,
     ),
     # a warning is raised only where a traceback says so
-    block(rf"(?![\w.]*Warning\b){_LONE}", _read_lone, inside_others=False),
+    block(_LONE.replace("^", r"^(?![\w.]{0,120}Warning\b)", 1), _read_lone, inside_others=False),
     block(rf"^\s*\(0\) +(?P<code>{STATUS}): +(?P<message>\S.*)$", _read_status, inside_others=False),
     block(
         rf"{KERNEL_FAILED}(?P<code>{KERNEL_STATUS}): +(?P<message>\S.*)$",
