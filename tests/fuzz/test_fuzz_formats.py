@@ -193,7 +193,7 @@ JOBS = [path.name.removesuffix(".scontrol.txt") for path in sorted(CAPTURES.glob
 @target(
     st.sampled_from(JOBS).flatmap(lambda name: st.tuples(torn((CAPTURES / f"{name}.scontrol.txt").read_bytes()), torn((CAPTURES / f"{name}.sacct.txt").read_bytes()))),
     examples=60,
-    keep=[((b"JobId=1 WorkDir=/a\x00b StdOut=/%99999999999j/**x", b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|9999-11-15T01:48:43|x|n2|None|\x00srv/app|arr\n"),)],
+    keep=[((b"JobId=1 WorkDir=/a\x00b StdOut=/%99999999999j/**x", b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|9999-11-15T01:48:43|x|n2|None|\x00srv/app|arr\n"),), ((b"JobId=" + b"\xff" * 300, b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|x|x|n2|None|/srv/a"),)],
 )
 def test_answers_of_slurm(answers: tuple[bytes, bytes]) -> None:
     with contextlib.suppress(Unavailable):
