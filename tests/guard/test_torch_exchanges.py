@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.analyze.why import explain_paths
 from tests.guard.torch_ranks import ranks
 
 pytestmark = [pytest.mark.frameworks("torch"), pytest.mark.slow]
@@ -28,7 +27,7 @@ def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: st
         assert run.ended() == [0, 0], run.logs()
         assert not run.notes("NeverExchanged", "ContractBroken")
         assert "keepstep" not in run.logs()
-    assert not explain_paths([run.guard]).report.findings
+    assert not run.troubles()
 
 
 def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
@@ -37,12 +36,12 @@ def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
         assert run.ended() == [0, 0], run.logs()
         told = run.notes("NeverExchanged")
         assert [bool(note["fields"].get("over")) for note in told] == [False, True], run.logs()
-    assert not explain_paths([run.guard]).report.findings
+    assert not run.troubles()
 
 
 def test_a_training_that_is_over_before_the_guard_has_looked(tmp_path: Path) -> None:
     with ranks(tmp_path, "never", script=SCRIPT) as run:
         assert run.ended() == [0, 0], run.logs()
         assert "no gradient was averaged" in run.log(0)
-    (finding,) = explain_paths([run.guard]).report.findings
+    (finding,) = run.troubles()
     assert (finding.cause.value, finding.ranks) == ("config.trains_alone", (0, 1))

@@ -31,7 +31,7 @@ def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tm
         assert run.results() == weights
         assert "keepstep" not in run.logs()
         assert not run.notes("BatchOdd", "ContractBroken", "LossNotFinite", "NeverExchanged")
-        assert not explain_paths([run.guard]).report.findings
+        assert not run.troubles()
 
 
 def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from keepstep.analyze.why import explain_paths
+from keepstep.core.finding import Finding
 from keepstep.sources.ports import free_ports
 
 SCRIPT = Path(__file__).with_name("torch_training.py")
@@ -51,6 +53,10 @@ class Ranks:
             time.sleep(0.1)
         raise AssertionError(f"it never came to that; the logs:\n{self.logs()}")
 
+    def troubles(self) -> list[Finding]:
+        """What `why` finds, but for a slow rank: where other tests take the processors, a rank may truly be kept from them."""
+        return [found for found in explain_paths([self.guard]).report.findings if not found.cause.value.startswith("slow.")]
+
     def log(self, rank: int) -> str:
         return (self.folder / f"rank{rank}.log").read_text(errors="replace")
 
@@ -69,8 +75,12 @@ class Ranks:
         return found
 
     def noted(self) -> set[str]:
-        """The kinds of what was written down; that a process ended with status 0 is told by whoever watches it, soon or not at all."""
-        return {note["fact"] for note in self.notes() if (note["fact"], note["fields"].get("code")) != ("ProcessExited", 0)}
+        """The kinds of what was written down, but for what the moment decides.
+
+        Whoever watches a process tells that it ended with status 0, soon or not at all; and a rank may be late where other tests run.
+        """
+        chance = ("ProcessExited", 0), ("RankLate", None)
+        return {note["fact"] for note in self.notes() if (note["fact"], note["fields"].get("code")) not in chance}
 
     def results(self) -> list[str]:
         return [line.partition("ended with ")[2] for line in self.logs().splitlines() if "ended with" in line]

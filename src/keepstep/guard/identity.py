@@ -40,6 +40,8 @@ class Identity:
     attempt: int = 0
     serves: bool = False
     """It runs what a coordinator hands to it (TensorFlow's parameter servers and their workers)."""
+    is_in_training: bool = False
+    """Ray Train runs the training's function in it at this moment: nobody ends it by design before that has returned."""
     run: str | None = None
     """What the ranks of this very run have in common, once they have met."""
     files: list[str] = field(default_factory=list)
@@ -96,7 +98,7 @@ def killed_as(who: Identity) -> str | None:
     if who.serves:
         return "worker of a coordinator"
     if any(word.endswith("default_worker.py") for word in sys.orig_argv):
-        return "Ray worker"
+        return None if who.is_in_training else "Ray worker"
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None and multiprocessing.current_process().daemon:
         return "daemonic process"

@@ -66,7 +66,11 @@ class LastWords:
             from multiprocessing.util import Finalize
 
             Finalize(None, self._leaving_child, exitpriority=FIRST)
-        ray_words.listen(lambda error: self.tell(error, "uncaught"))
+        ray_words.listen(lambda error: self.tell(error, "uncaught"), self._ray_trains)
+
+    def _ray_trains(self, now: bool) -> None:
+        self._session.who.is_in_training = now
+        self._session.tell_who()
 
     def __call__(self) -> None:
         """From the guard's thread."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ray runs the training in a thread of its worker, catches its exception there and hands it to the driver: it is heard on that way."""
+"""Ray Train runs the training in a thread of its worker. Its exception is heard on the way to the driver, and its end when the thread is done."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from typing import Any
 from keepstep.guard.importing import after_import
 
 Told = Callable[[BaseException], None]
+Trains = Callable[[bool], None]
 
 
-def listen(told: Told) -> None:
-    """``told`` is called with the exception that ends the training of a Ray Train worker."""
-    after_import(
-        {
-            "ray.train.v2._internal.execution.worker_group.thread_runner": lambda module: _on_the_way(
-                module, "construct_user_exception_with_traceback", told
-            ),
-            "ray.air._internal.util": lambda module: _on_the_way(module.RunnerThread, "_propagate_exception", told),
-        }
-    )
+def listen(told: Told, trains: Trains) -> None:
+    """``told`` is called with the exception that ends the training of a Ray Train worker; ``trains`` when a training begins, and when it has returned."""
+
+    def hook_v2(module: ModuleType) -> None:
+        _on_the_way(module, "construct_user_exception_with_traceback", told)
+        _around(module.ThreadRunner, "_monitor_target", trains, lambda runner: getattr(runner, "_exc", None) is None)
+
+    def hook_v1(module: ModuleType) -> None:
+        _on_the_way(module.RunnerThread, "_propagate_exception", told)
+        _around(module.RunnerThread, "run", trains, lambda runner: True)
+
+    after_import({"ray.train.v2._internal.execution.worker_group.thread_runner": hook_v2, "ray.air._internal.util": hook_v1})
 
 
 def _on_the_way(owner: Any | ModuleType, name: str, told: Told) -> None:
@@ -40,3 +43,22 @@ def _on_the_way(owner: Any | ModuleType, name: str, told: Told) -> None:
         return original(*args, **kwargs)
 
     setattr(owner, name, passed_on)
+
+
+def _around(owner: Any, name: str, trains: Trains, is_well: Callable[[Any], bool]) -> None:
+    """Ray's own method, which is called when the training begins and returns when it is over."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def told_around(self: Any) -> Any:
+        with contextlib.suppress(Exception):
+            trains(True)
+        result = original(self)
+        with contextlib.suppress(Exception):
+            if is_well(self):
+                trains(False)
+        return result
+
+    setattr(owner, name, told_around)

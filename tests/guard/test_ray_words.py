@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Ray Train worker may be ended by others only when its training has returned. The guests run the real Ray; here stands a runner like its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import ModuleType
+
+import pytest
+
+from keepstep.guard import identity, ray_words
+
+RUNNER = "ray.train.v2._internal.execution.worker_group.thread_runner"
+
+
+class ThreadRunner:
+    def __init__(self, error: Exception | None) -> None:
+        self._ends, self._exc, self._error = threading.Event(), None, error
+
+    def _monitor_target(self) -> None:
+        self._ends.wait(30.0)
+        self._exc = self._error
+
+
+@pytest.mark.parametrize(("error", "said"), [(None, [True, False]), (ValueError("no batch"), [True])])
+def test_a_training_is_over_when_its_runner_is_done_without_an_exception(monkeypatch: pytest.MonkeyPatch, error: Exception | None, said: list[bool]) -> None:
+    module = ModuleType(RUNNER)
+    module.ThreadRunner = type("ThreadRunner", (ThreadRunner,), dict(vars(ThreadRunner)))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, RUNNER, module)
+    told: list[bool] = []
+    began = threading.Event()
+    ray_words.listen(lambda error: None, lambda now: (told.append(now), began.set())[0])
+    runner = module.ThreadRunner(error)
+    thread = threading.Thread(target=runner._monitor_target)
+    thread.start()
+    assert began.wait(30.0) and told == [True]
+    runner._ends.set()
+    thread.join(30.0)
+    assert told == said
+
+
+def test_nobody_ends_a_ray_worker_by_design_while_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", "ray/_private/workers/default_worker.py"])
+    who = identity.Identity()
+    assert identity.killed_as(who) == "Ray worker"
+    who.is_in_training = True
+    assert identity.killed_as(who) is None
