@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from keepstep.guard import identity, ray_words
+from keepstep.guard import ray_words
 
 RUNNER = "ray.train.v2._internal.execution.worker_group.thread_runner"
 
@@ -38,11 +38,3 @@ def test_a_training_is_over_when_its_runner_is_done_without_an_exception(monkeyp
     runner._ends.set()
     thread.join(30.0)
     assert told == said
-
-
-def test_nobody_ends_a_ray_worker_by_design_while_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "orig_argv", ["python", "ray/_private/workers/default_worker.py"])
-    who = identity.Identity()
-    assert identity.killed_as(who) == "Ray worker"
-    who.is_in_training = True
-    assert identity.killed_as(who) is None

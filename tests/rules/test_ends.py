@@ -110,6 +110,12 @@ def test_those_that_others_end_need_no_goodbye() -> None:
     assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGSEGV")).verdict.value == "failed"
 
 
+def test_a_ray_worker_that_still_trained_was_not_ended_by_design() -> None:
+    """Ray ends the others before they notice that one is gone."""
+    root = judged(*(left(rank, status=None, at=at, killed_as="Ray worker", in_training=True) for rank, at in ((0, 103.0), (1, 100.0)))).root
+    assert root is not None and (root.title, root.ranks) == ("rank 1's black box ends at step 151 without a goodbye", (1,))
+
+
 @pytest.mark.parametrize("other_at", [101.0, 99.2])
 def test_a_ray_worker_that_was_missed_was_not_ended_by_design(other_at: float) -> None:
     """Ray ends all of them afterwards; and within the second between two looks at a box, the times do not tell who was the first."""

@@ -72,7 +72,7 @@ def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int 
     if told is not None and code == 0:
         return ends.well
     by_design = told is None or (told.fact.signal in _SENT_BY_DESIGN and (not code or code == _LEFT_BY_DESIGN.get(fact.killed_as or "")))
-    if fact.killed_as and by_design and not raised_by(seen, each.who) and not _missed(seen, each):
+    if fact.killed_as and not fact.in_training and by_design and not raised_by(seen, each.who) and not _missed(seen, each):
         return ends.well
     return ends.silent
 

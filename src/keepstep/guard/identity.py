@@ -86,6 +86,7 @@ def of_process(who: Identity) -> dict[str, Any]:
         "hears_term": hears_term(),
         "started": started(),
         "killed_as": killed_as(who),
+        "in_training": who.is_in_training,
         "run": who.run,
         "files": [name[:LONGEST_NAME] for name in who.files[:MOST_FILES]],
     }
@@ -98,7 +99,7 @@ def killed_as(who: Identity) -> str | None:
     if who.serves:
         return "worker of a coordinator"
     if any(word.endswith("default_worker.py") for word in sys.orig_argv):
-        return None if who.is_in_training else "Ray worker"
+        return "Ray worker"
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None and multiprocessing.current_process().daemon:
         return "daemonic process"

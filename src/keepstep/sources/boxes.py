@@ -210,6 +210,7 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
             phase=blackbox.phase_of(before.value).name.lower() if before is not None else None,
             pid=who["pid"] if isinstance(who.get("pid"), int) else None,
             killed_as=who["killed_as"] if isinstance(who.get("killed_as"), str) else None,
+            in_training=who.get("in_training") is True,
             world=who["world"] if isinstance(who.get("world"), int) else None,
         )
         quote = f"the black box ends at step {fact.steps} " + ("with" if left else "without") + " a goodbye"

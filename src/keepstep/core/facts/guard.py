@@ -43,6 +43,8 @@ class RankEnded(Fact):
     pid: int | None = None
     killed_as: str | None = None
     """A parameter server, a Ray worker...: somebody else ends it when the work is done."""
+    in_training: bool = False
+    """The work of such a process was known not to be done."""
     world: int | None = None
 
 
