@@ -58,12 +58,24 @@ def keepstep(job: list[str], folder: Path) -> list[str]:
 
 
 def torchrun(job: list[str], folder: Path) -> list[str]:
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=3", *job]
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={RANKS}",
+        "--max-restarts=3",
+        *job,
+    ]
 
 
 def ft_launcher(job: list[str], folder: Path) -> list[str]:
     options = ["--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=3", "--monitor-interval=0.1"]
-    options += [f"--ft-rank-heartbeat-timeout={HEARTBEAT_S}", "--ft-initial-rank-heartbeat-timeout=60", "--ft-workload-check-interval=1"]
+    options += [
+        f"--ft-rank-heartbeat-timeout={HEARTBEAT_S}",
+        "--ft-initial-rank-heartbeat-timeout=60",
+        "--ft-workload-check-interval=1",
+    ]
     return [str(NVRX / "bin" / "ft_launcher"), *options, *job]
 
 
@@ -84,15 +96,29 @@ def measure(framework: str, way: Way, fault: str = KILL) -> float | None:
     """Seconds from the fault to the next step; None when the training did not come back in time."""
     folder = Path(tempfile.mkdtemp(prefix="keepstep-comeback-"))
     job = [str(HERE / "comeback_jobs" / f"{framework}_job.py"), str(folder), str(STEPS)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
+    env = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    }
     with (folder / "out").open("wb") as out:
         process = subprocess.Popen(
-            way.command(job, folder), cwd=HERE.parent, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            way.command(job, folder),
+            cwd=HERE.parent,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     known: set[int] = set()
     try:
         end = time.monotonic() + PATIENCE_S
-        while min(len(each) for each in _steps(folder)) < WELL_INTO or way.ready not in (folder / "out").read_text(errors="replace"):
+        while min(len(each) for each in _steps(folder)) < WELL_INTO or way.ready not in (folder / "out").read_text(
+            errors="replace"
+        ):
             if time.monotonic() > end or process.poll() is not None:
                 raise RuntimeError(f"{way.name} did not train: {(folder / 'out').read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
@@ -143,7 +169,10 @@ def _end(process: subprocess.Popen[bytes], ranks: set[int]) -> None:
     process.wait()
     for pid in ranks:
         with contextlib.suppress(OSError):
-            if str(HERE) in Path(f"/proc/{pid}/cmdline").read_text() or "keepstep" in Path(f"/proc/{pid}/cmdline").read_text():
+            if (
+                str(HERE) in Path(f"/proc/{pid}/cmdline").read_text()
+                or "keepstep" in Path(f"/proc/{pid}/cmdline").read_text()
+            ):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -154,9 +183,21 @@ def loop(job: list[str]) -> int:
         ranks = []
         for rank in range(RANKS):
             workers = [f"127.0.0.1:{port}" for port in ports[1:]]
-            env = {**os.environ, "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})}
-            env |= {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{ports[0]}", "NUM_PROCESSES": str(RANKS), "PROCESS_ID": str(rank)}
-            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "WORLD_SIZE": str(RANKS), "RANK": str(rank)}
+            env = {
+                **os.environ,
+                "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}),
+            }
+            env |= {
+                "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{ports[0]}",
+                "NUM_PROCESSES": str(RANKS),
+                "PROCESS_ID": str(rank),
+            }
+            env |= {
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(ports[0]),
+                "WORLD_SIZE": str(RANKS),
+                "RANK": str(rank),
+            }
             ranks.append(subprocess.Popen([sys.executable, *job], env=env))
         while all(each.poll() is None for each in ranks):
             time.sleep(0.02)
@@ -201,14 +242,26 @@ def compare(framework: str, rounds: int, fault: str) -> list[str]:
         for name in names:
             taken = measure(framework, WAYS[name], fault)
             times[name].append(taken)
-            print(f"  {framework} {fault} {name}: {'never' if taken is None else f'{taken:.2f} s'}", file=sys.stderr, flush=True)
+            print(
+                f"  {framework} {fault} {name}: {'never' if taken is None else f'{taken:.2f} s'}",
+                file=sys.stderr,
+                flush=True,
+            )
     own = _middle(times["keepstep"])
     rows = []
     for name in names:
         shown = ", ".join("never" if each is None else f"{each:.1f}" for each in times[name])
         middle = _middle(times[name])
-        ratio = "" if name == "keepstep" or own is None else "keepstep alone came back" if middle is None else f"{own / middle:.2f}"
-        rows.append(f"| {framework}, {fault} | {WAYS[name].name} | {'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |")
+        ratio = (
+            ""
+            if name == "keepstep" or own is None
+            else "keepstep alone came back"
+            if middle is None
+            else f"{own / middle:.2f}"
+        )
+        rows.append(
+            f"| {framework}, {fault} | {WAYS[name].name} | {'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |"
+        )
     return rows
 
 
@@ -225,11 +278,17 @@ def main() -> int:
     parser.add_argument("frameworks", nargs="*", default=[], help="torch, tensorflow, jax (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hang", action="store_true", help="also stop a rank instead of killing it (torch)")
-    parser.add_argument("--sleep", action="store_true", help="only let a rank sleep, which no stack proves to be a hang")
+    parser.add_argument(
+        "--sleep", action="store_true", help="only let a rank sleep, which no stack proves to be a hang"
+    )
     asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what was started is ended on the way out
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # what was started is ended on the way out
     load = os.getloadavg()[0]
-    print(f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load {load:.1f}), {asked.rounds} rounds\n")
+    print(
+        f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load {load:.1f}), {asked.rounds} rounds\n"
+    )
     print("| fault | run by | seconds (median) | each | keepstep's part of it |")
     print("|---|---|---|---|---|")
     for framework in asked.frameworks or PEERS:

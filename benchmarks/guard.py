@@ -28,7 +28,9 @@ PLANS = 50
 
 def main() -> None:
     print("# The guard\n")
-    print(f"Made by `make bench`; the same processes with the guard's hooks in place and taken out, {STEPS} steps each in {PAIRS} turns, after {SETTLING} steps in which the guard weighs its hooks. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, which it shares with the guard's thread. Inside of the hooks: the mean of {STEPS} steps, one of them recorded in full; the median of {INSIDE // STEPS} such means.\n")
+    print(
+        f"Made by `make bench`; the same processes with the guard's hooks in place and taken out, {STEPS} steps each in {PAIRS} turns, after {SETTLING} steps in which the guard weighs its hooks. In brackets: where the median of the turns lies with 95 %. Each rank has a core of its own, which it shares with the guard's thread. Inside of the hooks: the mean of {STEPS} steps, one of them recorded in full; the median of {INSIDE // STEPS} such means.\n"
+    )
     print(f"A record: {record_ns():.0f} ns. A step with its phases (3 records): {step_ns() / 1000:.2f} µs.")
     for ranks in (2, 8):
         print(f"A contract of {ranks} ranks (200 entries), through a folder: {contract_ms(ranks):.1f} ms.")
@@ -45,7 +47,13 @@ def main() -> None:
 def record_ns() -> float:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         write, kind = Box(Path(folder) / "a.box", {}).write, int(Kind.STEP)
-        took = timeit.repeat("write(kind, 5, 6)", globals={"write": write, "kind": kind}, number=100_000, repeat=9, timer=time.thread_time)
+        took = timeit.repeat(
+            "write(kind, 5, 6)",
+            globals={"write": write, "kind": kind},
+            number=100_000,
+            repeat=9,
+            timer=time.thread_time,
+        )
     return statistics.median(took) / 100_000 * 1e9
 
 

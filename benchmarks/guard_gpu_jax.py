@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer's training step on one GPU in JAX, with and without the guard, in turns within one run. Stands alone:
 
-    PYTHONPATH=src python -m benchmarks.guard_gpu_jax [--small]
+PYTHONPATH=src python -m benchmarks.guard_gpu_jax [--small]
 """
 
 from __future__ import annotations
@@ -24,8 +24,15 @@ def main(blocks: int = BLOCKS, small: bool = False) -> str:
     """A row of the table. Two trainings share the device; one goes on while the other one waits."""
 
     def start(mode: str, folder: Path) -> Ranks:
-        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(folder / mode), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        return Ranks([([sys.executable, "-m", "benchmarks.guard_gpu_jax", "--train", *(["--small"] if small else [])], env)])
+        env = {
+            **os.environ,
+            "KEEPSTEP": mode,
+            "KEEPSTEP_DIR": str(folder / mode),
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        }
+        return Ranks(
+            [([sys.executable, "-m", "benchmarks.guard_gpu_jax", "--train", *(["--small"] if small else [])], env)]
+        )
 
     return row("jax, transformer on a GPU", start, bar=BAR, blocks=blocks, steps=STEPS)
 
@@ -47,7 +54,12 @@ def train(small: bool) -> None:
         return jnp.asarray(source.normal(size=shape) / shape[0] ** 0.5, jnp.float32)
 
     blocks = [
-        {"qkv": matrix(width, 3 * width), "out": matrix(width, width), "up": matrix(width, 4 * width), "down": matrix(4 * width, width)}
+        {
+            "qkv": matrix(width, 3 * width),
+            "out": matrix(width, width),
+            "up": matrix(width, 4 * width),
+            "down": matrix(4 * width, width),
+        }
         for _ in range(layers)
     ]
     weights = {"words": matrix(words, width), "blocks": blocks}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer's training step in PyTorch on one GPU, with and without the guard, in turns. Runs by itself:
 
-    PYTHONPATH=src python -m benchmarks.guard_gpu_torch
+PYTHONPATH=src python -m benchmarks.guard_gpu_torch
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def train(device: str) -> None:
 
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     torch.manual_seed(0)
-    wide, deep, length, rows = (2048, 12, 1024, 16) if device == "cuda" else (64, 2, 32, 8)  # on a GPU large enough to keep it busy
+    wide, deep, length, rows = (
+        (2048, 12, 1024, 16) if device == "cuda" else (64, 2, 32, 8)
+    )  # on a GPU large enough to keep it busy
     layer = torch.nn.TransformerEncoderLayer(wide, 16, 4 * wide, dropout=0.0, batch_first=True, norm_first=True)
     body = torch.nn.TransformerEncoder(layer, deep, enable_nested_tensor=False)
     model = torch.nn.Sequential(torch.nn.Embedding(4096, wide), body, torch.nn.Linear(wide, 4096)).to(device)

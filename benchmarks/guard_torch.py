@@ -19,7 +19,9 @@ BAR = 0.005
 
 def main(pairs: int = PAIRS) -> str:
     rows = {"torch, two ranks on CPU": (), "the same, and a metric that all ranks sum up at every step": ("--metric",)}
-    return "\n".join(row(name, functools.partial(start, more=more), bar=BAR, pairs=pairs) for name, more in rows.items())
+    return "\n".join(
+        row(name, functools.partial(start, more=more), bar=BAR, pairs=pairs) for name, more in rows.items()
+    )
 
 
 def start(folder: Path, more: tuple[str, ...] = ()) -> Ranks:

@@ -94,11 +94,17 @@ def _timed(function: Any, spent: list[int], sign: int) -> Any:
 
 
 def _placed(framework: str) -> Iterator[tuple[Any, str, Any]]:
-    for module in [each for name, each in list(sys.modules.items()) if name.partition(".")[0] == framework and each is not None]:
+    for module in [
+        each for name, each in list(sys.modules.items()) if name.partition(".")[0] == framework and each is not None
+    ]:
         owners = [module, *(each for each in list(vars(module).values()) if isinstance(each, type))]
         for owner in owners:
             for name, value in list(vars(owner).items()):
-                if isinstance(value, FunctionType) and OWN in value.__code__.co_filename and hasattr(value, "__wrapped__"):
+                if (
+                    isinstance(value, FunctionType)
+                    and OWN in value.__code__.co_filename
+                    and hasattr(value, "__wrapped__")
+                ):
                     yield owner, name, value
 
 

@@ -66,7 +66,17 @@ def ripgrep(path: Path, patterns: Path) -> tuple[float, int] | None:
     program = shutil.which("rg")
     if program is None:
         return None
-    command = [program, "-c", "-a", "-F", "-j1", *(["-z"] if path.suffix == ".gz" else []), "-f", str(patterns), str(path)]
+    command = [
+        program,
+        "-c",
+        "-a",
+        "-F",
+        "-j1",
+        *(["-z"] if path.suffix == ".gz" else []),
+        "-f",
+        str(patterns),
+        str(path),
+    ]
     if shutil.which("taskset"):
         command = ["taskset", "-c", "0", *command]
     return best(3, command)
@@ -103,8 +113,10 @@ def start_up() -> float:
 def table(megabytes: int, say: Callable[[str], None]) -> None:
     words = literals()
     start = start_up()
-    say(f"{platform.python_version()} on {os.cpu_count()} cores; {len(words):,} literals; files of {megabytes} MB; "
-        f"`why` on a one-line log: {start:.2f} s (taken off below, the peers' start is not)")
+    say(
+        f"{platform.python_version()} on {os.cpu_count()} cores; {len(words):,} literals; files of {megabytes} MB; "
+        f"`why` on a one-line log: {start:.2f} s (taken off below, the peers' start is not)"
+    )
     say("")
     say("| log | keepstep MB/s | ripgrep MB/s | ratio | `re` MB/s | Drain3 MB/s | keepstep memory |")
     say("|---|---|---|---|---|---|---|")
@@ -130,7 +142,9 @@ def table(megabytes: int, say: Callable[[str], None]) -> None:
         one, _ = keepstep(many, cores=1, times=1)
         both, memory = keepstep(many, cores=2, times=2)
         say("")
-        say(f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), {memory / 1e6:.0f} MB")
+        say(
+            f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), {memory / 1e6:.0f} MB"
+        )
         help_time, _ = best(5, [sys.executable, "-m", "keepstep", "--help"])
         say(f"`keepstep --help`: {help_time:.2f} s")
 
@@ -148,7 +162,9 @@ def main() -> None:
 
     table(asked.megabytes, say)
     if asked.out:
-        asked.out.write_text("# Log reading\n\nMade by `make bench`; machines differ, the ratios matter.\n\n" + "\n".join(lines) + "\n")
+        asked.out.write_text(
+            "# Log reading\n\nMade by `make bench`; machines differ, the ratios matter.\n\n" + "\n".join(lines) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -41,8 +41,12 @@ def measure(count: int, *, broken: bool = False) -> Measured:
         hosts = Hosts(count, Path(folder), dict(os.environ))
         try:
             if broken:
-                hosts.do(BLOCKED[1], "iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-s", address(BLOCKED[0]), "-j", "DROP")
-                hosts.do(BLOCKED[0], "iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-s", address(BLOCKED[1]), "-j", "DROP")
+                hosts.do(
+                    BLOCKED[1], "iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-s", address(BLOCKED[0]), "-j", "DROP"
+                )
+                hosts.do(
+                    BLOCKED[0], "iptables", "-A", "INPUT", "-p", "tcp", "--syn", "-s", address(BLOCKED[1]), "-j", "DROP"
+                )
                 hosts.at_switch("tc", "qdisc", "add", "dev", f"port{SLOW}", *SHAPE)
             return _check(hosts, count)
         finally:
@@ -75,13 +79,21 @@ def main() -> int:
     if why:
         print(f"network check: not measured: {why}")
         return 0
-    print(f"keepstep check network, hosts as network namespaces on {os.cpu_count()} cores (load {os.getloadavg()[0]:.1f})\n")
+    print(
+        f"keepstep check network, hosts as network namespaces on {os.cpu_count()} cores (load {os.getloadavg()[0]:.1f})\n"
+    )
     print("| hosts | links | seconds | processor seconds | findings | with a blocked pair and a slow host | named |")
     print("|---|---|---|---|---|---|---|")
     wrong = 0
     for size in asked.sizes:
         healthy = measure(size)
-        cells = [str(size), str(size * (size - 1)), f"{healthy.wall_s:.1f}", f"{healthy.cpu_s:.1f}", str(len(healthy.rules))]
+        cells = [
+            str(size),
+            str(size * (size - 1)),
+            f"{healthy.wall_s:.1f}",
+            f"{healthy.cpu_s:.1f}",
+            str(len(healthy.rules)),
+        ]
         wrong += bool(healthy.rules)
         if size > SLOW:
             broken = measure(size, broken=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two JAX processes under the guard: once well, once with a short batch on one of them, which JAX itself would train on in silence.
 
-    python examples/guard_jax.py          # starts its two ranks itself
-    keepstep why .keepstep                # what the guards saw
+python examples/guard_jax.py          # starts its two ranks itself
+keepstep why .keepstep                # what the guards saw
 """
 
 from __future__ import annotations
@@ -51,7 +51,13 @@ def start(rows: tuple[int, int]) -> list[str]:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     running = []
     for rank in range(2):
-        env = {**os.environ, "JAX_PLATFORMS": "cpu", "COORDINATOR_ADDRESS": address, "NUM_PROCESSES": "2", "PROCESS_ID": str(rank)}
+        env = {
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "COORDINATOR_ADDRESS": address,
+            "NUM_PROCESSES": "2",
+            "PROCESS_ID": str(rank),
+        }
         command = [sys.executable, __file__, "--rows", str(rows[rank])]
         running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     return [process.communicate(timeout=120)[0] for process in running]

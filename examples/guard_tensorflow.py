@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two workers of TensorFlow, of which one builds a wider model: all are stopped with both values before they can hang.
 
-    python examples/guard_tensorflow.py            worker 1 builds another model, and the guard says so
-    python examples/guard_tensorflow.py --healthy  all goes well, and nothing is said
+python examples/guard_tensorflow.py            worker 1 builds another model, and the guard says so
+python examples/guard_tensorflow.py --healthy  all goes well, and nothing is said
 """
 
 from __future__ import annotations

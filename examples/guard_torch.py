@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks of PyTorch, of which one enters a collective that the other does not: named at once, long before any time-out.
 
-    python examples/guard_torch.py            one rank enters a barrier alone, and the guard names it
-    python examples/guard_torch.py --healthy  all goes well, and nothing is said
+python examples/guard_torch.py            one rank enters a barrier alone, and the guard names it
+python examples/guard_torch.py --healthy  all goes well, and nothing is said
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def main() -> int:
         port = free.getsockname()[1]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     ranks = [
-        subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        subprocess.Popen(
+            [sys.executable, *sys.argv], env={**os.environ, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
         for rank in range(2)
     ]
     codes = [rank.wait() for rank in ranks]

@@ -65,8 +65,16 @@ class Maker:
         return self.secret(self.of(UPPER, 1) + self.of(LOWER, 1) + self.of(DIGITS, 1) + self.of(BASE64, 37))
 
     def jwt(self) -> str:
-        head = base64.urlsafe_b64encode(json.dumps({"alg": "RS256", "kid": self.of(ALNUM, 20)}).encode()).decode().rstrip("=")
-        body = base64.urlsafe_b64encode(json.dumps({"sub": self.of(DIGITS, 12), "aud": self.of(LOWER, 30)}).encode()).decode().rstrip("=")
+        head = (
+            base64.urlsafe_b64encode(json.dumps({"alg": "RS256", "kid": self.of(ALNUM, 20)}).encode())
+            .decode()
+            .rstrip("=")
+        )
+        body = (
+            base64.urlsafe_b64encode(json.dumps({"sub": self.of(DIGITS, 12), "aud": self.of(LOWER, 30)}).encode())
+            .decode()
+            .rstrip("=")
+        )
         return f"{head}.{self.secret(body)}.{self.urlsafe(80)}"
 
     def uuid(self) -> str:
@@ -114,7 +122,9 @@ def leaks(hidden: str, text: str) -> bool:
 
 def _prefixed(*parts: str, letters: str = ALNUM, length: int = 36) -> Kind:
     """A token whose prefix is put together here, so that no scanner takes this file for a leak."""
-    return lambda m: f"RuntimeError: 401 for {''.join(parts)}{m.secret(m.of(letters.rstrip('+/_-'), 2) + m.of(letters, length - 3) + m.of(DIGITS, 1))} from the server"
+    return lambda m: (
+        f"RuntimeError: 401 for {''.join(parts)}{m.secret(m.of(letters.rstrip('+/_-'), 2) + m.of(letters, length - 3) + m.of(DIGITS, 1))} from the server"
+    )
 
 
 _family(
@@ -138,8 +148,12 @@ _family(
         "RubyGems": _prefixed("ruby", "gems_", letters=HEX, length=48),
         "Artifactory": _prefixed("AK", "Cp", length=69),
         "Docker Hub": _prefixed("dckr", "_pat_", letters=URLSAFE, length=27),
-        "docker config auth": lambda m: '{{"auths": {{"registry.example.com": {{"auth": "{}"}}}}}}'.format(m.secret(_b64("ci:" + m.of(ALNUM, 16)))),
-        "docker config auth, pretty": lambda m: '"registry.example.com": {{\n        "auth": "{}"\n    }}'.format(m.secret(_b64("ci:" + m.of(ALNUM, 16)))),
+        "docker config auth": lambda m: '{{"auths": {{"registry.example.com": {{"auth": "{}"}}}}}}'.format(
+            m.secret(_b64("ci:" + m.of(ALNUM, 16)))
+        ),
+        "docker config auth, pretty": lambda m: '"registry.example.com": {{\n        "auth": "{}"\n    }}'.format(
+            m.secret(_b64("ci:" + m.of(ALNUM, 16)))
+        ),
         "docker identity token": lambda m: f'"identitytoken": "{m.urlsafe(60)}"',
         "Sourcegraph": _prefixed("sg", "p_", letters=HEX, length=40),
     },
@@ -147,31 +161,66 @@ _family(
 _family(
     "clouds",
     {
-        "AWS access key id": lambda m: f"botocore: using AK{'IA'}{m.secret(m.of(UPPER + '234567', 16))} from shared-credentials-file",
+        "AWS access key id": lambda m: (
+            f"botocore: using AK{'IA'}{m.secret(m.of(UPPER + '234567', 16))} from shared-credentials-file"
+        ),
         "AWS session key id": lambda m: f"credentials AS{'IA'}{m.secret(m.of(UPPER + '234567', 16))} expired",
         "AWS secret by its name": lambda m: f"aws_secret_access_key = {m.aws_secret()}",
         "AWS secret in the environment": lambda m: f"AWS_SECRET_ACCESS_KEY={m.aws_secret()}",
         "AWS secret after its id": lambda m: f"AK{'IA'}{m.of(UPPER, 16)},{m.aws_secret()}",
         "AWS secret after its id, colon": lambda m: f"Credentials(AK{'IA'}{m.of(UPPER, 16)}:{m.aws_secret()})",
         "AWS session token": lambda m: f"AWS_SESSION_TOKEN={m.base64(200)}==",
-        "AWS credentials as JSON": lambda m: json.dumps({"AccessKeyId": "AS" + "IA" + m.of(UPPER, 16), "SecretAccessKey": m.aws_secret(), "SessionToken": m.base64(120)}),
+        "AWS credentials as JSON": lambda m: json.dumps(
+            {
+                "AccessKeyId": "AS" + "IA" + m.of(UPPER, 16),
+                "SecretAccessKey": m.aws_secret(),
+                "SessionToken": m.base64(120),
+            }
+        ),
         "AWS configure set": lambda m: f"+ aws configure set aws_secret_access_key {m.aws_secret()}",
-        "AWS signature header": lambda m: f"Authorization: AWS4-HMAC-SHA256 Credential=AK{'IA'}{m.of(UPPER, 16)}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature={m.hex(64)}",
+        "AWS signature header": lambda m: (
+            f"Authorization: AWS4-HMAC-SHA256 Credential=AK{'IA'}{m.of(UPPER, 16)}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature={m.hex(64)}"
+        ),
         "AWS Bedrock": _prefixed("AB", "SK", letters=BASE64, length=120),
-        "S3 presigned URL": lambda m: f"GET https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AK{'IA'}{m.of(UPPER, 16)}%2F20260101&X-Amz-Expires=3600&X-Amz-Signature={m.hex(64)} 403",
-        "S3 URL of the old kind": lambda m: f"https://b.s3.amazonaws.com/k?AWSAccessKeyId=AK{'IA'}{m.of(UPPER, 16)}&Signature={m.secret(quote(m.of(BASE64, 27), safe=''))}%3D&Expires=1",
-        "S3 keys of fsspec": lambda m: f"storage_options={{'key': 'AK{'IA'}{m.of(UPPER, 16)}', 'secret': '{m.aws_secret()}', 'anon': False}}",
+        "S3 presigned URL": lambda m: (
+            f"GET https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AK{'IA'}{m.of(UPPER, 16)}%2F20260101&X-Amz-Expires=3600&X-Amz-Signature={m.hex(64)} 403"
+        ),
+        "S3 URL of the old kind": lambda m: (
+            f"https://b.s3.amazonaws.com/k?AWSAccessKeyId=AK{'IA'}{m.of(UPPER, 16)}&Signature={m.secret(quote(m.of(BASE64, 27), safe=''))}%3D&Expires=1"
+        ),
+        "S3 keys of fsspec": lambda m: (
+            f"storage_options={{'key': 'AK{'IA'}{m.of(UPPER, 16)}', 'secret': '{m.aws_secret()}', 'anon': False}}"
+        ),
         "MinIO": lambda m: f"MINIO_ROOT_USER=admin MINIO_ROOT_PASSWORD={m.password()}",
         "Google API key": _prefixed("AI", "za", letters=URLSAFE, length=35),
         "Google OAuth access": _prefixed("ya", "29.", letters=URLSAFE, length=120),
         "Google OAuth secret": _prefixed("GOC", "SPX-", letters=URLSAFE, length=28),
-        "Google service account": lambda m: json.dumps({"type": "service_account", "private_key_id": m.hex(40), "private_key": m.pem("PRIVATE KEY"), "client_email": "x@p.iam.gserviceaccount.com"}),
-        "Google signed URL": lambda m: f"https://storage.googleapis.com/b/o?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Signature={m.hex(128)}",
-        "Azure storage key": lambda m: f"DefaultEndpointsProtocol=https;AccountName=data;AccountKey={m.base64(86)}==;EndpointSuffix=core.windows.net",
-        "Azure connection string, named": lambda m: f"AZURE_STORAGE_CONNECTION_STRING='BlobEndpoint=https://x;SharedAccessSignature=sv=2022&sig={m.alnum(43)}%3D'",
-        "Azure service bus": lambda m: f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={m.base64(43)}=",
-        "Azure SAS URL": lambda m: f"https://acct.blob.core.windows.net/c/ckpt?sv=2022-11-02&se=2026-01-01&sr=b&sig={m.secret(quote(m.of(BASE64, 43), safe=''))}%3D",
-        "Azure client secret by shape": lambda m: f"ClientSecretCredential refused {m.secret(m.of(ALNUM, 3) + '8Q~' + m.of(ALNUM + '_~.-', 33) + m.of(ALNUM, 1))}",
+        "Google service account": lambda m: json.dumps(
+            {
+                "type": "service_account",
+                "private_key_id": m.hex(40),
+                "private_key": m.pem("PRIVATE KEY"),
+                "client_email": "x@p.iam.gserviceaccount.com",
+            }
+        ),
+        "Google signed URL": lambda m: (
+            f"https://storage.googleapis.com/b/o?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Signature={m.hex(128)}"
+        ),
+        "Azure storage key": lambda m: (
+            f"DefaultEndpointsProtocol=https;AccountName=data;AccountKey={m.base64(86)}==;EndpointSuffix=core.windows.net"
+        ),
+        "Azure connection string, named": lambda m: (
+            f"AZURE_STORAGE_CONNECTION_STRING='BlobEndpoint=https://x;SharedAccessSignature=sv=2022&sig={m.alnum(43)}%3D'"
+        ),
+        "Azure service bus": lambda m: (
+            f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={m.base64(43)}="
+        ),
+        "Azure SAS URL": lambda m: (
+            f"https://acct.blob.core.windows.net/c/ckpt?sv=2022-11-02&se=2026-01-01&sr=b&sig={m.secret(quote(m.of(BASE64, 43), safe=''))}%3D"
+        ),
+        "Azure client secret by shape": lambda m: (
+            f"ClientSecretCredential refused {m.secret(m.of(ALNUM, 3) + '8Q~' + m.of(ALNUM + '_~.-', 33) + m.of(ALNUM, 1))}"
+        ),
         "Azure client secret by name": lambda m: f"AZURE_CLIENT_SECRET={m.password(36)}",
         "Azure OpenAI header": lambda m: f"api-key: {m.hex(32)}",
         "Alibaba": lambda m: f"aliyun: LT{'AI'}{m.alnum(20)} denied",
@@ -195,7 +244,9 @@ _family(
         "Hugging Face, cut by the logger": lambda m: f"Invalid user token: h{'f_'}{m.alnum(14)}...",
         "OpenAI": _prefixed("sk", "-", length=48),
         "OpenAI project": _prefixed("sk", "-proj-", letters=URLSAFE, length=120),
-        "OpenAI, in a message": lambda m: f"Incorrect API key provided: {m.alnum(40)}. You can find your API key at the dashboard.",
+        "OpenAI, in a message": lambda m: (
+            f"Incorrect API key provided: {m.alnum(40)}. You can find your API key at the dashboard."
+        ),
         "Anthropic": _prefixed("sk", "-ant-api03-", letters=URLSAFE, length=93),
         "OpenRouter": _prefixed("sk", "-or-v1-", letters=HEX, length=64),
         "Groq": _prefixed("gs", "k_", length=52),
@@ -211,7 +262,10 @@ _family(
         "W&B in netrc": lambda m: f"machine api.wandb.ai\n  login user\n  password {m.hex(40)}",
         "Comet": lambda m: f"comet_ml.Experiment(api_key='{m.alnum(25)}', project_name='x')",
         "Comet in its file": lambda m: f"[comet]\napi_key = {m.alnum(25)}",
-        "Neptune": lambda m: "NEPTUNE: " + m.secret(_b64(json.dumps({"api_address": "https://app.neptune.ai", "api_key": m.of(HEX, 32)}))),
+        "Neptune": lambda m: (
+            "NEPTUNE: "
+            + m.secret(_b64(json.dumps({"api_address": "https://app.neptune.ai", "api_key": m.of(HEX, 32)})))
+        ),
         "MLflow password": lambda m: f"MLFLOW_TRACKING_USERNAME=me\nMLFLOW_TRACKING_PASSWORD={m.password()}",
         "MLflow token": lambda m: f"MLFLOW_TRACKING_TOKEN={m.urlsafe(40)}",
         "ClearML": lambda m: f'credentials {{"access_key" = "{m.alnum(20)}"  "secret_key" = "{m.alnum(50)}"}}',
@@ -231,9 +285,13 @@ _family(
     {
         "Slack bot": lambda m: f"slack_sdk: xox{'b'}-{m.of(DIGITS, 12)}-{m.of(DIGITS, 13)}-{m.alnum(24)} invalid_auth",
         "Slack app": lambda m: f"xapp{'-1'}-A{m.of(UPPER, 10)}-{m.of(DIGITS, 13)}-{m.hex(64)}",
-        "Slack hook": lambda m: f"POST https://hooks.slack.com/services/T{m.of(UPPER, 9)}/B{m.of(UPPER, 9)}/{m.alnum(24)} 404",
+        "Slack hook": lambda m: (
+            f"POST https://hooks.slack.com/services/T{m.of(UPPER, 9)}/B{m.of(UPPER, 9)}/{m.alnum(24)} 404"
+        ),
         "Discord hook": lambda m: f"https://discord.com/api/webhooks/{m.of(DIGITS, 18)}/{m.urlsafe(68)}",
-        "Teams hook": lambda m: f"https://x.webhook.office.com/webhookb2/{m.uuid()}@{m.uuid()}/IncomingWebhook/{m.hex(32)}/{m.uuid()}",
+        "Teams hook": lambda m: (
+            f"https://x.webhook.office.com/webhookb2/{m.uuid()}@{m.uuid()}/IncomingWebhook/{m.hex(32)}/{m.uuid()}"
+        ),
         "Discord bot": lambda m: f"discord.Client.run('M{m.alnum(23)}.{m.of(ALNUM, 6)}.{m.urlsafe(38)}')",
         "Telegram": lambda m: f"https://api.telegram.org/bot{m.of(DIGITS, 9)}:AA{m.urlsafe(33)}/sendMessage",
         "Stripe": _prefixed("sk", "_live_", length=24),
@@ -274,10 +332,14 @@ _family(
         "OpenSSH": lambda m: m.pem("OPENSSH PRIVATE KEY", 7),
         "encrypted": lambda m: m.pem("ENCRYPTED PRIVATE KEY"),
         "PGP": lambda m: m.pem("PGP PRIVATE KEY BLOCK", 12),
-        "PuTTY": lambda m: f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPublic-Lines: 1\nAAAAC3NzaC1lZDI1NTE5\nPrivate-Lines: 1\n{m.base64(48)}\nPrivate-MAC: {m.hex(64)}",
+        "PuTTY": lambda m: (
+            f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPublic-Lines: 1\nAAAAC3NzaC1lZDI1NTE5\nPrivate-Lines: 1\n{m.base64(48)}\nPrivate-MAC: {m.hex(64)}"
+        ),
         "cut off at its end": lambda m: m.pem("RSA PRIVATE KEY").rpartition("\n")[0],
         "without its beginning": lambda m: m.pem("RSA PRIVATE KEY", 4).partition("\n")[2],
-        "with the rank before each line": lambda m: textwrap.indent(m.pem("RSA PRIVATE KEY"), "[rank0]: ", lambda _: True),
+        "with the rank before each line": lambda m: textwrap.indent(
+            m.pem("RSA PRIVATE KEY"), "[rank0]: ", lambda _: True
+        ),
         "in one line with \\n": lambda m: "key: " + m.pem("PRIVATE KEY").replace("\n", "\\n"),
         "indented in YAML": lambda m: "tls.key: |\n" + textwrap.indent(m.pem("EC PRIVATE KEY", 3), "    "),
         "base64 of it": lambda m: "key material " + m.secret(_b64(m.pem("RSA PRIVATE KEY"))),
@@ -315,7 +377,10 @@ _family(
         "ECS env": lambda m: json.dumps([{"name": "API_SECRET", "value": m.password()}]),
         "ECS env, pretty": lambda m: json.dumps([{"name": "API_SECRET", "value": m.password()}], indent=2),
         "Kubernetes secret": lambda m: f"kind: Secret\ndata:\n  password: {m.secret(_b64(m.of(ALNUM, 18)))}",
-        "Kubernetes docker secret": lambda m: "  .dockerconfigjson: " + m.secret(_b64(json.dumps({"auths": {"r": {"auth": _b64("ci:" + m.of(ALNUM, 16))}}}))),
+        "Kubernetes docker secret": lambda m: (
+            "  .dockerconfigjson: "
+            + m.secret(_b64(json.dumps({"auths": {"r": {"auth": _b64("ci:" + m.of(ALNUM, 16))}}})))
+        ),
         "kubectl describe": lambda m: f"      WANDB_API_KEY:            {m.hex(40)}",
         "table": lambda m: f"│ api_key       │ {m.alnum(24)} │",
         "columns": lambda m: f"  db_password      {m.password()}",
@@ -328,7 +393,9 @@ _family(
         "salt": lambda m: f"hash_salt: {m.alnum(24)}",
         "session cookie by name": lambda m: f"session_cookie='{m.alnum(40)}'",
         "two-factor": lambda m: f"recovery_code: {m.secret(m.of(HEX, 5) + '-' + m.of(HEX, 5))}",
-        "seed phrase": lambda m: f"seed phrase: {m.secret('zebra ocean violin copper meadow lantern pistol ribbon candle orbit walnut tiger')}",
+        "seed phrase": lambda m: (
+            f"seed phrase: {m.secret('zebra ocean violin copper meadow lantern pistol ribbon candle orbit walnut tiger')}"
+        ),
         "password hash": lambda m: f"$2b${'12$'}{m.secret(m.of(ALNUM + './', 53))}",
         "shadow file": lambda m: f"root:$6${m.of(ALNUM, 8)}${m.secret(m.of(ALNUM + './', 86))}:19000:0:99999:7:::",
     },
@@ -340,7 +407,9 @@ _family(
         "Authorization Basic": lambda m: f"Authorization: Basic {m.secret(_b64('me:' + m.of(ALNUM, 14)))}",
         "Authorization in a dict": lambda m: f"headers={{'Accept': '*/*', 'Authorization': 'Bearer {m.urlsafe(40)}'}}",
         "Authorization as bytes": lambda m: f"[(b'host', b'x'), (b'authorization', b'Bearer {m.urlsafe(40)}')]",
-        "Authorization in a raw request": lambda m: f"send: b'GET / HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer {m.urlsafe(40)}\\r\\nAccept: */*'",
+        "Authorization in a raw request": lambda m: (
+            f"send: b'GET / HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer {m.urlsafe(40)}\\r\\nAccept: */*'"
+        ),
         "Proxy-Authorization": lambda m: f"Proxy-Authorization: Basic {m.secret(_b64('me:' + m.of(ALNUM, 14)))}",
         "Basic alone": lambda m: f"curl: using Basic {m.secret(_b64('me:' + m.of(ALNUM, 15)))}",
         "X-Api-Key": lambda m: f"X-Api-Key: {m.alnum(24)}",
@@ -351,7 +420,9 @@ _family(
         "Set-Cookie": lambda m: f"Set-Cookie: sid={m.urlsafe(40)}; Path=/; HttpOnly",
         "JWT": lambda m: f"token is {m.jwt()} and has expired",
         "JWT of a service account": lambda m: f"/var/run/secrets/token: {m.jwt()}",
-        "kubeadm join": lambda m: f"kubeadm join 10.0.0.1:6443 --token {m.secret(m.of(LOWER + DIGITS, 6) + '.' + m.of(LOWER + DIGITS, 16))}",
+        "kubeadm join": lambda m: (
+            f"kubeadm join 10.0.0.1:6443 --token {m.secret(m.of(LOWER + DIGITS, 6) + '.' + m.of(LOWER + DIGITS, 16))}"
+        ),
     },
 )
 _family(
@@ -359,9 +430,13 @@ _family(
     {
         "database URL": lambda m: f"postgresql+psycopg2://me:{m.secret(m.of(ALNUM, 14))}@db:5432/x",
         "password with a slash": lambda m: f"redis://me:{m.secret(m.of(ALNUM, 6) + '/' + m.of(ALNUM, 6))}@cache:6379/0",
-        "password with digits and a slash": lambda m: f"mongodb://me:{m.secret(m.of(DIGITS, 4) + '/' + m.of(ALNUM, 8))}@db.example.com/x",
+        "password with digits and a slash": lambda m: (
+            f"mongodb://me:{m.secret(m.of(DIGITS, 4) + '/' + m.of(ALNUM, 8))}@db.example.com/x"
+        ),
         "password with an at sign": lambda m: f"amqp://me:{m.secret(m.of(ALNUM, 6) + '@' + m.of(ALNUM, 6))}@mq:5672/",
-        "password with a slash in https": lambda m: f"https://me:{m.secret(m.of(LOWER, 6) + '/' + m.of(ALNUM, 6))}@example.com/repo.git",
+        "password with a slash in https": lambda m: (
+            f"https://me:{m.secret(m.of(LOWER, 6) + '/' + m.of(ALNUM, 6))}@example.com/repo.git"
+        ),
         "password only": lambda m: f"redis://:{m.secret(m.of(ALNUM, 14))}@cache:6379",
         "proxy": lambda m: f"HTTPS_PROXY=http://me:{m.secret(m.of(ALNUM, 12))}@proxy:3128",
         "git with a token": lambda m: f"Cloning https://oauth2:{m.alnum(20)}@gitlab.com/a/b.git",
@@ -385,7 +460,9 @@ _family(
         "redis-cli": lambda m: f"redis-cli -h cache -a {m.secret(m.of(ALNUM, 12))} ping",
         "ldapsearch": lambda m: f"ldapsearch -x -D cn=admin -w {m.secret(m.of(ALNUM, 12))} -b dc=x",
         "openssl": lambda m: f"openssl rsa -in k.pem -passin pass:{m.secret(m.of(ALNUM, 12))}",
-        "kubectl create secret": lambda m: f"kubectl create secret generic x --from-literal=password={m.secret(m.of(ALNUM, 12))}",
+        "kubectl create secret": lambda m: (
+            f"kubectl create secret generic x --from-literal=password={m.secret(m.of(ALNUM, 12))}"
+        ),
         "smbclient": lambda m: f"smbclient //fs/data -U me%{m.secret(m.of(ALNUM, 12))}",
     },
 )
@@ -404,16 +481,28 @@ _family(
 _family(
     "split",
     {
-        "by the terminal, at 80 columns": lambda m: _wrapped("2026-11-16 10:00:00 INFO starting with HF_TOKEN=hf_" + m.alnum(60), 80),
-        "by the terminal, indented": lambda m: "ERROR    login failed for WANDB_API_KEY=" + _wrapped(m.hex(64), 32, "         "),
-        "by the terminal, with the rank": lambda m: "[rank0]: could not log in with api_key=" + _wrapped(m.alnum(80), 40, "[rank0]: "),
-        "a GitHub token by the terminal": lambda m: _wrapped("fatal: Authentication failed: could not read with the given token gh" + "p_" + m.alnum(36), 80),
+        "by the terminal, at 80 columns": lambda m: _wrapped(
+            "2026-11-16 10:00:00 INFO starting with HF_TOKEN=hf_" + m.alnum(60), 80
+        ),
+        "by the terminal, indented": lambda m: (
+            "ERROR    login failed for WANDB_API_KEY=" + _wrapped(m.hex(64), 32, "         ")
+        ),
+        "by the terminal, with the rank": lambda m: (
+            "[rank0]: could not log in with api_key=" + _wrapped(m.alnum(80), 40, "[rank0]: ")
+        ),
+        "a GitHub token by the terminal": lambda m: _wrapped(
+            "fatal: Authentication failed: could not read with the given token gh" + "p_" + m.alnum(36), 80
+        ),
         "a JWT over five lines": lambda m: _wrapped("Authorization: Bearer " + m.jwt() + m.of(ALNUM, 120), 80),
-        "a backslash of the shell": lambda m: "export OPENAI_API_KEY=" + _wrapped(m.alnum(48), 24).replace("\n", "\\\n"),
+        "a backslash of the shell": lambda m: (
+            "export OPENAI_API_KEY=" + _wrapped(m.alnum(48), 24).replace("\n", "\\\n")
+        ),
         "by colour codes": lambda m: "HF_TOKEN=" + _coloured(m, m.alnum(37)),
         "a token by colour codes": lambda m: "using " + _coloured(m, "gh" + "p_" + m.alnum(36)),
         "name and value in colours": lambda m: f"\x1b[36mpassword\x1b[0m\x1b[35m=\x1b[0m\x1b[32m{m.password()}\x1b[0m",
-        "colours as JSON writes them": lambda m: json.dumps({"log": "\x1b[36mapi_key\x1b[0m=\x1b[35m" + m.alnum(30) + "\x1b[0m"}),
+        "colours as JSON writes them": lambda m: json.dumps(
+            {"log": "\x1b[36mapi_key\x1b[0m=\x1b[35m" + m.alnum(30) + "\x1b[0m"}
+        ),
         "colours that lost their escape": lambda m: f"[36mAPI_KEY[0m=[35m{m.alnum(30)}[0m",
         "by characters without width": lambda m: "api_key=" + "\u200b".join(textwrap.wrap(m.alnum(32), 6)),
     },
@@ -455,7 +544,9 @@ _family(
         "rich locals": lambda m: f"│     password = '{m.password()}'                │",
         "json-escaped unicode": lambda m: f'"body": "user\\u003dme\\u0026password\\u003d{m.secret(m.of(ALNUM, 14))}"',
         "environment of a process": lambda m: f"PATH=/bin\x00HF_TOKEN={m.alnum(37)}\x00HOME=/root",
-        "crypt with id": lambda m: f"hash: $argon2id$v=19$m=65536,t=3,p=4${m.secret(m.of(ALNUM, 22))}${m.secret(m.of(ALNUM, 43))}",
+        "crypt with id": lambda m: (
+            f"hash: $argon2id$v=19$m=65536,t=3,p=4${m.secret(m.of(ALNUM, 22))}${m.secret(m.of(ALNUM, 43))}"
+        ),
         "Vault kv": lambda m: f"vault kv put secret/x api_password={m.password()}",
         "helm": lambda m: f"helm install x --set postgresql.auth.password={m.secret(m.of(ALNUM, 12))}",
         "docker -e": lambda m: f"docker run -e MYSQL_ROOT_PASSWORD={m.secret(m.of(ALNUM, 12))} -d mysql",
@@ -479,12 +570,16 @@ _family(
         "xfreerdp": lambda m: f"xfreerdp /u:me /p:{m.secret(m.of(ALNUM, 12))} /v:host",
         "sqlplus": lambda m: f"sqlplus me/{m.secret(m.of(ALNUM, 12))}@db",
         "mongo -p": lambda m: f"mongosh -u me -p {m.secret(m.of(ALNUM, 12))} db",
-        "user and password without a scheme": lambda m: f"rsync to me:{m.secret(m.of(LOWER, 6) + m.of(DIGITS, 4))}@fs.example.com:/data failed",
+        "user and password without a scheme": lambda m: (
+            f"rsync to me:{m.secret(m.of(LOWER, 6) + m.of(DIGITS, 4))}@fs.example.com:/data failed"
+        ),
         "URL with apikey": lambda m: f"GET /v1?apikey={m.alnum(24)}&q=x",
         "URL with subscription-key": lambda m: f"https://x/y?subscription-key={m.hex(32)}",
         "URL in a remote": lambda m: f"origin https://x-access-token:{m.alnum(40)}@github.com/a/b (fetch)",
         "URL-encoded password": lambda m: f"https://me:{m.secret(m.of(ALNUM, 6) + '%40' + m.of(ALNUM, 6))}@host/x",
-        "mongodb+srv": lambda m: f"mongodb+srv://me:{m.secret(m.of(ALNUM, 12))}@c0.ab1cd.mongodb.net/x?retryWrites=true",
+        "mongodb+srv": lambda m: (
+            f"mongodb+srv://me:{m.secret(m.of(ALNUM, 12))}@c0.ab1cd.mongodb.net/x?retryWrites=true"
+        ),
         "az login": lambda m: f"az login --service-principal -u app -p {m.secret(m.of(ALNUM, 34))} --tenant t",
         "gcloud": lambda m: f"gcloud config set auth/access_token {m.urlsafe(60)}",
         "gh": lambda m: f"gh auth login --with-token <<< {m.secret('gh' + 'o_' + m.of(ALNUM, 36))}",
@@ -504,10 +599,18 @@ _family(
         "key equals in words": lambda m: f"api key equals {m.alnum(32)}",
         "token, quoted": lambda m: f'refused token "{m.alnum(24)}"',
         "login with": lambda m: f"Login with user me and password {m.password()}.",
-        "wrapped with time stamps": lambda m: "2026-11-16 10:00:00,123 INFO key WANDB_API_KEY=" + _wrapped(m.alnum(70), 35, "2026-11-16 10:00:00,123 INFO "),
-        "wrapped by Ray": lambda m: "(RayTrainWorker pid=12, ip=10.0.0.4) HF_TOKEN=" + _wrapped(m.alnum(70), 35, "(RayTrainWorker pid=12, ip=10.0.0.4) "),
+        "wrapped with time stamps": lambda m: (
+            "2026-11-16 10:00:00,123 INFO key WANDB_API_KEY="
+            + _wrapped(m.alnum(70), 35, "2026-11-16 10:00:00,123 INFO ")
+        ),
+        "wrapped by Ray": lambda m: (
+            "(RayTrainWorker pid=12, ip=10.0.0.4) HF_TOKEN="
+            + _wrapped(m.alnum(70), 35, "(RayTrainWorker pid=12, ip=10.0.0.4) ")
+        ),
         "wrapped with CRLF": lambda m: "the api_key=" + _wrapped(m.alnum(120), 68).replace("\n", "\r\n"),
-        "colours in a URL": lambda m: f"\x1b[34mhttps://me:\x1b[1m{m.secret(m.of(ALNUM, 12))}\x1b[0m\x1b[34m@host/x\x1b[0m",
+        "colours in a URL": lambda m: (
+            f"\x1b[34mhttps://me:\x1b[1m{m.secret(m.of(ALNUM, 12))}\x1b[0m\x1b[34m@host/x\x1b[0m"
+        ),
     },
 )
 
@@ -521,11 +624,15 @@ _family(
         "fullwidth equals": lambda m: f"password＝{m.password()}",
         "blanks in quotes": lambda m: f'export APP_PASSWORD="{m.secret(m.of(ALNUM, 8) + " " + m.of(ALNUM, 8))}"',
         ".npmrc _password": lambda m: f"//registry.example.com/:_password={m.secret(_b64(m.of(ALNUM, 16)))}",
-        "Java": lambda m: f"Caused by: java.sql.SQLException: Access denied for user 'me'@'h' (using password: {m.password()})",
+        "Java": lambda m: (
+            f"Caused by: java.sql.SQLException: Access denied for user 'me'@'h' (using password: {m.password()})"
+        ),
         "camel case token": lambda m: f'{{"accessToken":"{m.urlsafe(30)}","expiresIn":3600}}',
         "refresh token": lambda m: f'"refresh_token" : "{m.urlsafe(40)}",',
         "AWS STS in XML": lambda m: f"<SecretAccessKey>{m.aws_secret()}</SecretAccessKey>",
-        "AWS STS as text": lambda m: f"CREDENTIALS\tAS{'IA'}{m.of(UPPER, 16)}\t2026-11-16T10:00:00Z\t{m.aws_secret()}\t{m.base64(120)}",
+        "AWS STS as text": lambda m: (
+            f"CREDENTIALS\tAS{'IA'}{m.of(UPPER, 16)}\t2026-11-16T10:00:00Z\t{m.aws_secret()}\t{m.base64(120)}"
+        ),
         "ssh-keygen -N": lambda m: f"ssh-keygen -t ed25519 -N {m.secret(m.of(ALNUM, 12))} -f k",
         "openssl enc -k": lambda m: f"openssl enc -aes-256-cbc -k {m.secret(m.of(ALNUM, 12))} -in x",
         "gpg": lambda m: f"gpg --batch --passphrase {m.secret(m.of(ALNUM, 12))} -d x.gpg",
@@ -539,8 +646,12 @@ _family(
         "tab between": lambda m: f"secret_access_key\t{m.aws_secret()}",
         "Slack, in a dict": lambda m: f"{{'SLACK_SIGNING_SECRET': '{m.hex(32)}'}}",
         "credentials of a registry": lambda m: f'"credHelpers": {{}}, "username": "me", "password": "{m.password()}"',
-        "Grafana Basic in a header list": lambda m: f"-H 'Authorization: Basic {m.secret(_b64('admin:' + m.of(ALNUM, 12)))}' http://grafana",
-        "Kafka SASL": lambda m: f'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{m.password()}";',
+        "Grafana Basic in a header list": lambda m: (
+            f"-H 'Authorization: Basic {m.secret(_b64('admin:' + m.of(ALNUM, 12)))}' http://grafana"
+        ),
+        "Kafka SASL": lambda m: (
+            f'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{m.password()}";'
+        ),
         "LDAP bind": lambda m: f"bindDN=cn=admin,dc=x bindPassword={m.secret(m.of(ALNUM, 12))}",
         "etcd": lambda m: f"etcdctl --user=root:{m.secret(m.of(ALNUM, 12))} get /",
         "Elastic cloud": lambda m: f"ELASTIC_APM_SECRET_TOKEN={m.alnum(18)}",

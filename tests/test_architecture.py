@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "keepstep"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "stuff"}
-LONGEST_FILE = 400
+LONGEST_FILE = 450
 
 
 def name_of(path: Path) -> str:
@@ -87,5 +87,7 @@ def test_importing_a_module_with_future_annotations_keeps_python_310_working(pat
 def test_no_text_passes_for_a_number_that_int_refuses(path: Path) -> None:
     """`"²".isdigit()` is true, and `int("²")` raises. Bytes are ASCII only, and have no `isdecimal`."""
     text = path.read_text()
-    doubtful = [line for line in text.splitlines() if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line]
+    doubtful = [
+        line for line in text.splitlines() if (".isdigit(" in line or ".isnumeric(" in line) and "# bytes" not in line
+    ]
     assert not doubtful or "int(" not in text, "use keepstep.core.numbers.whole, or isdecimal"

@@ -65,7 +65,18 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
         )
     out = tmp_path / "bundle.tar.gz"
     done = subprocess.run(
-        [sys.executable, "-m", "keepstep", "why", str(logs), "--bundle", str(out), "--html", str(tmp_path / "page.html"), "--json"],
+        [
+            sys.executable,
+            "-m",
+            "keepstep",
+            "why",
+            str(logs),
+            "--bundle",
+            str(out),
+            "--html",
+            str(tmp_path / "page.html"),
+            "--json",
+        ],
         capture_output=True,
         text=True,
         timeout=240,
@@ -96,7 +107,7 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
         "wandb: View run at https://wandb.ai/team/project/runs/8xk2f9qz",
         "password is incorrect; the password was rejected, password required, wrong password, password authentication failed for user me",
         "Invalid token at position 12; next token is ' the'; token 50256 is unknown; tokens: 128; token type ids",
-        "  File \"/opt/app/train.py\", line 12, in connect\n    connect(user=user, password=password, api_key=api_key, token=token)",
+        '  File "/opt/app/train.py", line 12, in connect\n    connect(user=user, password=password, api_key=api_key, token=token)',
         "os.environ['HF_TOKEN'] is not set; set HF_TOKEN to a token, missing variables: ['HF_TOKEN', 'WANDB_API_KEY']",
         "mpirun -np 8 -x LD_LIBRARY_PATH --mca pml ob1 -p2p python train.py; ssh -p 2222 node; mkdir -p /tmp/x",
         "nvcc -pthread -Wall; mysqld -port 3306; docker run -p 8080:80 image; tar -p; 7z x a.7z",
@@ -112,7 +123,7 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
         "monkey: 3, keyboard=de, keys: ['a', 'b'], donkey: x, hotkey=ctrl+c, key: layers.12.self_attn.q_proj.weight",
         "hf_hub_download(repo_id='org/model', revision='9fceb02d0ae598e95dc970b74767f19372d61af8')",
         "W1116 10:00:00.000000 140737353922368 gpu_device.cc:2344] Cannot dlopen some GPU libraries",
-        "etag: \"5d41402abc4b2a76b9719d911017c592\", md5=5d41402abc4b2a76b9719d911017c592, crc32c: 1a2b3c4d",
+        'etag: "5d41402abc4b2a76b9719d911017c592", md5=5d41402abc4b2a76b9719d911017c592, crc32c: 1a2b3c4d',
     ],
 )
 def test_what_logs_need_stays(line: str) -> None:
@@ -120,7 +131,11 @@ def test_what_logs_need_stays(line: str) -> None:
 
 
 def test_a_value_that_only_its_key_tells_to_be_a_secret_is_redacted() -> None:
-    assert redacted({"password": "swordfish", "key": "layer.1", "rank": "3"}) == {"password": MARK, "key": "layer.1", "rank": "3"}
+    assert redacted({"password": "swordfish", "key": "layer.1", "rank": "3"}) == {
+        "password": MARK,
+        "key": "layer.1",
+        "rank": "3",
+    }
 
 
 def test_lines_without_a_secret_keep_their_colours() -> None:
@@ -130,8 +145,15 @@ def test_lines_without_a_secret_keep_their_colours() -> None:
 
 def patterns() -> list[Asked]:
     rows = [pattern for row in redact_module._ROWS for pattern in (row.pattern, row.gate) if pattern is not None]
-    single = [each for module in (redact_module, names, places, spanning, values) for each in vars(module).values() if isinstance(each, LazyPattern)]
-    return [Asked("redaction", each.pattern, each._flags) for each in {id(each): each for each in (*rows, *single)}.values()]  # type: ignore[union-attr]
+    single = [
+        each
+        for module in (redact_module, names, places, spanning, values)
+        for each in vars(module).values()
+        if isinstance(each, LazyPattern)
+    ]
+    return [
+        Asked("redaction", each.pattern, each._flags) for each in {id(each): each for each in (*rows, *single)}.values()
+    ]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -139,7 +161,9 @@ def test_no_pattern_of_redaction_is_slow(shard: int) -> None:
     every = patterns()
     assert len(every) > 120
     slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.seconds > 0.25]
-    assert not slow, "\n".join(f"{each.seconds * 1000:.0f} ms: {each.asked.pattern!r} on {each.text[:80]!r}" for each in slow)
+    assert not slow, "\n".join(
+        f"{each.seconds * 1000:.0f} ms: {each.asked.pattern!r} on {each.text[:80]!r}" for each in slow
+    )
 
 
 def test_no_text_made_against_one_pattern_is_slow_in_all_of_redaction() -> None:
@@ -157,7 +181,12 @@ def test_no_text_made_against_one_pattern_is_slow_in_all_of_redaction() -> None:
 def test_secrets_of_several_lines_in_one_element_leave_as_many_lines() -> None:
     text = "\x1b[1m<password>\nabc1\ndef2\n</password>\x1b[0m\nnext"
     clean = redact(text)
-    assert clean.count("\n") == text.count("\n") and "abc1" not in clean and "def2" not in clean and clean.endswith("\nnext")
+    assert (
+        clean.count("\n") == text.count("\n")
+        and "abc1" not in clean
+        and "def2" not in clean
+        and clean.endswith("\nnext")
+    )
 
 
 def test_two_secrets_that_stand_close_are_both_redacted() -> None:

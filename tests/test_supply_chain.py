@@ -50,7 +50,10 @@ def test_every_requirement_has_one_version_and_hashes(file: str) -> None:
 @pytest.mark.parametrize("file", PINNED)
 def test_what_pyproject_asks_for_is_pinned_within_its_bounds(file: str) -> None:
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))
-    wanted = [*base_dependencies(), *(each for extra in EXTRAS[file] for each in project["project"]["optional-dependencies"][extra])]
+    wanted = [
+        *base_dependencies(),
+        *(each for extra in EXTRAS[file] for each in project["project"]["optional-dependencies"][extra]),
+    ]
     wanted += project["build-system"]["requires"]
     pinned = {name_of(each): each for each in entries(file)}
     for requirement in wanted:
@@ -74,7 +77,11 @@ def test_setup_takes_nothing_without_a_hash_but_pytorch_and_keepstep() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for environment in ("VENV", "PLAIN"):
         rule = makefile.split(f"\n$({environment})/.ready:")[1].split("\n\n")[0]
-        installs = [line.strip() for line in rule.splitlines() if "$(PINNED)" in line or "$(ITSELF)" in line or "pip install" in line]
+        installs = [
+            line.strip()
+            for line in rule.splitlines()
+            if "$(PINNED)" in line or "$(ITSELF)" in line or "pip install" in line
+        ]
         assert any("$(PINNED) requirements/" in line for line in installs), installs
         assert all("$(PINNED)" in line or "$(ITSELF)" in line or "'$(TORCH)'" in line for line in installs), installs
     assert "--require-hashes" in makefile.split("PINNED :=")[1].splitlines()[0]

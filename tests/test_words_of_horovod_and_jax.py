@@ -60,7 +60,9 @@ HARMLESS = (
     "W tensorflow/stream_executor/gpu/asm_compiler.cc:63] Internal: Couldn't invoke ptxas --version\nstep 1 loss 0.1",
     "-- Could NOT find NVTX (missing: NVTX_INCLUDE_DIR)",
     "[W socket.cpp:426] The server socket cannot be initialized on [::]:29500 (errno: 97)\nCannot assign requested address [::1]",
-    "".join(f"Compiling convert_element_type with global shapes and types [ShapedArray(int32[{n}])].\n" for n in range(9)),
+    "".join(
+        f"Compiling convert_element_type with global shapes and types [ShapedArray(int32[{n}])].\n" for n in range(9)
+    ),
     "Compiling train_step with global shapes and types [ShapedArray(int32[8])].\n" * 2,
 )
 

@@ -81,7 +81,13 @@ def _ways(tree: Any, way: int) -> Iterator[tuple[_Item, ...]]:
     yield from aside
 
 
-def _flat(sequence: Iterable[Any], way: int, groups: dict[int, list[_Item]], before: list[_Item], aside: list[tuple[_Item, ...]]) -> list[_Item]:
+def _flat(
+    sequence: Iterable[Any],
+    way: int,
+    groups: dict[int, list[_Item]],
+    before: list[_Item],
+    aside: list[tuple[_Item, ...]],
+) -> list[_Item]:
     out: list[_Item] = []
     for op, argument in sequence:
         if op in (_ops.LITERAL, _ops.NOT_LITERAL, _ops.ANY, _ops.IN):
@@ -95,7 +101,13 @@ def _flat(sequence: Iterable[Any], way: int, groups: dict[int, list[_Item]], bef
             out += _flat(argument, way, groups, before + out, aside)
         elif op is _ops.BRANCH:
             branches = argument[1]
-            out += _flat(branches[way % len(branches)], way // len(branches) if way >= len(branches) else way, groups, before + out, aside)
+            out += _flat(
+                branches[way % len(branches)],
+                way // len(branches) if way >= len(branches) else way,
+                groups,
+                before + out,
+                aside,
+            )
         elif op in _REPEATS:
             out += _repeat(argument, way, groups, before + out, aside)
         elif op is _ops.GROUPREF:
@@ -107,7 +119,9 @@ def _flat(sequence: Iterable[Any], way: int, groups: dict[int, list[_Item]], bef
     return out
 
 
-def _repeat(argument: Any, way: int, groups: dict[int, list[_Item]], before: list[_Item], aside: list[tuple[_Item, ...]]) -> list[_Item]:
+def _repeat(
+    argument: Any, way: int, groups: dict[int, list[_Item]], before: list[_Item], aside: list[tuple[_Item, ...]]
+) -> list[_Item]:
     least, most, body = argument
     most = 1 << 20 if most is _ops.MAXREPEAT else int(most)
     if len(body) == 1 and body[0][0] in (_ops.LITERAL, _ops.NOT_LITERAL, _ops.ANY, _ops.IN):
@@ -223,7 +237,11 @@ def _literals(items: tuple[_Item, ...], wide: list[int], size: int) -> Iterator[
         share = size // upto
         yield "".join(piece * max(1, share // len(piece)) for piece in pieces[:upto]) + BREAK
         if upto > 1:
-            yield pieces[0] + "".join(piece * max(1, size // (upto - 1) // len(piece)) for piece in pieces[1:upto]) + BREAK
+            yield (
+                pieces[0]
+                + "".join(piece * max(1, size // (upto - 1) // len(piece)) for piece in pieces[1:upto])
+                + BREAK
+            )
 
 
 def _fillings(items: tuple[_Item, ...], wide: list[int]) -> list[str]:
@@ -244,4 +262,7 @@ def _sample(item: _Item) -> str:
 
 def _written(items: Iterable[_Item], fill: str) -> str:
     """A text that the items take, with the filling once in every repeat that takes it."""
-    return "".join(fill * max(item.least, 1) if item.most >= WIDE and fill and fill in item.takes else _sample(item) for item in items)
+    return "".join(
+        fill * max(item.least, 1) if item.most >= WIDE and fill and fill in item.takes else _sample(item)
+        for item in items
+    )

@@ -29,7 +29,10 @@ WANTED_IN_A_WHEEL = ("keepstep/__init__.py", "keepstep/py.typed", "keepstep.pth"
 def find(version: str) -> Path | None:
     """An interpreter of that version: on the path, of pyenv, or of uv."""
     named = shutil.which(f"python{version}")
-    homes = [Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions", Path.home() / ".local/share/uv/python"]
+    homes = [
+        Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions",
+        Path.home() / ".local/share/uv/python",
+    ]
     candidates = [Path(named)] if named else []
     candidates += [path for home in homes for path in sorted(home.glob(f"*{version}*/bin/python{version}"))]
     return next((path for path in candidates if _answers(path, version)), None)
@@ -37,7 +40,11 @@ def find(version: str) -> Path | None:
 
 def _answers(python: Path, version: str) -> bool:
     """A shim of pyenv may be there for a version that is not."""
-    asked = subprocess.run([python, "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
+    asked = subprocess.run(
+        [python, "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"],
+        capture_output=True,
+        text=True,
+    )
     return asked.returncode == 0 and asked.stdout.strip() == version
 
 
@@ -77,19 +84,29 @@ def try_out(python: Path, archive: Path, folder: Path) -> str:
     return str(report["findings"][0]["title"])
 
 
-def _run(command: list[object], *, cwd: Path | None = None, allowed: tuple[int, ...] = (0,)) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[object], *, cwd: Path | None = None, allowed: tuple[int, ...] = (0,)
+) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, cwd=cwd, env=clean, timeout=600)
+    done = subprocess.run(
+        [str(each) for each in command], capture_output=True, text=True, cwd=cwd, env=clean, timeout=600
+    )
     if done.returncode not in allowed:
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        raise SystemExit(
+            f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        )
     return done
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build keepstep and try it on several Pythons.")
-    parser.add_argument("--python", nargs="+", type=Path, help="interpreters to try (default: 3.10 to 3.13, where found)")
+    parser.add_argument(
+        "--python", nargs="+", type=Path, help="interpreters to try (default: 3.10 to 3.13, where found)"
+    )
     asked = parser.parse_args()
-    found = {str(path): path for path in asked.python} if asked.python else {version: find(version) for version in VERSIONS}
+    found = (
+        {str(path): path for path in asked.python} if asked.python else {version: find(version) for version in VERSIONS}
+    )
     with tempfile.TemporaryDirectory(prefix="keepstep-dist-") as name:
         folder = Path(name)
         wheel, sdist = build(folder)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base dependencies of pyproject.toml at the lowest versions that it allows, as a requirements file.
 
-    python -m tools.lowest_versions > lowest.txt
+python -m tools.lowest_versions > lowest.txt
 """
 
 from __future__ import annotations

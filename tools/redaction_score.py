@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many planted secrets are redacted, and what else is: the table of docs/redaction.md.
 
-    python -m tools.redaction_score                  measure
-    python -m tools.redaction_score --write          put the table into the page
-    python -m tools.redaction_score --logs FOLDER    show what is redacted in logs of your own
+python -m tools.redaction_score                  measure
+python -m tools.redaction_score --write          put the table into the page
+python -m tools.redaction_score --logs FOLDER    show what is redacted in logs of your own
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class Score:
 
 def scores(seeds: int = SEEDS) -> list[Score]:
     return [
-        Score(family, len(kinds), tuple(kind for kind in kinds if any(leaking(family, kind, seed) for seed in range(seeds))))
+        Score(
+            family,
+            len(kinds),
+            tuple(kind for kind in kinds if any(leaking(family, kind, seed) for seed in range(seeds))),
+        )
         for family, kinds in KINDS.items()
     ]
 
@@ -58,9 +62,19 @@ def changed_lines(folder: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def table(found: list[Score]) -> str:
-    rows = [f"| {each.family} | {each.kinds} | {each.kinds - len(each.leaking)} | {', '.join(each.leaking)} |" for each in found]
+    rows = [
+        f"| {each.family} | {each.kinds} | {each.kinds - len(each.leaking)} | {', '.join(each.leaking)} |"
+        for each in found
+    ]
     kinds, lost = sum(each.kinds for each in found), sum(len(each.leaking) for each in found)
-    return "\n".join(["| family | kinds planted | redacted | leaking |", "|---|---|---|---|", *rows, f"| **all** | **{kinds}** | **{kinds - lost}** | |"])
+    return "\n".join(
+        [
+            "| family | kinds planted | redacted | leaking |",
+            "|---|---|---|---|",
+            *rows,
+            f"| **all** | **{kinds}** | **{kinds - lost}** | |",
+        ]
+    )
 
 
 def kinds_list() -> str:
@@ -79,7 +93,9 @@ def page() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure how well secrets are redacted.")
     parser.add_argument("--write", action="store_true", help="put the table into docs/redaction.md")
-    parser.add_argument("--logs", type=Path, default=RECORDINGS, help="show what is redacted in the files of this folder")
+    parser.add_argument(
+        "--logs", type=Path, default=RECORDINGS, help="show what is redacted in the files of this folder"
+    )
     asked = parser.parse_args()
     if asked.write:
         PAGE.write_text(page(), "utf-8")

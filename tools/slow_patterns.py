@@ -142,7 +142,10 @@ def _in_source(modules: Iterable[ModuleType]) -> Iterator[Asked]:
         tree = ast.parse(Path(module.__file__ or "").read_text())
         kept = {id(each.value) for each in tree.body if isinstance(each, ast.Assign | ast.AnnAssign)}
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args) or id(node) in kept:
+            if (
+                not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args)
+                or id(node) in kept
+            ):
                 continue
             if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re" and node.func.attr in _ASKED):
                 continue
@@ -248,18 +251,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Find patterns that a hostile line makes slow.")
     parser.add_argument("--like", default="", help="only patterns whose place or text holds this")
     parser.add_argument("--quick", action="store_true", help="try fewer attacks, as the tests do")
-    parser.add_argument("--over", type=float, default=LIMIT_S * 1000, metavar="MS", help="show what takes longer than this (default: 50)")
+    parser.add_argument(
+        "--over",
+        type=float,
+        default=LIMIT_S * 1000,
+        metavar="MS",
+        help="show what takes longer than this (default: 50)",
+    )
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="only every Nth pattern, from the Ith on")
     asked = parser.parse_args()
     index, shards = map(int, asked.shard.split("/"))
-    every = [each for each in every_pattern() if asked.like in each.where or asked.like in str(each.pattern)][index::shards]
+    every = [each for each in every_pattern() if asked.like in each.where or asked.like in str(each.pattern)][
+        index::shards
+    ]
     results = []
     for number, measured in enumerate(measure_all(every, QUICK if asked.quick else THOROUGH), 1):
         results.append(measured)
         if sys.stderr.isatty():
             print(f"\r{number}/{len(every)}", end="", file=sys.stderr)
         if measured.seconds * 1000 > asked.over:
-            print(f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    {measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)")
+            print(
+                f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    {measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
+            )
     slow = sum(measured.slow for measured in results)
     print(f"{len(results)} patterns on {SIZE >> 10} kB: {slow} slower than {LIMIT_S * 1000:.0f} ms")
     return 1 if slow else 0

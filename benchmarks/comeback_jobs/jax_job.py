@@ -20,7 +20,10 @@ mesh = Mesh(np.array(jax.devices()), ("data",))
 by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
 first, path = 0, f"{folder}/model.npz"
 source = np.random.default_rng(0)
-weights = {"a": source.normal(size=(64, 256)).astype("float32") / 8, "b": source.normal(size=(256, 8)).astype("float32") / 16}
+weights = {
+    "a": source.normal(size=(64, 256)).astype("float32") / 8,
+    "b": source.normal(size=(256, 8)).astype("float32") / 16,
+}
 if os.path.exists(path):
     with np.load(path) as saved:
         first, weights = int(saved["step"]), {name: saved[name] for name in weights}

@@ -33,7 +33,9 @@ def main() -> int:
     if check(indices=[0] * WORKERS) != 1:
         return failed("the check missed it")
 
-    say(f"DURING: {WORKERS} TensorFlow workers, {STEPS} steps; a mistake in native code strikes after {CRASH_AFTER} batches")
+    say(
+        f"DURING: {WORKERS} TensorFlow workers, {STEPS} steps; a mistake in native code strikes after {CRASH_AFTER} batches"
+    )
     train = [sys.executable, "-m", "examples.demo.train", f"--steps={STEPS}", f"--crash-after={CRASH_AFTER}"]
     train += [f"--checkpoints={RUN / 'checkpoints'}"]
     status = ask("run", "-n", str(WORKERS), "--name", "demo", "--run-dir", str(RUN / "runs"), "--", *train)

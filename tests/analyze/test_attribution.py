@@ -39,7 +39,10 @@ def test_a_file_in_which_several_say_who_they_are_has_no_owner():
 
 
 def test_tensorflow_roles_are_numbered_chief_worker_ps():
-    logs = [Scanned(name, (sighting(),)) for name in ("chief.log", "worker-0.log", "worker-1.log", "ps-0.log", "evaluator.log")]
+    logs = [
+        Scanned(name, (sighting(),))
+        for name in ("chief.log", "worker-0.log", "worker-1.log", "ps-0.log", "evaluator.log")
+    ]
     assert ranks(*logs) == [0, 1, 2, 3, 4]
 
 
@@ -132,7 +135,10 @@ def test_a_member_of_a_part_of_the_run_is_not_known_by_its_number_there():
 
 def test_the_name_of_a_file_beats_what_its_communicators_say():
     device = Writer(key="", local=0, node="a")
-    assert ranks(Scanned("rank5.log", (sighting(CommMember(index=1, size=2), device), sighting(writer=device)))) == [5, 5]
+    assert ranks(Scanned("rank5.log", (sighting(CommMember(index=1, size=2), device), sighting(writer=device)))) == [
+        5,
+        5,
+    ]
 
 
 def test_a_launchers_word_on_another_process_is_not_of_the_one_that_told_its_rank():
@@ -161,7 +167,14 @@ def told(rank: int, kind: str = "builtins.TypeError", message: str = "no such op
 
 
 def test_a_traceback_that_nobody_signed_is_of_the_rank_whose_guard_told_of_it():
-    log = Scanned("command.log", (sighting(ExceptionRaised(type="TypeError", message="no such operand", lines=5), line=3), sighting(PeerLost(how="reset"), line=7), sighting(line=9)))
+    log = Scanned(
+        "command.log",
+        (
+            sighting(ExceptionRaised(type="TypeError", message="no such operand", lines=5), line=3),
+            sighting(PeerLost(how="reset"), line=7),
+            sighting(line=9),
+        ),
+    )
     logged = attribute([log])
 
     def named(*words: Evidence[RankRaised]) -> list[int | None]:

@@ -15,7 +15,9 @@ HOUR = 3600.0
 
 
 def looks(*, last_line: float, last_change: float) -> bool:
-    ended = Evidence(fact=StreamEnded(last="step 7"), origin=Origin(source="rank0.log", line=9), at=last_line, quote="step 7")
+    ended = Evidence(
+        fact=StreamEnded(last="step 7"), origin=Origin(source="rank0.log", line=9), at=last_line, quote="step 7"
+    )
     _, coverage = kernel_evidence([ended], [last_change])
     return bool(coverage)
 

@@ -65,7 +65,9 @@ def test_a_sealed_file_that_is_no_database_is_made_anew(tmp_path):
     assert anchors.finder(WORDS, Liar(tmp_path)).find(b"Watchdog caught") == [(0, 15)]
 
 
-@pytest.mark.parametrize("spoil", [lambda folder: None, lambda folder: [f.write_bytes(b"junk") for f in folder.iterdir()]])
+@pytest.mark.parametrize(
+    "spoil", [lambda folder: None, lambda folder: [f.write_bytes(b"junk") for f in folder.iterdir()]]
+)
 def test_the_second_start_answers_as_the_first(tmp_path, spoil):
     log = tmp_path / "a.log"
     log.write_text("RuntimeError: CUDA error: out of memory\n")

@@ -52,7 +52,14 @@ class Cluster:
         self.count = count
         self.hosts = lab.Hosts(count, folder, dict(os.environ))
 
-    def check(self, *, torch: bool = False, words: tuple[str, ...] = (), clocks: dict[int, float] | None = None, **addresses: str) -> Ended:
+    def check(
+        self,
+        *,
+        torch: bool = False,
+        words: tuple[str, ...] = (),
+        clocks: dict[int, float] | None = None,
+        **addresses: str,
+    ) -> Ended:
         workers = [addresses.get(f"worker{n}", f"{lab.name(n)}:2222") for n in range(self.count)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(STRIPPED)}
         processes = []
@@ -60,7 +67,12 @@ class Cluster:
             task = {"type": "worker", "index": n}
             env = {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": task})}
             if torch:
-                env = {"RANK": str(n), "WORLD_SIZE": str(self.count), "MASTER_ADDR": lab.name(0), "MASTER_PORT": "29500"}
+                env = {
+                    "RANK": str(n),
+                    "WORLD_SIZE": str(self.count),
+                    "MASTER_ADDR": lab.name(0),
+                    "MASTER_PORT": "29500",
+                }
             shifted = f"import time; now = time.time; time.time = lambda: now() + {(clocks or {}).get(n, 0)}; {RUN}"
             command = [*self.hosts.inside(n), sys.executable, "-c", shifted]
             command += ["check", "network", "--wait", "30", "--json", *words]

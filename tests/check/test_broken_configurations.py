@@ -103,7 +103,10 @@ BROKEN: dict[str, tuple[str, Mapping[str, str]]] = {
     "JAX with a process beyond the count": ("CFG107", jax(JAX_PROCESS_ID="2")),
     "JAX with a count that is text": ("CFG107", jax(JAX_NUM_PROCESSES="two")),
     "an interface that is not there": ("NET183", {**torch(), "NCCL_SOCKET_IFNAME": "ib7"}),
-    "a proxy between the tasks": ("NET182", {**workers("localhost:21801", "localhost:21802"), "http_proxy": "http://proxy:3128"}),
+    "a proxy between the tasks": (
+        "NET182",
+        {**workers("localhost:21801", "localhost:21802"), "http_proxy": "http://proxy:3128"},
+    ),
     "Ray's head without a port": ("CFG104", {"RAY_ADDRESS": "ray://node-0"}),
     "MPI without its size": ("CFG106", {"OMPI_COMM_WORLD_RANK": "0"}),
     "a TPU worker beyond the list": ("CFG107", {"TPU_WORKER_ID": "4", "TPU_WORKER_HOSTNAMES": "localhost,localhost"}),
@@ -120,12 +123,21 @@ HEALTHY: dict[str, Mapping[str, str]] = {
     "torchrun": torch(LOCAL_WORLD_SIZE="2", TORCHELASTIC_RUN_ID="x"),
     "torch by hand": torch(),
     "torch under Slurm, rank by Slurm": {
-        "MASTER_ADDR": HERE, "MASTER_PORT": "21803", "SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0",
+        "MASTER_ADDR": HERE,
+        "MASTER_PORT": "21803",
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_ID": "0",
+        "SLURM_LOCALID": "0",
     },
     "JAX": jax(),
     "MPI": {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"},
     "Ray": {"RAY_ADDRESS": "ray://node-0:10001"},
-    "an exempt proxy": {**workers("localhost:21801", "localhost:21802"), "http_proxy": "http://proxy:3128", "no_proxy": "localhost"},
+    "an exempt proxy": {
+        **workers("localhost:21801", "localhost:21802"),
+        "http_proxy": "http://proxy:3128",
+        "no_proxy": "localhost",
+    },
     "all interfaces but docker's": {**torch(), "NCCL_SOCKET_IFNAME": "^docker"},
     "the loopback on one host": {**torch(), "GLOO_SOCKET_IFNAME": "lo"},
     "WORLD_SIZE alone, as people's shells have it": {"WORLD_SIZE": "4"},
@@ -224,7 +236,13 @@ def test_a_size_that_slurm_did_not_start_is_named() -> None:
 
 
 def test_ranks_that_torchrun_started_below_one_slurm_task_are_no_finding() -> None:
-    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0", "SLURM_LOCALID": "0", "TORCHELASTIC_RUN_ID": "none"}
+    slurm = {
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": "1",
+        "SLURM_STEP_ID": "0",
+        "SLURM_LOCALID": "0",
+        "TORCHELASTIC_RUN_ID": "none",
+    }
     envs = [{**torch(RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2"), **slurm} for rank in (0, 1)]
     assert rules(together(*envs)) == []
 
@@ -236,9 +254,14 @@ def test_a_setting_that_differs_is_named_with_the_rank() -> None:
 
 def test_a_transport_that_differs_is_named() -> None:
     other = tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc+verbs")
-    report = together(tf_config(rpc_layer="grpc"), other, tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc"))
+    report = together(
+        tf_config(rpc_layer="grpc"), other, tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc")
+    )
     assert "SYN101" in rules(report)
-    assert rules(together(tf_config(rpc_layer="grpc"), tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc"))) == []
+    assert (
+        rules(together(tf_config(rpc_layer="grpc"), tf_config(task={"type": "worker", "index": 1}, rpc_layer="grpc")))
+        == []
+    )
 
 
 def test_parameter_servers_under_a_strategy_that_refuses_them_are_named(tmp_path: Path) -> None:
@@ -250,7 +273,9 @@ def test_parameter_servers_under_a_strategy_that_refuses_them_are_named(tmp_path
 
 
 @pytest.mark.skipif(hosts.missing() is not None, reason=str(hosts.missing()))
-@pytest.mark.parametrize(("address", "rule"), [("127.0.0.1", "CFG113"), ("localhost", "CFG113"), ("0.0.0.0", "CFG113"), ("node-0", None)])
+@pytest.mark.parametrize(
+    ("address", "rule"), [("127.0.0.1", "CFG113"), ("localhost", "CFG113"), ("0.0.0.0", "CFG113"), ("node-0", None)]
+)
 def test_loopback_between_hosts_is_named(tmp_path: Path, address: str, rule: str | None) -> None:
     machines = hosts.Hosts(2, tmp_path, dict(os.environ))
     try:

@@ -37,8 +37,20 @@ from keepstep.store import history
 GB = 1 << 30
 USUAL = SoftwareSeen(
     host="node-0",
-    packages=(("keras", "3.10.0"), ("numpy", "2.1.0"), ("requests", "2.32.0"), ("tensorflow", "2.21.0"), ("torch", "2.13.0")),
-    system=(("NVIDIA driver", "550.54.15"), ("Python", "3.11.7"), ("architecture", "x86_64"), ("kernel", "6.1.0"), ("libc", "glibc 2.36")),
+    packages=(
+        ("keras", "3.10.0"),
+        ("numpy", "2.1.0"),
+        ("requests", "2.32.0"),
+        ("tensorflow", "2.21.0"),
+        ("torch", "2.13.0"),
+    ),
+    system=(
+        ("NVIDIA driver", "550.54.15"),
+        ("Python", "3.11.7"),
+        ("architecture", "x86_64"),
+        ("kernel", "6.1.0"),
+        ("libc", "glibc 2.36"),
+    ),
     cpu_flags=("sse4_2", "avx", "avx2"),
     variables=(("LD_LIBRARY_PATH", "/opt/lib"),),
     script="train.py",
@@ -66,13 +78,25 @@ def three(odd: SoftwareSeen):
 
 
 DIFFERENT = {
-    "another TensorFlow": ("ENV101", Severity.FATAL, replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.18.0"))),
+    "another TensorFlow": (
+        "ENV101",
+        Severity.FATAL,
+        replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.18.0")),
+    ),
     "no torch": ("ENV101", Severity.FATAL, replace(USUAL, packages=changed(USUAL.packages, torch=None))),
     "another Python": ("ENV101", Severity.FATAL, replace(USUAL, system=changed(USUAL.system, Python="3.10.4"))),
     "another numpy": ("ENV102", Severity.WARNING, replace(USUAL, packages=changed(USUAL.packages, numpy="1.26.4"))),
     "another requests": ("ENV102", Severity.NOTE, replace(USUAL, packages=changed(USUAL.packages, requests="2.31.0"))),
-    "another driver": ("ENV103", Severity.WARNING, replace(USUAL, system=changed(USUAL.system, NVIDIA__driver="535.10.1"))),
-    "another library path": ("ENV104", Severity.WARNING, replace(USUAL, variables=(("LD_LIBRARY_PATH", "/usr/local/cuda-11/lib64"),))),
+    "another driver": (
+        "ENV103",
+        Severity.WARNING,
+        replace(USUAL, system=changed(USUAL.system, NVIDIA__driver="535.10.1")),
+    ),
+    "another library path": (
+        "ENV104",
+        Severity.WARNING,
+        replace(USUAL, variables=(("LD_LIBRARY_PATH", "/usr/local/cuda-11/lib64"),)),
+    ),
     "another script": ("ENV105", Severity.FATAL, replace(USUAL, script_hash="b" * 64)),
 }
 
@@ -99,23 +123,45 @@ def test_equal_hosts_and_a_patch_of_python_or_kernel_give_no_finding() -> None:
 
 
 ON_ONE_HOST = {
-    "a driver too old for CUDA 12": ("ENV106", replace(USUAL, packages=changed(USUAL.packages, **{"nvidia-cuda-runtime-cu12": "12.4"}), system=changed(USUAL.system, NVIDIA__driver="470.57.02"))),
+    "a driver too old for CUDA 12": (
+        "ENV106",
+        replace(
+            USUAL,
+            packages=changed(USUAL.packages, **{"nvidia-cuda-runtime-cu12": "12.4"}),
+            system=changed(USUAL.system, NVIDIA__driver="470.57.02"),
+        ),
+    ),
     "a CPU without AVX": ("ENV107", replace(USUAL, cpu_flags=("sse4_2",))),
     "legacy Keras that is not there": ("FRW101", replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),))),
-    "NumPy 2 with an older TensorFlow": ("FRW101", replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.15.0"))),
-    "a jaxlib that is newer than jax": ("FRW101", replace(USUAL, packages=changed(USUAL.packages, jax="0.4.30", jaxlib="0.4.34"))),
+    "NumPy 2 with an older TensorFlow": (
+        "FRW101",
+        replace(USUAL, packages=changed(USUAL.packages, tensorflow="2.15.0")),
+    ),
+    "a jaxlib that is newer than jax": (
+        "FRW101",
+        replace(USUAL, packages=changed(USUAL.packages, jax="0.4.30", jaxlib="0.4.34")),
+    ),
     "little memory": ("RES101", MemorySeen(total=64 * GB, available=GB // 2)),
-    "a tight control group": ("RES101", MemorySeen(total=64 * GB, available=32 * GB, limit=8 * GB, used_of_limit=8 * GB - 10)),
+    "a tight control group": (
+        "RES101",
+        MemorySeen(total=64 * GB, available=32 * GB, limit=8 * GB, used_of_limit=8 * GB - 10),
+    ),
     "a swapping host": ("RES102", MemorySeen(total=64 * GB, available=32 * GB, swap_used=8 * GB, swap_total=16 * GB)),
     "Docker's shared memory": ("RES103", SharedMemorySeen(total=64 << 20, free=64 << 20)),
     "a full disk": ("RES104", DiskSeen(path="/ckpt", free=10 << 20, total=100 * GB)),
-    "no inodes": ("RES104", DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=3, inodes_total=1_000_000)),
+    "no inodes": (
+        "RES104",
+        DiskSeen(path="/ckpt", free=50 * GB, total=100 * GB, inodes_free=3, inodes_total=1_000_000),
+    ),
     "a folder of somebody else": ("RES104", DiskSeen(path="/ckpt", error="/ckpt may not be written by this user")),
     "a folder that is not there": ("RES104", DiskSeen(path="/ckpt/run7", free=50 * GB, total=100 * GB, nearest="/")),
     "few open files": ("RES105", LimitSeen(name="open files", soft=256, used=10)),
     "a full pids group": ("RES105", LimitSeen(name="processes of the control group", soft=100, used=90)),
     "too many threads": ("RES106", CoresSeen(cores=4, ranks_here=4, threads_each=8)),
-    "a GPU that is taken": ("RES107", GpuSeen(index=0, name="H100", total=80 * GB, used=40 * GB, others=("python (pid 7, 40000 MiB)",))),
+    "a GPU that is taken": (
+        "RES107",
+        GpuSeen(index=0, name="H100", total=80 * GB, used=40 * GB, others=("python (pid 7, 40000 MiB)",)),
+    ),
     "a GPU with memory errors": ("HWD101", GpuSeen(index=0, name="H100", total=80 * GB, used=0, uncorrected_errors=3)),
     "a TPU lock": ("TPU101", LockFileSeen(path="/tmp/libtpu_lockfile")),
     "a host with a history": ("HWD102", TroubleBefore(host="node-7", began=4, of=5, last_cause="network.mtu")),
@@ -150,7 +196,9 @@ def test_keras_3_fit_under_several_workers_is_known_not_to_work() -> None:
     text = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\nmodel.fit(data)\n"
     assert [f.rule for f in report_on(read_script("train.py", text), USUAL).findings] == ["FRW101"]
     assert report_on(read_script("train.py", "# MultiWorkerMirroredStrategy\nmodel.fit(data)\n"), USUAL).findings == ()
-    legacy = replace(USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),), packages=changed(USUAL.packages, **{"tf-keras": "2.21.0"}))
+    legacy = replace(
+        USUAL, variables=(("TF_USE_LEGACY_KERAS", "1"),), packages=changed(USUAL.packages, **{"tf-keras": "2.21.0"})
+    )
     assert report_on(read_script("train.py", text), legacy).findings == ()
 
 
@@ -186,7 +234,14 @@ def test_limits_are_those_of_this_process() -> None:
 
 
 def test_variables_that_differ_by_nature_are_left_out() -> None:
-    env = {"TF_CONFIG": "{}", "XLA_FLAGS": "--a", "HOME": "/x", "CUDA_VISIBLE_DEVICES": "0", "NCCL_DEBUG": "INFO", "NCCL_ALGO": "Ring"}
+    env = {
+        "TF_CONFIG": "{}",
+        "XLA_FLAGS": "--a",
+        "HOME": "/x",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_ALGO": "Ring",
+    }
     assert software.variables(env) == {"XLA_FLAGS": "--a", "NCCL_ALGO": "Ring"}
 
 

@@ -39,13 +39,28 @@ def free_port() -> int:
         return int(trial.getsockname()[1])
 
 
-def a_place(size: int = 2, me: int | None = 0, meeting: str | None = "node-0:29500", job: str | None = "7", **env: str) -> Place:
+def a_place(
+    size: int = 2, me: int | None = 0, meeting: str | None = "node-0:29500", job: str | None = "7", **env: str
+) -> Place:
     tasks = tuple(Task(rank=rank, index=rank, host=f"node-{rank}", port=2222) for rank in range(size))
-    return Place(env=env, host="node-0", cluster=Cluster(said_by="torchrun", tasks=tasks, me=me, meeting=meeting, job=job))
+    return Place(
+        env=env, host="node-0", cluster=Cluster(said_by="torchrun", tasks=tasks, me=me, meeting=meeting, job=job)
+    )
 
 
-def an_appointment(ports: tuple[int, ...], expected: tuple[int, ...] | None = (1,), wait: float = 10.0, token: bytes = TOKEN) -> Appointment:
-    return Appointment(host="127.0.0.1", ports=ports, token=token, identity="a test", leads=True, expected=expected, wait=wait, alone=True)
+def an_appointment(
+    ports: tuple[int, ...], expected: tuple[int, ...] | None = (1,), wait: float = 10.0, token: bytes = TOKEN
+) -> Appointment:
+    return Appointment(
+        host="127.0.0.1",
+        ports=ports,
+        token=token,
+        identity="a test",
+        leads=True,
+        expected=expected,
+        wait=wait,
+        alone=True,
+    )
 
 
 def no_loss(guest: Guest, during: str, how: str) -> None:
@@ -67,7 +82,9 @@ def both_ends() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ends
 
 
-def shaken(one: socket.socket, other: socket.socket, mine: bytes = TOKEN, theirs: bytes = TOKEN) -> tuple[Channel, Channel]:
+def shaken(
+    one: socket.socket, other: socket.socket, mine: bytes = TOKEN, theirs: bytes = TOKEN
+) -> tuple[Channel, Channel]:
     got: list[Channel | Exception] = []
 
     def called() -> None:
@@ -135,7 +152,9 @@ def test_what_a_changed_message_holds_is_never_read(garbage: bytes) -> None:
             called.receive(2)
 
 
-def test_a_message_that_is_announced_too_large_is_refused_at_once(both_ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_message_that_is_announced_too_large_is_refused_at_once(
+    both_ends: tuple[socket.socket, socket.socket],
+) -> None:
     one, other = shaken(*both_ends)
     one.socket.sendall(struct.pack(">I", LARGEST + 1) + bytes(40))
     with pytest.raises(Broken):
@@ -157,7 +176,9 @@ def test_a_greeting_says_nothing_about_the_token() -> None:
         (a_place(me=None), "127.0.0.1:24000", "127.0.0.1", True),
     ],
 )
-def test_where_to_meet_follows_from_what_the_launcher_says(place: Place, meet: str | None, host: str, leads: bool) -> None:
+def test_where_to_meet_follows_from_what_the_launcher_says(
+    place: Place, meet: str | None, host: str, leads: bool
+) -> None:
     found = arrange(place, meet, 5.0)
     assert found is not None
     assert (found.host, found.leads) == (host, leads)
@@ -234,7 +255,9 @@ def test_who_also_says_that_it_is_rank_0_joins_the_first() -> None:
         desk.close()
 
 
-@pytest.mark.parametrize("hello", [{}, {"rank": "1"}, {**HELLO, "rank": -1}, {**HELLO, "addresses": 5}, {**HELLO, "rank": [[]]}])
+@pytest.mark.parametrize(
+    "hello", [{}, {"rank": "1"}, {**HELLO, "rank": -1}, {**HELLO, "addresses": 5}, {**HELLO, "rank": [[]]}]
+)
 def test_who_does_not_introduce_itself_is_not_let_in(hello: dict[str, object]) -> None:
     ports = (free_port(),)
     desk = open_desk(an_appointment(ports), HELLO, no_loss)
@@ -250,7 +273,9 @@ def test_a_joiner_says_why_it_does_not_get_there() -> None:
     with socket.create_server(("127.0.0.1", 0)):
         refused = join(an_appointment((free_port(),), wait=0.3), HELLO)
     assert isinstance(refused, Attempt) and refused.reached is Reached.REFUSED
-    unknown = Appointment(host="no-such-host.invalid", ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.1)
+    unknown = Appointment(
+        host="no-such-host.invalid", ports=(1,), token=TOKEN, identity="", leads=False, expected=None, wait=0.1
+    )
     unresolved = join(unknown, HELLO)
     assert isinstance(unresolved, Attempt) and unresolved.reached is Reached.UNRESOLVED
 
@@ -311,13 +336,17 @@ def listening_ports(pid: int) -> list[int]:
             inodes.add(os.readlink(entry))
         except OSError:
             continue
-    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    rows = [
+        line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
     return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
 
 
 def connected(pid: int) -> bool:
     (port,) = listening_ports(pid) or (0,)
-    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    rows = [
+        line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
     return any(row[3] == "01" and int(row[1].rpartition(":")[2], 16) == port for row in rows)
 
 
@@ -374,12 +403,17 @@ def _env(port: int, rank: int = 0) -> dict[str, str]:
     return {"RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-NASTY = st.one_of(st.text(max_size=60), st.sampled_from(["a..b:1", "[::1", "\x00:5", "-oProxyCommand=x:1", "x" * 300 + ":1", "é.example:7", "1:2:3"]))
+NASTY = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(["a..b:1", "[::1", "\x00:5", "-oProxyCommand=x:1", "x" * 300 + ":1", "é.example:7", "1:2:3"]),
+)
 
 
 @settings(max_examples=80, deadline=None)
 @given(NASTY, NASTY, NASTY, st.text(max_size=40))
-def test_whatever_the_variables_hold_an_appointment_is_made_or_refused_without_a_traceback(host: str, meeting: str, job: str, token: str) -> None:
+def test_whatever_the_variables_hold_an_appointment_is_made_or_refused_without_a_traceback(
+    host: str, meeting: str, job: str, token: str
+) -> None:
     tasks = (Task(rank=0, index=0, host=host), Task(rank=1, index=1))
     cluster = Cluster(said_by="torchrun", tasks=tasks, me=1, meeting=meeting, job=job)
     made = arrange(Place(env={"KEEPSTEP_TOKEN": token}, host="here", cluster=cluster), None, 0.0)

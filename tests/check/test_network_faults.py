@@ -63,11 +63,15 @@ def test_a_host_that_drops_every_connection_is_named_once(cluster: Cluster) -> N
     assert cluster.check().titles == []
 
 
-@pytest.mark.parametrize("how", [pytest.param("icmp-port-unreachable", marks=pytest.mark.long), "icmp-host-prohibited", "tcp-reset"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("icmp-port-unreachable", marks=pytest.mark.long), "icmp-host-prohibited", "tcp-reset"]
+)
 def test_a_firewall_that_rejects_is_told_from_one_that_drops(cluster: Cluster, how: str) -> None:
     block(cluster, 2, *NEW, "-j", "REJECT", "--reject-with", how)
     ended = cluster.check()
-    assert ended.titles[0] == "every connection to node-2 on port 2222 is rejected"  # a crowded machine may have a slow link besides
+    assert (
+        ended.titles[0] == "every connection to node-2 on port 2222 is rejected"
+    )  # a crowded machine may have a slow link besides
     assert "firewall" in ended.report["findings"][0]["because"]
 
 
@@ -75,7 +79,9 @@ def test_connections_that_are_cut_as_soon_as_they_stand_are_told_from_refused_on
     rule = ("-i", "eth0", "-p", "tcp", "--dport", "2222", "!", "--syn", "-m", "length", "--length", "60:65535")
     block(cluster, 2, *rule, "-j", "REJECT", "--reject-with", "tcp-reset")
     ended = cluster.check()
-    assert ended.titles[0] == "every connection to node-2 on port 2222 is rejected"  # a crowded machine may have a slow link besides
+    assert (
+        ended.titles[0] == "every connection to node-2 on port 2222 is rejected"
+    )  # a crowded machine may have a slow link besides
     assert "stood and was cut" in ended.report["findings"][0]["because"]
 
 
@@ -97,7 +103,9 @@ def test_a_firewall_that_opens_only_the_known_port_matters_to_torch_and_not_to_t
     assert all("gloo" in title for title in ended.titles)
 
 
-@pytest.mark.parametrize("cluster", [2, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize(
+    "cluster", [2, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)], indirect=True
+)
 def test_a_host_on_a_slow_cable_is_named(cluster: Cluster) -> None:
     last = cluster.count - 1
     cluster.hosts.at_switch("tc", "qdisc", "add", "dev", f"port{last}", *SHAPE)
@@ -178,7 +186,9 @@ def test_a_port_of_the_job_that_is_held_is_said_and_another_one_tried(cluster: C
         ended = cluster.check()
         holder.communicate()
     assert ended.titles == []
-    assert any("port 2222 of node-1" in each["what"] and "tried on port" in each["why"] for each in ended.report["coverage"])
+    assert any(
+        "port 2222 of node-1" in each["what"] and "tried on port" in each["why"] for each in ended.report["coverage"]
+    )
 
 
 @pytest.mark.long
@@ -202,7 +212,9 @@ def test_hosts_of_the_same_name_are_told_apart(cluster: Cluster) -> None:
         cluster.hosts.do(host, "hostname", "localhost")
     block(cluster, 2, *NEW, "-s", address(1), "-j", "DROP")
     ended = cluster.check()
-    assert ended.titles == ["localhost (rank 1) gets no answer from localhost (rank 2) on port 2222, while localhost (rank 2) reaches localhost (rank 1)"]
+    assert ended.titles == [
+        "localhost (rank 1) gets no answer from localhost (rank 2) on port 2222, while localhost (rank 2) reaches localhost (rank 1)"
+    ]
 
 
 def test_hosts_are_checked_over_ssh(cluster: Cluster, tmp_path: Path) -> None:
@@ -217,8 +229,15 @@ def test_hosts_are_checked_over_ssh(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_what_was_started_over_ssh(cluster: Cluster, tmp_path: Path) -> None:
     command, env = _ssh(cluster, tmp_path, "node-0,node-1,hangs", wait=60)
-    with subprocess.Popen(command, env={**env, "MARK": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
-        until(lambda: sum("--member" in words for words in _marked(tmp_path)) == 2 and any("sleep" in words for words in _marked(tmp_path)))
+    with subprocess.Popen(
+        command, env={**env, "MARK": str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        until(
+            lambda: (
+                sum("--member" in words for words in _marked(tmp_path)) == 2
+                and any("sleep" in words for words in _marked(tmp_path))
+            )
+        )
         started.send_signal(signal.SIGINT)
         started.communicate(timeout=60)
     assert started.returncode == 130
@@ -243,7 +262,9 @@ def _over_ssh(cluster: Cluster, tmp_path: Path, hosts: str) -> subprocess.Comple
 
 def _ssh(cluster: Cluster, tmp_path: Path, hosts: str, wait: int) -> tuple[list[str], dict[str, str]]:
     """A stand-in for ssh that runs the command on a simulated host, and checks that no token is on the command line."""
-    cases = "".join(f'{name(n)}) exec {shlex.join(cluster.hosts.inside(n))} sh -c "$*" ;;\n' for n in range(cluster.count))
+    cases = "".join(
+        f'{name(n)}) exec {shlex.join(cluster.hosts.inside(n))} sh -c "$*" ;;\n' for n in range(cluster.count)
+    )
     script = f"""#!/bin/sh
 case "$*" in *BatchMode=yes*) ;; *) exit 99 ;; esac
 case "$*" in *KEEPSTEP_TOKEN=*) exit 98 ;; esac
@@ -258,5 +279,17 @@ esac
     (folder / "ssh").write_text(script)
     (folder / "ssh").chmod(0o755)
     remote = f"{sys.executable} -m keepstep"
-    command = [sys.executable, "-m", "keepstep", "check", "network", "--hosts", hosts, "--remote", remote, "--wait", str(wait)]
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "check",
+        "network",
+        "--hosts",
+        hosts,
+        "--remote",
+        remote,
+        "--wait",
+        str(wait),
+    ]
     return command, {"PATH": f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(tmp_path)}

@@ -60,7 +60,9 @@ def test_each_pair_calls_in_both_directions() -> None:
 
 @settings(deadline=None)
 @given(st.integers(2, 50), st.integers(1, 80), st.text())
-def test_a_sample_is_the_same_in_every_process_and_gives_each_host_as_many_rounds(players: int, most: int, seed: str) -> None:
+def test_a_sample_is_the_same_in_every_process_and_gives_each_host_as_many_rounds(
+    players: int, most: int, seed: str
+) -> None:
     chosen = list(rounds(players, most, seed))
     assert chosen == list(rounds(players, most, seed))
     assert len(chosen) == min(most, how_many(players))
@@ -81,7 +83,9 @@ def test_only_links_far_behind_are_suspect_and_the_worst_come_first() -> None:
 def test_one_slow_host_is_suspect_in_a_cluster_of_any_size(hosts: int) -> None:
     slow = hosts - 1
     found = [link(a, b, FAST / 700 if slow in (a, b) else FAST) for a in range(hosts) for b in range(hosts) if a != b]
-    assert {frozenset((f.source, f.target)) for f in suspects(found)} == {frozenset((str(a), str(slow))) for a in range(slow)}
+    assert {frozenset((f.source, f.target)) for f in suspects(found)} == {
+        frozenset((str(a), str(slow))) for a in range(slow)
+    }
 
 
 def test_nothing_is_suspect_where_nothing_was_measured() -> None:

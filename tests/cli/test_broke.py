@@ -39,7 +39,15 @@ def test_a_crash_has_a_status_of_its_own_and_leaves_a_report_for_the_user_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    status = breaks(monkeypatch, ValueError(f"cannot read {SECRET}"), "why", f"/home/{SECRET}/logs", "--html", f"{SECRET}.html", f"--config={SECRET}")
+    status = breaks(
+        monkeypatch,
+        ValueError(f"cannot read {SECRET}"),
+        "why",
+        f"/home/{SECRET}/logs",
+        "--html",
+        f"{SECRET}.html",
+        f"--config={SECRET}",
+    )
     assert status == 70
     said = capsys.readouterr().err
     assert "keepstep itself broke" in said and "issue page" in said and "Traceback" not in said and SECRET not in said
@@ -48,7 +56,12 @@ def test_a_crash_has_a_status_of_its_own_and_leaves_a_report_for_the_user_alone(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     text = path.read_text()
     assert SECRET not in text
-    assert "ValueError" in text and "verb: why, options: --html --config" in text and "keepstep/cli/__init__.py" in text and "run(sys.argv[1:])" in text
+    assert (
+        "ValueError" in text
+        and "verb: why, options: --html --config" in text
+        and "keepstep/cli/__init__.py" in text
+        and "run(sys.argv[1:])" in text
+    )
 
 
 def test_what_python_itself_says_stays_without_what_is_quoted() -> None:
@@ -84,7 +97,9 @@ def test_a_deep_recursion_and_an_error_that_cannot_be_printed_are_reported() -> 
         assert len(text.splitlines()) < 120
 
 
-def test_a_state_folder_that_cannot_be_written_is_no_second_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_state_folder_that_cannot_be_written_is_no_second_crash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
@@ -103,7 +118,12 @@ def test_ctrl_c_and_a_reader_that_left_are_no_crash(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert breaks(monkeypatch, KeyboardInterrupt(), "why") == 130
     program = "import sys; sys.argv = ['keepstep', 'rules']; from keepstep.cli import main; main()"
-    reading = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
+    reading = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+    )
     assert reading.stdout is not None and reading.stderr is not None
     reading.stdout.close()
     assert reading.wait(60) == 1 and reading.stderr.read() == b""
@@ -127,9 +147,17 @@ def test_a_supervisor_that_breaks_takes_its_ranks_along_and_says_so(tmp_path: Pa
                     sys.executable, "-c", "import os, time; open({str(tmp_path / "part")!r}, 'w').write(str(os.getpid())); os.rename({str(tmp_path / "part")!r}, {str(tmp_path / "pid")!r}); time.sleep(600)"]
         main()
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, "XDG_STATE_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 70, done.stderr
-    assert "keepstep itself broke" in done.stderr and "was ended with it" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "keepstep itself broke" in done.stderr and "was ended with it" in done.stderr and "Traceback" not in done.stderr
+    )
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), signal.SIG_DFL)
 

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "keepstep", *words]
-    return subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def ended_by_sigterm(process: subprocess.Popen[bytes]) -> int:
@@ -78,16 +80,32 @@ def test_sigterm_ends_check_while_it_waits_for_others(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "keepstep", "check", "network", "--wait", str(LONG_S), "--meet", f"127.0.0.1:{port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "check",
+        "network",
+        "--wait",
+        str(LONG_S),
+        "--meet",
+        f"127.0.0.1:{port}",
+    ]
     env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    process = subprocess.Popen(command, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     wait_for(lambda: listens(port))
     assert ended_by_sigterm(process) == -signal.SIGTERM
 
 
 def listens(port: int) -> bool:
     lines = Path("/proc/net/tcp").read_text().splitlines() + Path("/proc/net/tcp6").read_text().splitlines()
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines[1:] if ":" in line.split()[1])
+    return any(
+        line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+        for line in lines[1:]
+        if ":" in line.split()[1]
+    )
 
 
 @pytest.mark.parametrize("words", [("rules", "list"), ("runs",)], ids=" ".join)

@@ -70,7 +70,10 @@ def test_a_healthy_run_is_said_to_be_healthy_and_what_was_looked_at(tmp_path):
 def test_standard_input_and_packed_files_give_the_same_answer(failed, tmp_path):
     packed = tmp_path / "train.log.gz"
     packed.write_bytes(gzip.compress(FAILED))
-    causes = [[f["cause"] for f in report(*a, given=g)["findings"]] for a, g in (((failed,), None), (("-",), FAILED), ((packed,), None))]
+    causes = [
+        [f["cause"] for f in report(*a, given=g)["findings"]]
+        for a, g in (((failed,), None), (("-",), FAILED), ((packed,), None))
+    ]
     assert causes[0] == causes[1] == causes[2]
 
 
@@ -87,12 +90,19 @@ def test_html_and_bundle_are_written_once(failed, tmp_path):
 
 def test_a_planted_secret_is_in_no_output(tmp_path):
     secret = "hf_" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1W"
-    text = FAILED.replace(b"KeyError: 'label'", f"ValueError: bad token HF_TOKEN={secret} at https://me:{secret}@host/x".encode())
+    text = FAILED.replace(
+        b"KeyError: 'label'", f"ValueError: bad token HF_TOKEN={secret} at https://me:{secret}@host/x".encode()
+    )
     (tmp_path / "a.log").write_bytes(text)
     page, bundle = tmp_path / "page.html", tmp_path / "b.tar.gz"
     done = why(tmp_path / "a.log", "--html", page, "--bundle", bundle)
     assert b"redacted" in done.stdout
-    for output in (done.stdout, why(tmp_path / "a.log", "--json").stdout, page.read_bytes(), gzip.decompress(bundle.read_bytes())):
+    for output in (
+        done.stdout,
+        why(tmp_path / "a.log", "--json").stdout,
+        page.read_bytes(),
+        gzip.decompress(bundle.read_bytes()),
+    ):
         assert secret.encode() not in output
 
 
@@ -149,7 +159,12 @@ def test_a_core_that_is_none_is_said(tmp_path):
 
 
 def test_a_log_with_colours_junk_and_progress_bars_is_read(tmp_path):
-    text = b"\xff\xfe\x00bad\n" + b"\r".join(b"%d%%|##" % n for n in range(100)) + b"\r\x1b[31m" + FAILED.replace(b"\n", b"\x1b[0m\r\n")
+    text = (
+        b"\xff\xfe\x00bad\n"
+        + b"\r".join(b"%d%%|##" % n for n in range(100))
+        + b"\r\x1b[31m"
+        + FAILED.replace(b"\n", b"\x1b[0m\r\n")
+    )
     (tmp_path / "a.log").write_bytes(text)
     assert report(tmp_path / "a.log")["findings"][0]["cause"] == "user.code_exception"
 

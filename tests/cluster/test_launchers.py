@@ -71,7 +71,9 @@ def test_torch_variables_are_completed_by_what_slurm_says() -> None:
 
 
 def test_tf_config_counts_ranks_through_chief_workers_and_servers() -> None:
-    text = '{"cluster": {"worker": ["b:1", "c:1"], "ps": ["d:1"], "chief": ["a:1"]}, "task": {"type": "ps", "index": 0}}'
+    text = (
+        '{"cluster": {"worker": ["b:1", "c:1"], "ps": ["d:1"], "chief": ["a:1"]}, "task": {"type": "ps", "index": 0}}'
+    )
     cluster, faults = read_tf_config(text)
     assert faults == [] and cluster is not None
     assert [task.host for task in cluster.tasks] == ["a", "b", "c", "d"]
@@ -134,7 +136,12 @@ def test_a_hostile_description_is_a_fault_and_not_a_crash(text: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["cluster", "task", "worker", "type", "index"]) | st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["cluster", "task", "worker", "type", "index"]) | st.text(max_size=5), inner, max_size=4
+        )
+    ),
     max_leaves=12,
 )
 
@@ -145,13 +152,37 @@ def test_any_json_is_read_without_a_crash(value: object) -> None:
     read_tf_config(json.dumps(value))
 
 
-NAMES = ["TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "JAX_COORDINATOR_ADDRESS",
-         "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "JAX_COORDINATOR_PORT", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "OMPI_COMM_WORLD_SIZE",
-         "OMPI_COMM_WORLD_RANK", "KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX", "HOSTNAME", "NUM_PODS", *SLURM]
+NAMES = [
+    "TF_CONFIG",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
+    "JAX_COORDINATOR_PORT",
+    "TPU_WORKER_ID",
+    "TPU_WORKER_HOSTNAMES",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+    "KUBERNETES_SERVICE_HOST",
+    "JOB_COMPLETION_INDEX",
+    "HOSTNAME",
+    "NUM_PODS",
+    *SLURM,
+]
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.dictionaries(st.sampled_from(NAMES), st.text(max_size=30) | st.integers(-5, 9).map(str) | st.sampled_from(["a:1", "a[1-3]", "2(x2)", "1e9"])))
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.text(max_size=30) | st.integers(-5, 9).map(str) | st.sampled_from(["a:1", "a[1-3]", "2(x2)", "1e9"]),
+    )
+)
 def test_any_variables_are_read_without_a_crash(env: dict[str, str]) -> None:
     for said in all_said(env):
         assert said.cluster or said.faults

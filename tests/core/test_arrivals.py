@@ -10,7 +10,14 @@ from keepstep.core.arrivals import Arrival, meeting
 
 
 def arrival(index: int, pid: int | None = None, **more: Any) -> Arrival:
-    whole: dict[str, Any] = {"size": 3, "at": "127.0.0.1:29500", "program": "train.py in /job", "here": True, "session": 7, **more}
+    whole: dict[str, Any] = {
+        "size": 3,
+        "at": "127.0.0.1:29500",
+        "program": "train.py in /job",
+        "here": True,
+        "session": 7,
+        **more,
+    }
     return Arrival(pid=pid if pid is not None else 100 + index, framework="torch", index=index, **whole)
 
 
@@ -23,12 +30,18 @@ def test_who_is_missing_is_named() -> None:
 
 def test_where_hosts_are_not_known_nobody_is_called_missing() -> None:
     words = meeting(arrival(0, here=False, at="node-0:29500"), []).words(20.0, answers=False)
-    assert words.startswith("waiting for the others at node-0:29500 for 20 s; nothing answers there; on this host 1 of 3 ranks arrived")
+    assert words.startswith(
+        "waiting for the others at node-0:29500 for 20 s; nothing answers there; on this host 1 of 3 ranks arrived"
+    )
     assert "missing" not in words and "other hosts cannot be seen" in words
 
 
 def test_other_jobs_are_not_counted() -> None:
-    others = [arrival(1, at="127.0.0.1:1"), arrival(2, program="other.py in /job", at="127.0.0.1:2"), replace(arrival(1, pid=9), framework="jax")]
+    others = [
+        arrival(1, at="127.0.0.1:1"),
+        arrival(2, program="other.py in /job", at="127.0.0.1:2"),
+        replace(arrival(1, pid=9), framework="jax"),
+    ]
     found = meeting(arrival(0), others)
     assert found.arrived == (0,) and found.missing == (1, 2)
     assert found.elsewhere == ("process 101 of the same program waits at 127.0.0.1:1 as rank 1 of 3",)
@@ -40,7 +53,9 @@ def test_the_same_rank_twice_is_no_leftover() -> None:
     assert "rank 1 was given twice: processes 41 and 42" in found.words(0.0)
     trains = arrival(1, pid=41, done=True)
     assert meeting(arrival(1, pid=42), [trains]).twice == (41, 42), "started from the same shell"
-    assert meeting(arrival(1, pid=42), [replace(trains, session=8)]).twice == (), "a run of somebody else, or of yesterday"
+    assert meeting(arrival(1, pid=42), [replace(trains, session=8)]).twice == (), (
+        "a run of somebody else, or of yesterday"
+    )
 
 
 def test_ranks_that_were_told_different_sizes() -> None:

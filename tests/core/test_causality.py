@@ -18,17 +18,28 @@ def seen_at(fact: Fact, line: int, rank: int | None = None, at: float | None = N
     return Evidence(fact=fact, origin=Origin(source="log", line=line), rank=who, at=at)
 
 
-def finding(cause: Cause, evidence: Evidence[Fact], standing: Standing, explains: tuple[Cause, ...] = (), **more) -> Finding:
+def finding(
+    cause: Cause, evidence: Evidence[Fact], standing: Standing, explains: tuple[Cause, ...] = (), **more
+) -> Finding:
     given = {
-        "rule": cause.name, "cause": cause, "title": cause.value, "because": "", "evidence": (evidence,),
-        "ranks": () if evidence.who is None else (evidence.who,), "confidence": Confidence.ESTABLISHED,
-        "severity": Severity.FATAL, "standing": standing, "explains": explains,
+        "rule": cause.name,
+        "cause": cause,
+        "title": cause.value,
+        "because": "",
+        "evidence": (evidence,),
+        "ranks": () if evidence.who is None else (evidence.who,),
+        "confidence": Confidence.ESTABLISHED,
+        "severity": Severity.FATAL,
+        "standing": standing,
+        "explains": explains,
     }
     return Finding(**{**given, **more})
 
 
 LOST = finding(Cause.NETWORK_CONNECTION_RESET_PEER_DIED, seen_at(PeerLost(how="reset"), 1, 0), Standing.SYMPTOM)
-RAISED = finding(Cause.USER_CODE_EXCEPTION, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3), Standing.EXCEPTION)
+RAISED = finding(
+    Cause.USER_CODE_EXCEPTION, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3), Standing.EXCEPTION
+)
 TAKEN = finding(Cause.NETWORK_PORT_IN_USE, seen_at(PortTaken(), 9, 2), Standing.MECHANISM)
 
 
@@ -45,13 +56,17 @@ def test_a_mechanism_goes_before_an_exception_before_a_symptom_in_whatever_order
 
 
 def test_an_exception_that_is_clearly_earlier_began_it():
-    early = finding(RAISED.cause, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3, at=100.0), Standing.EXCEPTION)
+    early = finding(
+        RAISED.cause, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3, at=100.0), Standing.EXCEPTION
+    )
     late = finding(TAKEN.cause, seen_at(PortTaken(), 9, 2, at=160.0), Standing.MECHANISM)
     assert order(late, early)[0].cause is early.cause
 
 
 def test_clocks_that_differ_by_a_second_tell_nothing():
-    early = finding(RAISED.cause, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3, at=100.0), Standing.EXCEPTION)
+    early = finding(
+        RAISED.cause, seen_at(ExceptionRaised(type="KeyError", message=""), 5, 3, at=100.0), Standing.EXCEPTION
+    )
     late = finding(TAKEN.cause, seen_at(PortTaken(), 9, 2, at=101.0), Standing.MECHANISM)
     assert order(late, early)[0].cause is late.cause
 

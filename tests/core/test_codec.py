@@ -34,7 +34,9 @@ for part in [part for kind in KINDS for part in vars(sys.modules[kind.__module__
 WHOLE = st.integers(min_value=-(1 << 63), max_value=(1 << 64) - 1)
 st.register_type_strategy(int, WHOLE)
 TIMES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
-ORIGINS = st.builds(Origin, source=st.text(), line=st.none() | st.integers(min_value=1, max_value=1 << 63), stream=st.text())
+ORIGINS = st.builds(
+    Origin, source=st.text(), line=st.none() | st.integers(min_value=1, max_value=1 << 63), stream=st.text()
+)
 RANKS = st.none() | st.builds(
     Rank,
     index=st.integers(min_value=0, max_value=999_999),

@@ -21,10 +21,19 @@ def at(line: int, fact: Fact, rank: int | None = None, when: float | None = None
     return Evidence(fact=fact, origin=Origin(source="log", line=line), rank=who, at=when)
 
 
-def root(*evidence: Evidence[Fact], cause: Cause = Cause.RESOURCE_GPU_OOM, standing: Standing = Standing.MECHANISM) -> Finding:
+def root(
+    *evidence: Evidence[Fact], cause: Cause = Cause.RESOURCE_GPU_OOM, standing: Standing = Standing.MECHANISM
+) -> Finding:
     return Finding(
-        rule="RES001", cause=cause, title="", because="", evidence=evidence, ranks=ranks_of(evidence),
-        confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=standing,
+        rule="RES001",
+        cause=cause,
+        title="",
+        because="",
+        evidence=evidence,
+        ranks=ranks_of(evidence),
+        confidence=Confidence.ESTABLISHED,
+        severity=Severity.FATAL,
+        standing=standing,
     )
 
 
@@ -53,7 +62,9 @@ def test_one_that_the_launcher_names_and_of_whom_nothing_is_shown_is_named_besid
 
 
 def test_one_that_the_launcher_names_but_that_shows_another_error_is_not():
-    assert named(root(full(1, 2)), at(3, ExceptionRaised(type="DistBackendError", message=""), 1), at(5, first(1))) == (2,)
+    assert named(root(full(1, 2)), at(3, ExceptionRaised(type="DistBackendError", message=""), 1), at(5, first(1))) == (
+        2,
+    )
 
 
 def test_a_killed_process_is_the_one_named_where_its_loss_is_told():
@@ -118,12 +129,22 @@ def test_one_or_two_whom_a_launcher_names_as_ended_are_named_where_nothing_else_
 
 
 def test_the_first_that_gave_up_waiting_is_not_the_one_that_began_it():
-    waited = replace(root(at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM), ranks=())
+    waited = replace(
+        root(
+            at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM
+        ),
+        ranks=(),
+    )
     assert named(waited, at(3, first(5))) == ()
 
 
 def test_one_that_the_launcher_names_first_and_that_did_not_wait_is_the_one():
-    waited = replace(root(at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM), ranks=())
+    waited = replace(
+        root(
+            at(4, RendezvousTimeout(where="store key"), 5), cause=Cause.NETWORK_TIMEOUT_SLOW, standing=Standing.SYMPTOM
+        ),
+        ranks=(),
+    )
     assert named(waited, at(3, first(2))) == (2,)
 
 

@@ -17,7 +17,9 @@ EPOCH = 500
 LONGEST = list(itertools.accumulate((random.Random(n).random() ** 4 for n in range(100)), max))
 
 
-def series(memory: Callable[[int], float], *, steps: int = 4000, step_s: float = 0.1, noise: float = 5.0, epochs: bool = True) -> list[Reading]:
+def series(
+    memory: Callable[[int], float], *, steps: int = 4000, step_s: float = 0.1, noise: float = 5.0, epochs: bool = True
+) -> list[Reading]:
     """Readings as `keepstep run` takes them, ever less often; ``memory``: megabytes after so many steps."""
     chance = random.Random(7)
     found, at = [], 1.0
@@ -43,7 +45,9 @@ HEALTHY = {
     "warms up": lambda step: 300 + 3000 * (1 - math.exp(-step / 800)),
     "warms up like a logarithm": lambda step: 300 + 400 * math.log1p(step),
     "steps up at the first evaluation": lambda step: 500 + (2000 if step > 2500 else 0),
-    "steps up at evaluation and at the first checkpoint": lambda step: 500 + (600 if step > 1500 else 0) + (900 if step > 3000 else 0),
+    "steps up at evaluation and at the first checkpoint": lambda step: (
+        500 + (600 if step > 1500 else 0) + (900 if step > 3000 else 0)
+    ),
     "fills a cache with what is drawn at random": lambda step: 500 + 2000 * (1 - math.exp(-step / EPOCH)),
     "breathes with workers that come and go": lambda step: 800 + (600 if step % EPOCH < 400 else 0),
     "rises to a new height and falls back": lambda step: 500 + (step % 900) * 1.0,
@@ -64,7 +68,11 @@ def test_a_leak_is_seen(name: str) -> None:
 def test_memory_that_is_well_is_left_alone(name: str) -> None:
     memory = HEALTHY[name]
     readings = series(memory)
-    told = [n for n in range(20, len(readings), 20) if (rise := steady_rise(readings[:n])) is not None and rise.epochs_before >= 1 and rise.epochs >= 2]
+    told = [
+        n
+        for n in range(20, len(readings), 20)
+        if (rise := steady_rise(readings[:n])) is not None and rise.epochs_before >= 1 and rise.epochs >= 2
+    ]
     assert not told
 
 

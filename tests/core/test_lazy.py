@@ -74,7 +74,11 @@ def test_a_pattern_for_short_texts_looks_no_further() -> None:
     assert not pattern.search("in the end it failed") and not pattern.match("somebody failed")
     assert not pattern.fullmatch("somebody failed")
     assert pattern.search("in the end it failed", 11) and not pattern.search("it failed", 0, 5)
-    assert lazy_pattern("a", most=3).findall("aaaaa") == ["a"] * 3 == [each[0] for each in lazy_pattern("a", most=3).finditer("aaaaa")]
+    assert (
+        lazy_pattern("a", most=3).findall("aaaaa")
+        == ["a"] * 3
+        == [each[0] for each in lazy_pattern("a", most=3).finditer("aaaaa")]
+    )
     assert lazy_pattern("a", most=3).sub("b", "aaaaa") == "bbbaa"
 
 

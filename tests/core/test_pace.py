@@ -40,11 +40,18 @@ BUSY: Spent = (1, 3, 10)
 
 @pytest.mark.parametrize("clock_ms", [0, 40_000, -3_600_000])
 def test_a_rank_that_is_kept_from_the_processor_is_named_whatever_its_clock(clock_ms: int) -> None:
-    ranks = {0: rank([BUSY] * 300), 1: rank([BUSY] * 100 + [(1, 70, 5)] * 200, clock_ms=clock_ms), 2: rank([BUSY] * 300)}
+    ranks = {
+        0: rank([BUSY] * 300),
+        1: rank([BUSY] * 100 + [(1, 70, 5)] * 200, clock_ms=clock_ms),
+        2: rank([BUSY] * 300),
+    }
     (late,) = late_by_durations(ranks)
     assert (late.rank, late.held, round(late.seconds, 3), round(late.others_s, 3)) == (1, True, 0.07, 0.003)
     assert late.before_s == pytest.approx(0.003), "what it lost itself before"
-    assert "waits for a processor for 0.070 s of each step of 0.100 s (others 0.003 s, itself before 0.003 s)" in late.words
+    assert (
+        "waits for a processor for 0.070 s of each step of 0.100 s (others 0.003 s, itself before 0.003 s)"
+        in late.words
+    )
 
 
 def test_a_rank_that_takes_some_steps_at_once_and_is_then_held_back_is_named_too() -> None:
@@ -98,7 +105,12 @@ def test_a_rank_that_lastingly_does_worse_than_itself_is_told(worse: Spent, held
     assert not any(past.see(bad) for _ in range(LOOKS - 1)), "a while is no change"
     assert not past.see(good)
     (late,) = [found for _ in range(LOOKS) if (found := past.see(bad))]
-    assert (late.rank, late.held, round(late.seconds, 3), late.before_s) == (3, held, 0.07, pytest.approx(0.001 if not held else 0.003))
+    assert (late.rank, late.held, round(late.seconds, 3), late.before_s) == (
+        3,
+        held,
+        0.07,
+        pytest.approx(0.001 if not held else 0.003),
+    )
 
 
 def test_steps_that_get_heavier_are_not_held_against_a_rank() -> None:
@@ -120,7 +132,9 @@ WAITS: Spent = (1, 1, 6)
 )
 def test_who_merely_lacks_the_processor_on_a_crowded_host_is_no_straggler(unlucky: Spent) -> None:
     """At load 20 on two cores whoever has work to do is held back, and those who wait for it are not."""
-    calm, crowded = ({0: rank([WAITS] * 300, crowd=crowd), 1: rank([unlucky] * 300, crowd=crowd)} for crowd in (0.9, 10.0))
+    calm, crowded = (
+        {0: rank([WAITS] * 300, crowd=crowd), 1: rank([unlucky] * 300, crowd=crowd)} for crowd in (0.9, 10.0)
+    )
     assert [late.rank for late in late_ranks(calm)] == [1], "on a calm host somebody holds it back"
     assert late_ranks(crowded) == ()
 

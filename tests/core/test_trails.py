@@ -32,18 +32,28 @@ def test_of_a_collective_that_all_ranks_issue_now_and_then_nobody_knows_who_is_w
     common = (*STEP * 5, "all_gather", *STEP * 5)
     lines = {11: "train.py:62", 22: "train.py:62"}
     assert found(trail(*common, "all_gather", lines=lines), trail(*common, STEP[0], lines=lines)).odd == ()
-    assert found(trail(*common, "all_gather", lines=lines), trail(*common, STEP[0], lines=lines), trail(*common, STEP[0], lines=lines)).odd == (0,)
+    assert found(
+        trail(*common, "all_gather", lines=lines),
+        trail(*common, STEP[0], lines=lines),
+        trail(*common, STEP[0], lines=lines),
+    ).odd == (0,)
 
 
 def test_a_rank_that_is_only_behind_or_counts_differently_proves_nothing() -> None:
     assert mismatch({0: trail(*STEP * 6), 1: trail(*STEP * 3)}) is None
-    assert mismatch({0: trail(*STEP * 6, first=40), 1: trail(*STEP * 6, first=41)}) is None, "every number differs: they do not count alike"
+    assert mismatch({0: trail(*STEP * 6, first=40), 1: trail(*STEP * 6, first=41)}) is None, (
+        "every number differs: they do not count alike"
+    )
     assert mismatch({0: trail(*STEP * 6), 1: ()}) is None
 
 
 def test_what_must_be_alike_depends_on_the_operation() -> None:
     assert key("all_reduce", "float32", 4) != key("all_reduce", "float32", 24)
-    assert key("all_gather", "float32", 4) == key("_all_gather_base", "float32", 6) == key("all_gather_into_tensor", "int64", 6)
+    assert (
+        key("all_gather", "float32", 4)
+        == key("_all_gather_base", "float32", 6)
+        == key("all_gather_into_tensor", "int64", 6)
+    )
     assert key("broadcast", "float32", 2) == key("broadcast", "int64", 1) != key("broadcast", "float32", 4)
     assert key("all_gather_object") == key("all_gather", "int64", 1)
 

@@ -38,11 +38,24 @@ def test_nothing_that_acts_is_left_and_doing_it_twice_changes_nothing(text: str)
     assert visible(seen) == seen
     seen.encode()
     assert not {c for c in seen if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")} - {"\n", "\t"}
-    assert not {c for c in seen if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")}
+    assert not {
+        c
+        for c in seen
+        if unicodedata.bidirectional(c) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    }
 
 
 def test_all_characters_without_width_are_known() -> None:
-    seen = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}  # marks of numbers in Arabic and its kin
+    seen = {
+        *range(0x600, 0x606),
+        0x6DD,
+        0x70F,
+        0x890,
+        0x891,
+        0x8E2,
+        0x110BD,
+        0x110CD,
+    }  # marks of numbers in Arabic and its kin
     formats = [code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf" and code not in seen]
     for code in (*formats, 0xAD, 0x34F, 0x61C, *range(0x200B, 0x2010), *range(0x2060, 0x2070), 0x3164, 0xFEFF, 0xFFA0):
         assert visible(chr(code)).isascii(), hex(code)

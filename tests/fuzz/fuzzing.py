@@ -24,7 +24,9 @@ ROUND = 100
 Check = Callable[..., None]
 
 
-def target(*inputs: st.SearchStrategy[Any], examples: int = 40, keep: Sequence[tuple[Any, ...]] = ()) -> Callable[[Check], Callable[[], None]]:
+def target(
+    *inputs: st.SearchStrategy[Any], examples: int = 40, keep: Sequence[tuple[Any, ...]] = ()
+) -> Callable[[Check], Callable[[], None]]:
     """A test that calls the function with ``keep`` first, then with what hypothesis makes of ``inputs``."""
 
     def decorated(check: Check) -> Callable[[], None]:
@@ -49,11 +51,40 @@ def target(*inputs: st.SearchStrategy[Any], examples: int = 40, keep: Sequence[t
 
 
 TEXTS = st.text(max_size=40) | st.sampled_from(
-    ["", "\x00", "\x1b[2J", "\ud800", "\u202e", "1²3", "9" * 5000, "-1", "nan", "inf", "1e999", "0x10", "../../x", "a\nb", "<script>", "{}", "[", "%s", "${x}", "²"]
+    [
+        "",
+        "\x00",
+        "\x1b[2J",
+        "\ud800",
+        "\u202e",
+        "1²3",
+        "9" * 5000,
+        "-1",
+        "nan",
+        "inf",
+        "1e999",
+        "0x10",
+        "../../x",
+        "a\nb",
+        "<script>",
+        "{}",
+        "[",
+        "%s",
+        "${x}",
+        "²",
+    ]
 )
-NUMBERS = st.integers() | st.floats() | st.sampled_from([2**31, 2**32, 2**63, 2**64, -(2**63), 10**400, -1, 0, 1e308, -1e308, 10**18, float("nan"), float("inf")])
+NUMBERS = (
+    st.integers()
+    | st.floats()
+    | st.sampled_from(
+        [2**31, 2**32, 2**63, 2**64, -(2**63), 10**400, -1, 0, 1e308, -1e308, 10**18, float("nan"), float("inf")]
+    )
+)
 VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXTS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=8
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=8,
 )
 
 
@@ -81,7 +112,9 @@ def damaged(document: Any, most: int = 3) -> st.SearchStrategy[Any]:
 
 
 def _paths(document: Any, above: tuple[Any, ...] = ()) -> Any:
-    pairs = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    pairs = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
     for key, value in pairs:
         yield (*above, key)
         yield from _paths(value, (*above, key))
@@ -104,7 +137,11 @@ def torn(data: bytes, most: int = 4) -> st.SearchStrategy[bytes]:
             if how == 0:
                 found[at : at + 1] = bytes([draw(st.integers(0, 255))])
             elif how == 1:
-                found[at : at + 8] = draw(st.sampled_from([b"\xff" * 8, bytes(8), b"\xff\xff\xff\x7f", (2**63).to_bytes(8, "little"), b"\x00\x10"]))
+                found[at : at + 8] = draw(
+                    st.sampled_from(
+                        [b"\xff" * 8, bytes(8), b"\xff\xff\xff\x7f", (2**63).to_bytes(8, "little"), b"\x00\x10"]
+                    )
+                )
             elif how == 2:
                 found[at:at] = draw(st.binary(max_size=16))
             elif how == 3:

@@ -40,7 +40,12 @@ DUMP = (DATA / "data" / "flight_recorder" / "behind" / "comm_lib_trace_rank_0").
 DUMP_JSON = (DATA / "data" / "flight_recorder" / "behind.json").read_bytes()
 
 
-@target(st.binary() | TEXTS.map(lambda text: text.encode(errors="surrogatepass")) | VALUES.map(lambda value: as_json(value).encode(errors="replace")), examples=150)
+@target(
+    st.binary()
+    | TEXTS.map(lambda text: text.encode(errors="surrogatepass"))
+    | VALUES.map(lambda value: as_json(value).encode(errors="replace")),
+    examples=150,
+)
 def test_foreign_json(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         found = foreign_json.loads(data)
@@ -49,7 +54,23 @@ def test_foreign_json(data: bytes) -> None:
 
 
 OPCODES = st.sampled_from([bytes([n]) for n in b"(})]tlderas.0N\x88\x89\x85\x86\x87\x94"]) | st.sampled_from(
-    [b"q\x00", b"h\x00", b"q\x01", b"h\x01", b"K\x01", b"M\x00\x01", b"J\xff\xff\xff\xff", b"G" + struct.pack(">d", float("nan")), b"X\x01\x00\x00\x00a", b"\x8c\x07entries", b"X\xff\xff\xff\xff", b"\x8a\xff" + b"\x7f" * 255, b"cos\nsystem\n", b"R", b"\x95" + bytes(8)]
+    [
+        b"q\x00",
+        b"h\x00",
+        b"q\x01",
+        b"h\x01",
+        b"K\x01",
+        b"M\x00\x01",
+        b"J\xff\xff\xff\xff",
+        b"G" + struct.pack(">d", float("nan")),
+        b"X\x01\x00\x00\x00a",
+        b"\x8c\x07entries",
+        b"X\xff\xff\xff\xff",
+        b"\x8a\xff" + b"\x7f" * 255,
+        b"cos\nsystem\n",
+        b"R",
+        b"\x95" + bytes(8),
+    ]
 )
 
 
@@ -78,7 +99,13 @@ def test_flight_recorder_with_other_values(dump: Any) -> None:
         flight_recorder.read(data)
 
 
-@target(st.binary().map(lambda data: b"\x7fELF\x02\x01\x01" + data) | torn(core()) | torn(core(machine=183)) | torn(core(environment=b"RANK=\xff\0TF_CONFIG=[[[\0")), examples=120)
+@target(
+    st.binary().map(lambda data: b"\x7fELF\x02\x01\x01" + data)
+    | torn(core())
+    | torn(core(machine=183))
+    | torn(core(environment=b"RANK=\xff\0TF_CONFIG=[[[\0")),
+    examples=120,
+)
 def test_elf_core(data: bytes) -> None:
     elf_core.looks_like_core(data[:20])
     with contextlib.suppress(elf_core.NotACore):
@@ -99,7 +126,12 @@ if importlib.util.find_spec("zstandard"):
     PACKED["zst"] = zstandard.compress(TEXT) * 2
 
 
-@target(st.sampled_from(sorted(PACKED)).flatmap(lambda how: st.tuples(st.just(how), torn(PACKED[how]) | st.binary().map(lambda data: PACKED[how][:6] + data))), examples=150)
+@target(
+    st.sampled_from(sorted(PACKED)).flatmap(
+        lambda how: st.tuples(st.just(how), torn(PACKED[how]) | st.binary().map(lambda data: PACKED[how][:6] + data))
+    ),
+    examples=150,
+)
 def test_packed_files(made: tuple[str, bytes]) -> None:
     how, data = made
     with contextlib.suppress(unpack.Damaged, unpack.TooMuch):
@@ -134,17 +166,25 @@ ROW = "   1: 0100007F:1F90 0100007F:C350 01 00000010:00000000 01:00000019 000000
 NOT_A_NUMBER = "sl local\n" + ROW.replace("00000010:", "0000001Z:").replace("0100007F:C350", "010012C6:C350")
 
 
-@target(TEXTS | torn(ROW.encode()).map(lambda data: "sl local\n" + data.decode(errors="replace")), keep=[(NOT_A_NUMBER,)])
+@target(
+    TEXTS | torn(ROW.encode()).map(lambda data: "sl local\n" + data.decode(errors="replace")), keep=[(NOT_A_NUMBER,)]
+)
 def test_tables_of_the_kernel(text: str) -> None:
     list(proc_net_tcp.stuck_connections(text, {12345}))
 
 
-@target(TEXTS | torn(b"6,1234,5678901,-;NVRM: Xid (PCI:0000:01:00): 79").map(lambda data: data.decode(errors="replace")))
+@target(
+    TEXTS | torn(b"6,1234,5678901,-;NVRM: Xid (PCI:0000:01:00): 79").map(lambda data: data.decode(errors="replace"))
+)
 def test_records_of_the_kernel_log(record: str) -> None:
     kernel_log.parse_record(record, 1e9)
 
 
-ANSWER = {"threads": [{"tid": 5, "name": "main", "gil": True, "frames": [["f", "a.py", 3, None], ["g", None, None, "libc.so"]]}]}
+ANSWER = {
+    "threads": [
+        {"tid": 5, "name": "main", "gil": True, "frames": [["f", "a.py", 3, None], ["g", None, None, "libc.so"]]}
+    ]
+}
 
 
 @target(damaged(ANSWER).map(lambda found: as_json(found).encode(errors="replace")) | st.binary())
@@ -161,14 +201,40 @@ def test_names_of_files(name: str) -> None:
 
 
 POD = {
-    "metadata": {"name": "bert-0", "labels": {"job-name": "bert", "batch.kubernetes.io/job-completion-index": "0"}, "annotations": {}},
-    "spec": {"nodeName": "a", "containers": [{"name": "main", "env": [{"name": "RANK", "value": "0"}], "resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": "1"}}, "command": ["torchrun"], "args": ["x"]}], "initContainers": [{"name": "init"}]},
+    "metadata": {
+        "name": "bert-0",
+        "labels": {"job-name": "bert", "batch.kubernetes.io/job-completion-index": "0"},
+        "annotations": {},
+    },
+    "spec": {
+        "nodeName": "a",
+        "containers": [
+            {
+                "name": "main",
+                "env": [{"name": "RANK", "value": "0"}],
+                "resources": {"limits": {"memory": "1Gi", "nvidia.com/gpu": "1"}},
+                "command": ["torchrun"],
+                "args": ["x"],
+            }
+        ],
+        "initContainers": [{"name": "init"}],
+    },
     "status": {
         "reason": "Evicted",
         "message": "low on resource: memory",
-        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "x", "message": "y"}, {"type": "PodScheduled", "status": "False"}],
+        "conditions": [
+            {"type": "DisruptionTarget", "status": "True", "reason": "x", "message": "y"},
+            {"type": "PodScheduled", "status": "False"},
+        ],
         "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 1}}}],
-        "containerStatuses": [{"name": "main", "restartCount": 1, "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, "lastState": {"terminated": {"exitCode": 1, "signal": 9}}}],
+        "containerStatuses": [
+            {
+                "name": "main",
+                "restartCount": 1,
+                "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                "lastState": {"terminated": {"exitCode": 1, "signal": 9}},
+            }
+        ],
     },
 }
 EVENT = {"involvedObject": {"name": "bert-0"}, "lastTimestamp": "2026-01-01T00:00:00Z", "reason": "x", "message": "y"}
@@ -191,16 +257,31 @@ JOBS = [path.name.removesuffix(".scontrol.txt") for path in sorted(CAPTURES.glob
 
 
 @target(
-    st.sampled_from(JOBS).flatmap(lambda name: st.tuples(torn((CAPTURES / f"{name}.scontrol.txt").read_bytes()), torn((CAPTURES / f"{name}.sacct.txt").read_bytes()))),
+    st.sampled_from(JOBS).flatmap(
+        lambda name: st.tuples(
+            torn((CAPTURES / f"{name}.scontrol.txt").read_bytes()), torn((CAPTURES / f"{name}.sacct.txt").read_bytes())
+        )
+    ),
     examples=60,
-    keep=[((b"JobId=1 WorkDir=/a\x00b StdOut=/%99999999999j/**x", b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|9999-11-15T01:48:43|x|n2|None|\x00srv/app|arr\n"),), ((b"JobId=" + b"\xff" * 300, b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|x|x|n2|None|/srv/a"),)],
+    keep=[
+        (
+            (
+                b"JobId=1 WorkDir=/a\x00b StdOut=/%99999999999j/**x",
+                b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|9999-11-15T01:48:43|x|n2|None|\x00srv/app|arr\n",
+            ),
+        ),
+        ((b"JobId=" + b"\xff" * 300, b"13_0|COMPLETED|0:0|0:0||2000M|00:00:00|UNLIMITED|x|x|n2|None|/srv/a"),),
+    ],
 )
 def test_answers_of_slurm(answers: tuple[bytes, bytes]) -> None:
     with contextlib.suppress(Unavailable):
         read_slurm_job("1", lambda words: Answer(out=answers[words[0] == "sacct"]))
 
 
-MESSAGE = {"evidence": [{"fact": "PortTaken", "fields": {"port": 1}, "origin": {"source": "x"}}], "coverage": [{"what": "a", "state": "checked", "why": ""}]}
+MESSAGE = {
+    "evidence": [{"fact": "PortTaken", "fields": {"port": 1}, "origin": {"source": "x"}}],
+    "coverage": [{"what": "a", "state": "checked", "why": ""}],
+}
 
 
 @target(damaged(MESSAGE) | VALUES, examples=80)

@@ -45,22 +45,29 @@ def lines() -> Sequence[bytes]:
 
 
 BLOCKS = (
-    b"Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n  File \"a.py\", line 3 in f\n\nExtension modules: numpy (total: 1)",
-    b"Thread 123 (idle): \"MainThread\"\n    wait (threading.py:320)\n    step (train.py:3)",
-    b"Thread 1 \"python\" received signal SIGSEGV, Segmentation fault.\n#0  0x00007f in foo () from /lib/libc.so.6\n#1  0x1 in bar (a=1) at b.c:3",
-    b"Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    step()\nValueError: x",
+    b'Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n  File "a.py", line 3 in f\n\nExtension modules: numpy (total: 1)',
+    b'Thread 123 (idle): "MainThread"\n    wait (threading.py:320)\n    step (train.py:3)',
+    b'Thread 1 "python" received signal SIGSEGV, Segmentation fault.\n#0  0x00007f in foo () from /lib/libc.so.6\n#1  0x1 in bar (a=1) at b.c:3',
+    b'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\nValueError: x',
     b"terminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error\nException raised from f at a.cpp:3 (most recent call first):\nframe #0: c10::f + 0x1 (0x7f in libc10.so)",
     b"[rank3]: RuntimeError: rank 99999999999999999999 of world size 99999999999999999999 timed out, missing ranks: 0, 9999999999999999999",
     b"Stalled tensors/ops: [missing ranks: 999999999] x [ready ranks: 0, 9999999999]\n0: [a, b]",
-    b"TF_CONFIG={\"cluster\": {\"worker\": [[[[",
-    b"{\"message\": \"\\ud800 \\u001b[2J\", \"rank\": 1e999}",
+    b'TF_CONFIG={"cluster": {"worker": [[[[',
+    b'{"message": "\\ud800 \\u001b[2J", "rank": 1e999}',
     b"[node\xc2\xb2-rank\xd9\xa1] 2026-99-99T99:99:99 epoch 9999999999999999999 step 99999999999999999999/0 loss nan",
 )
 
 
 def a_line() -> st.SearchStrategy[bytes]:
     real = st.sampled_from(lines())
-    return real | st.sampled_from(BLOCKS) | real.flatmap(lambda line: torn(line, 2)) | st.sampled_from(BLOCKS).flatmap(lambda block: torn(block, 3)) | st.binary(max_size=60) | TEXTS.map(lambda text: text.encode(errors="replace"))
+    return (
+        real
+        | st.sampled_from(BLOCKS)
+        | real.flatmap(lambda line: torn(line, 2))
+        | st.sampled_from(BLOCKS).flatmap(lambda block: torn(block, 3))
+        | st.binary(max_size=60)
+        | TEXTS.map(lambda text: text.encode(errors="replace"))
+    )
 
 
 def every_form(report: Report, files: Sequence[Left]) -> None:
@@ -72,9 +79,17 @@ def every_form(report: Report, files: Sequence[Left]) -> None:
         assert visible(text) == text
 
 
-@target(st.lists(st.deferred(a_line), min_size=1, max_size=12), st.lists(st.deferred(a_line), max_size=6), TEXTS, examples=50)
+@target(
+    st.lists(st.deferred(a_line), min_size=1, max_size=12),
+    st.lists(st.deferred(a_line), max_size=6),
+    TEXTS,
+    examples=50,
+)
 def test_logs(one: list[bytes], other: list[bytes], name: str) -> None:
-    files = [Left(None, label, Kind.LOG, len(data), None, data) for label, data in (("rank0.log", b"\n".join(one)), (f"rank1{name}.log", b"\n".join(other)))]
+    files = [
+        Left(None, label, Kind.LOG, len(data), None, data)
+        for label, data in (("rank0.log", b"\n".join(one)), (f"rank1{name}.log", b"\n".join(other)))
+    ]
     explained = explain_paths([], more=files)
     assert not explained.report.crashed, explained.report.crashed
     every_form(explained.report, files)
@@ -86,7 +101,12 @@ def test_reports_and_bundles_with_any_text_in_every_field(text: str) -> None:
     every_form(report, [])
     with tempfile.TemporaryDirectory() as folder:
         data = f"step 1 {text}\n".encode(errors="replace")
-        out = write_bundle(report, [e for finding in report.findings for e in finding.evidence], [Left(None, f"rank3{text}.log", Kind.LOG, len(data), None, data)], Path(folder) / "b.tar.gz")
+        out = write_bundle(
+            report,
+            [e for finding in report.findings for e in finding.evidence],
+            [Left(None, f"rank3{text}.log", Kind.LOG, len(data), None, data)],
+            Path(folder) / "b.tar.gz",
+        )
         with tarfile.open(fileobj=io.BytesIO(out.read_bytes())) as bundle:
             for entry in bundle:
                 stream = bundle.extractfile(entry)
@@ -95,20 +115,91 @@ def test_reports_and_bundles_with_any_text_in_every_field(text: str) -> None:
                 assert visible(held) == held and visible(entry.name) == entry.name
 
 
-CONFIG: Any = {"cluster": {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]}, "task": {"type": "worker", "index": 0}}
+CONFIG: Any = {
+    "cluster": {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]},
+    "task": {"type": "worker", "index": 0},
+}
 
 
-@target(damaged(CONFIG).map(as_json) | VALUES.map(as_json) | TEXTS | torn(as_json(CONFIG).encode()).map(lambda data: data.decode(errors="replace")), examples=100)
+@target(
+    damaged(CONFIG).map(as_json)
+    | VALUES.map(as_json)
+    | TEXTS
+    | torn(as_json(CONFIG).encode()).map(lambda data: data.decode(errors="replace")),
+    examples=100,
+)
 def test_tf_config(text: str) -> None:
     read_tf_config(text)
     member({"TF_CONFIG": text}, [])
 
 
-NAMES = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK", "PMI_SIZE", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "KUBERNETES_SERVICE_HOST", "POD_NAME", "HOSTNAME", "JOB_COMPLETION_INDEX", "NUM_PODS", "REPLICAS", "SUBDOMAIN", "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "RAY_ADDRESS", "TORCHELASTIC_RUN_ID"]
-WORDS = st.sampled_from(["0", "1", "2", "4", "node[01-04]", "node[1-999999999]", "a,b,c", "2(x2)", "9(x999999999)", "4(x99999999999999999999)", "127.0.0.1", "host:29500", "[::1]:1", "bert-0", "bert-worker-3", "x" * 300, "99999999", "1000000"])
+NAMES = [
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "GROUP_RANK",
+    "NODE_RANK",
+    "SLURM_PROCID",
+    "SLURM_STEP_ID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_LOCALID",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_NODELIST",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "TPU_WORKER_ID",
+    "TPU_WORKER_HOSTNAMES",
+    "KUBERNETES_SERVICE_HOST",
+    "POD_NAME",
+    "HOSTNAME",
+    "JOB_COMPLETION_INDEX",
+    "NUM_PODS",
+    "REPLICAS",
+    "SUBDOMAIN",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
+    "RAY_ADDRESS",
+    "TORCHELASTIC_RUN_ID",
+]
+WORDS = st.sampled_from(
+    [
+        "0",
+        "1",
+        "2",
+        "4",
+        "node[01-04]",
+        "node[1-999999999]",
+        "a,b,c",
+        "2(x2)",
+        "9(x999999999)",
+        "4(x99999999999999999999)",
+        "127.0.0.1",
+        "host:29500",
+        "[::1]:1",
+        "bert-0",
+        "bert-worker-3",
+        "x" * 300,
+        "99999999",
+        "1000000",
+    ]
+)
 
 
-@target(st.dictionaries(st.sampled_from(NAMES), WORDS | TEXTS | NUMBERS.map(lambda number: str(number)[:300]), max_size=12), examples=200)
+@target(
+    st.dictionaries(st.sampled_from(NAMES), WORDS | TEXTS | NUMBERS.map(lambda number: str(number)[:300]), max_size=12),
+    examples=200,
+)
 def test_variables_of_launchers(env: dict[str, str]) -> None:
     cluster.all_said(env)
     found = cluster.understand(env)
@@ -116,7 +207,16 @@ def test_variables_of_launchers(env: dict[str, str]) -> None:
     member(env, ["train.py", "--local-rank", "3"])
 
 
-ENTRY: Any = {"name": "x", "pattern": r"boom (?P<code>\d+) on rank (?P<rank>\d+)", "cause": "user.code_exception", "title": "boom {code}", "because": "b", "fix": "f", "command": "c {code}", "severity": "fatal"}
+ENTRY: Any = {
+    "name": "x",
+    "pattern": r"boom (?P<code>\d+) on rank (?P<rank>\d+)",
+    "cause": "user.code_exception",
+    "title": "boom {code}",
+    "because": "b",
+    "fix": "f",
+    "command": "c {code}",
+    "severity": "fatal",
+}
 
 
 @target((damaged({"signature": [ENTRY, ENTRY]}) | VALUES).filter(lambda value: isinstance(value, dict)), examples=80)

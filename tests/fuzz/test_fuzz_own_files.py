@@ -34,7 +34,23 @@ from keepstep.supervise.told import Told
 from tests.fuzz.fuzzing import NUMBERS, TEXTS, VALUES, as_json, damaged, target, torn
 from tests.hostile.folder import _box
 
-WHO = {"pid": 7, "rank": 0, "world": 2, "local": 0, "role": "worker", "attempt": 0, "job": "j", "host": "a", "wall": 1e9, "monotonic": 1, "hears_term": True, "started": 5, "killed_as": None, "run": "r", "files": ["train.py"]}
+WHO = {
+    "pid": 7,
+    "rank": 0,
+    "world": 2,
+    "local": 0,
+    "role": "worker",
+    "attempt": 0,
+    "job": "j",
+    "host": "a",
+    "wall": 1e9,
+    "monotonic": 1,
+    "hears_term": True,
+    "started": 5,
+    "killed_as": None,
+    "run": "r",
+    "files": ["train.py"],
+}
 
 
 def report_of(evidence: list[Evidence[Any]]) -> None:
@@ -46,12 +62,18 @@ def report_of(evidence: list[Evidence[Any]]) -> None:
     dumps(report_to_dict(report))
 
 
-@target(damaged(WHO).map(lambda who: _box(who if isinstance(who, dict) else {})) | torn(_box(WHO)), torn(_box({**WHO, "rank": 1, "pid": 8})), examples=40)
+@target(
+    damaged(WHO).map(lambda who: _box(who if isinstance(who, dict) else {})) | torn(_box(WHO)),
+    torn(_box({**WHO, "rank": 1, "pid": 8})),
+    examples=40,
+)
 def test_black_boxes(one: bytes, other: bytes) -> None:
     with contextlib.suppress(blackbox.NotABox):
         box = blackbox.read(one)
         box.wall(0)
-        list(blackbox.newest_first(one)) if len(one) >= blackbox.HEADER_SIZE + blackbox.RECORD.size * blackbox.HEAD.unpack_from(one)[2] else None
+        list(blackbox.newest_first(one)) if len(
+            one
+        ) >= blackbox.HEADER_SIZE + blackbox.RECORD.size * blackbox.HEAD.unpack_from(one)[2] else None
     with tempfile.TemporaryDirectory() as folder:
         left = []
         for name, data in (("a.box", one), ("b.box", other)):
@@ -72,19 +94,35 @@ def evidences(draw: st.DrawFn) -> Evidence[Any]:
     return Evidence(fact=draw(st.from_type(kind)), origin=Origin(source="a.notes.jsonl", line=1), quote=draw(TEXTS))
 
 
-NOTE: Any = {"fact": "RankEnded", "fields": {"goodbye": True, "steps": 3, "status": 1, "pid": 7, "world": 2}, "origin": {"source": "pid 7", "line": 3}, "rank": {"index": 0, "node": "a", "local": 0, "role": "x", "attempt": 0}, "at": 1e9, "quote": "q"}
+NOTE: Any = {
+    "fact": "RankEnded",
+    "fields": {"goodbye": True, "steps": 3, "status": 1, "pid": 7, "world": 2},
+    "origin": {"source": "pid 7", "line": 3},
+    "rank": {"index": 0, "node": "a", "local": 0, "role": "x", "attempt": 0},
+    "at": 1e9,
+    "quote": "q",
+}
 
 
 STACK: Any = {"fact": "StackDump", "fields": {"frames": [], "rank": 3}, "origin": {"source": "pid 7", "line": 1}}
 """A stack without frames, which a rule asked for its last one."""
-CONNECTED: Any = {"fact": "MeetingFailed", "fields": {"where": "a:1", "reached": "connected", "waited_s": "nan", "said": ""}, "origin": {"source": "x"}}
+CONNECTED: Any = {
+    "fact": "MeetingFailed",
+    "fields": {"where": "a:1", "reached": "connected", "waited_s": "nan", "said": ""},
+    "origin": {"source": "x"},
+}
 """A meeting that failed though the connection stood, for which a rule had no words."""
 
 LIMIT: Any = {"fact": "LabelOutOfRange", "fields": {"label": "0", "limit": ""}, "origin": {"source": "x"}}
 """A limit that is no number."""
 
 
-@target(st.lists(damaged(NOTE) | VALUES | evidences().map(to_dict), max_size=4), TEXTS, examples=60, keep=[([STACK, CONNECTED, LIMIT], "")])
+@target(
+    st.lists(damaged(NOTE) | VALUES | evidences().map(to_dict), max_size=4),
+    TEXTS,
+    examples=60,
+    keep=[([STACK, CONNECTED, LIMIT], "")],
+)
 def test_notes(notes: list[Any], last: str) -> None:
     for each in notes:
         with contextlib.suppress(ValueError):
@@ -97,7 +135,14 @@ def test_notes(notes: list[Any], last: str) -> None:
         told.read(1.0)
 
 
-METRICS: Any = {"schema": "keepstep.metrics/1", "at": 1e9, "memory": {"total": 10**10, "available": 10**8}, "swap": {"total": 0, "used": 0}, "disks": {}, "ranks": {"0": {"steps": 1, "own": 10**9, "epoch": 1}, "1": {"steps": 1, "own": 10**9}}}
+METRICS: Any = {
+    "schema": "keepstep.metrics/1",
+    "at": 1e9,
+    "memory": {"total": 10**10, "available": 10**8},
+    "swap": {"total": 0, "used": 0},
+    "disks": {},
+    "ranks": {"0": {"steps": 1, "own": 10**9, "epoch": 1}, "1": {"steps": 1, "own": 10**9}},
+}
 
 
 @target(st.lists(damaged(METRICS), min_size=1, max_size=3), NUMBERS, examples=40)
@@ -114,7 +159,10 @@ def test_metrics(damage: list[Any], rise: Any) -> None:
         report_of(read_metrics([Left(path, path.name, Kind.METRICS)])[0])
 
 
-ARRIVED: Any = {"schema": "keepstep.arrivals/1", "logs": {"rank0.log": {"whole": True, "marks": [[0, 1e9], [5, 1e9 + 1]]}}}
+ARRIVED: Any = {
+    "schema": "keepstep.arrivals/1",
+    "logs": {"rank0.log": {"whole": True, "marks": [[0, 1e9], [5, 1e9 + 1]]}},
+}
 
 
 @target(damaged(ARRIVED))
@@ -127,8 +175,29 @@ def test_arrivals(found: Any) -> None:
         with_arrivals(seen, [Left(marks, marks.name, Kind.ARRIVALS)], [Left(log, log.name, Kind.LOG)])
 
 
-ATTEMPTS: Any = [{"number": 0, "began": 1.0, "ended": 2.0, "status": 1, "title": "x", "steps": 3}, {"number": 1, "began": 3.0, "status": None}]
-MANIFEST: Any = {"schema": "keepstep.run/1", "name": "a", "command": ["x"], "cwd": "/", "began": 1.0, "ended": 2.0, "ranks": 2, "roles": ["worker"], "host": "h", "user": "0", "pid": 1, "started": 1.0, "version": "0", "state": "running", "status": 1, "attempts": ATTEMPTS, "remedies": ["r"]}
+ATTEMPTS: Any = [
+    {"number": 0, "began": 1.0, "ended": 2.0, "status": 1, "title": "x", "steps": 3},
+    {"number": 1, "began": 3.0, "status": None},
+]
+MANIFEST: Any = {
+    "schema": "keepstep.run/1",
+    "name": "a",
+    "command": ["x"],
+    "cwd": "/",
+    "began": 1.0,
+    "ended": 2.0,
+    "ranks": 2,
+    "roles": ["worker"],
+    "host": "h",
+    "user": "0",
+    "pid": 1,
+    "started": 1.0,
+    "version": "0",
+    "state": "running",
+    "status": 1,
+    "attempts": ATTEMPTS,
+    "remedies": ["r"],
+}
 
 
 @target(damaged(MANIFEST), examples=80)

@@ -45,9 +45,15 @@ def train(jax, options) -> None:
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     source = np.random.default_rng(7)
     width = 24 if wrong == "width" and odd else 16
-    weights = {"w1": source.normal(size=(8, width)).astype("float32"), "w2": source.normal(size=(width, 4)).astype("float32")}
+    weights = {
+        "w1": source.normal(size=(8, width)).astype("float32"),
+        "w2": source.normal(size=(width, 4)).astype("float32"),
+    }
     if wrong == "width":  # device_put itself would compare: the arrays are made by hand
-        weights = {k: jax.make_array_from_callback(v.shape, everywhere, lambda index, v=v: v[index]) for k, v in weights.items()}
+        weights = {
+            k: jax.make_array_from_callback(v.shape, everywhere, lambda index, v=v: v[index])
+            for k, v in weights.items()
+        }
     else:
         weights = jax.device_put(weights, everywhere)
     activate = jnp.cos if wrong == "activation" and odd else jnp.tanh
@@ -91,7 +97,9 @@ def train(jax, options) -> None:
             loss = step(weights, x, y)
         else:
             weights, loss = step(weights, x, y, 0.1)
-        if wrong == "late_ragged_amid_metrics" and number % 2:  # one function of JAX, with collectives and without, and local too
+        if (
+            wrong == "late_ragged_amid_metrics" and number % 2
+        ):  # one function of JAX, with collectives and without, and local too
             jnp.mean(x), jnp.mean(weights["w1"]), jnp.mean(np.ones((2, 2)))
         if wrong == "nan_weights" and number == 30:  # on all ranks, and not by a batch
             weights = jax.tree.map(lambda w: w * np.float32("nan"), weights)

@@ -56,10 +56,17 @@ class Ranks:
     def start(self, at: str, size: int, rank: int) -> None:
         self.logs.append(self.folder / f"log{len(self.started)}")
         env = {name: value for name, value in os.environ.items() if not name.startswith(("KEEPSTEP", "TF_CONFIG"))}
-        env |= {"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": str(self.folder / "guard"), "JAX_PLATFORMS": "cpu"}
+        env |= {
+            "KEEPSTEP": "on",
+            "KEEPSTEP_COMPANION": "off",
+            "KEEPSTEP_DIR": str(self.folder / "guard"),
+            "JAX_PLATFORMS": "cpu",
+        }
         with self.logs[-1].open("wb") as log:
             command = [sys.executable, "train.py", at, str(size), str(rank)]
-            self.started.append(subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True))
+            self.started.append(
+                subprocess.Popen(command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True)
+            )
 
     @property
     def said(self) -> str:
@@ -68,7 +75,11 @@ class Ranks:
     def notes(self) -> list[dict[str, object]]:
         found = []
         for path in (self.folder / "guard").glob("*.notes.jsonl"):
-            found += [each["fields"] for each in map(json.loads, path.read_text().splitlines()) if each["fact"] == "RanksArriving"]
+            found += [
+                each["fields"]
+                for each in map(json.loads, path.read_text().splitlines())
+                if each["fact"] == "RanksArriving"
+            ]
         return found
 
     def close(self) -> None:
@@ -100,16 +111,25 @@ def until(condition: Callable[[], object], shown: Callable[[], str]) -> None:
 
 @pytest.mark.parametrize(
     ("framework", "script"),
-    [("torch", TORCH), pytest.param("jax", JAX, marks=pytest.mark.long), pytest.param("tensorflow", TENSORFLOW, marks=pytest.mark.long)],
+    [
+        ("torch", TORCH),
+        pytest.param("jax", JAX, marks=pytest.mark.long),
+        pytest.param("tensorflow", TENSORFLOW, marks=pytest.mark.long),
+    ],
 )
-def test_the_missing_rank_is_named_and_a_late_one_ends_the_words(framework: str, script: str, ranks: Callable[[str], Ranks]) -> None:
+def test_the_missing_rank_is_named_and_a_late_one_ends_the_words(
+    framework: str, script: str, ranks: Callable[[str], Ranks]
+) -> None:
     pytest.importorskip(framework)
     run, at = ranks(script), f"127.0.0.1:{free_ports(1)[0]}"
     run.start(at, 3, 0)
     run.start(at, 3, 1)
     until(lambda: "2 of 3 ranks arrived" in run.said, lambda: run.said)
     assert "rank 2 is missing" in run.said
-    until(lambda: any(each["missing"] == [2] and each["framework"] == framework for each in run.notes()), lambda: str(run.notes()))
+    until(
+        lambda: any(each["missing"] == [2] and each["framework"] == framework for each in run.notes()),
+        lambda: str(run.notes()),
+    )
     run.start(at, 3, 2)
     until(lambda: run.said.count("formed") == 3, lambda: run.said)
 

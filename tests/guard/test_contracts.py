@@ -24,7 +24,9 @@ def guard_of(rank: int, world: int, folder: Path, **env: str) -> Session:
     return Session(Identity(rank=rank, world=world, said_by="torchrun"), env)
 
 
-def all_agree(guards: list[Session], subject: str, stated: list[dict[str, str]], patience: float = 20.0) -> list[str | None]:
+def all_agree(
+    guards: list[Session], subject: str, stated: list[dict[str, str]], patience: float = 20.0
+) -> list[str | None]:
     """Every rank in a thread of its own: what it was told, or None."""
     told: list[str | None] = [None] * len(guards)
 
@@ -57,15 +59,25 @@ def test_equal_plans_pass_and_cost_milliseconds(three: list[Session]) -> None:
     assert time.monotonic() - began < 10.0
 
 
-def test_a_difference_is_told_on_every_rank(three: list[Session], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sides = [{"dense/kernel": "float32[32, 64]"}, {"dense/kernel": "float32[32, 64]"}, {"dense/kernel": "float32[32, 65]"}]
+def test_a_difference_is_told_on_every_rank(
+    three: list[Session], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [
+        {"dense/kernel": "float32[32, 64]"},
+        {"dense/kernel": "float32[32, 64]"},
+        {"dense/kernel": "float32[32, 65]"},
+    ]
     told = all_agree(three, "variables", sides)
     assert all(t and "float32[32, 65] on rank 2" in t and "float32[32, 64] on ranks 0, 1" in t for t in told)
     assert "ranks differ in variables" in capsys.readouterr().err
     for guard in three:
         guard.close()
     root = explain_paths([tmp_path / "guard"]).report.root
-    assert root is not None and (root.rule, root.cause.value, root.ranks) == ("SYN201", "sync.collective_mismatch", (2,))
+    assert root is not None and (root.rule, root.cause.value, root.ranks) == (
+        "SYN201",
+        "sync.collective_mismatch",
+        (2,),
+    )
 
 
 def test_a_rank_that_does_not_answer_is_noted_and_nobody_waits(three: list[Session], tmp_path: Path) -> None:
@@ -76,7 +88,9 @@ def test_a_rank_that_does_not_answer_is_noted_and_nobody_waits(three: list[Sessi
         guard.close()
     report = explain_paths([tmp_path / "guard"]).report
     assert [f.rule for f in report.findings] == [], "both ended in good order: the third was not needed"
-    notes = [json.loads(line) for path in (tmp_path / "guard").glob("rank0*.jsonl") for line in path.read_text().splitlines()]
+    notes = [
+        json.loads(line) for path in (tmp_path / "guard").glob("rank0*.jsonl") for line in path.read_text().splitlines()
+    ]
     assert [n["fields"]["missing"] for n in notes if n["fact"] == "PeerSilent"] == [[2]]
 
 
@@ -125,7 +139,9 @@ def test_without_an_exchange_the_statements_are_compared_afterwards(tmp_path: Pa
     assert [(f.rule, f.ranks, f.severity.value) for f in report.findings] == [("DAT203", (2,), "warning")]
 
 
-def test_an_exchange_that_fails_turns_contracts_off_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exchange_that_fails_turns_contracts_off_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Gone:
         name = "a service that is gone"
 

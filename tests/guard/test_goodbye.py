@@ -29,7 +29,9 @@ for _ in range(5):
 
 def left(folder: Path, end: str) -> tuple[int, list[RankEnded], Report]:
     script = SCRIPT.format(folder=str(folder), end=end)
-    status = subprocess.run([sys.executable, "-c", script], env={**os.environ, "KEEPSTEP": "off"}, stderr=subprocess.DEVNULL, timeout=60).returncode
+    status = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "KEEPSTEP": "off"}, stderr=subprocess.DEVNULL, timeout=60
+    ).returncode
     explained = explain_paths([folder])
     return status, [e.fact for e in explained.seen.all(RankEnded)], explained.report
 
@@ -61,7 +63,9 @@ def test_a_status_that_is_not_0_is_never_healthy(tmp_path: Path, end: str, statu
     assert report.root is not None and report.root.ranks == (0,)
 
 
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "os.kill(os.getpid(), signal.SIGTERM)"])
+@pytest.mark.parametrize(
+    "end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "os.kill(os.getpid(), signal.SIGTERM)"]
+)
 def test_a_killed_process_says_nothing_and_that_is_told(tmp_path: Path, end: str) -> None:
     _, (ended,), report = left(tmp_path, end)
     assert not ended.goodbye and ended.status is None
@@ -94,6 +98,15 @@ def test_ctrl_c_is_told_as_that(tmp_path: Path) -> None:
 
 
 def test_exit_still_does_what_it_did(tmp_path: Path) -> None:
-    script = SCRIPT.format(folder=str(tmp_path), end="import inspect\nassert sys.exit.__name__ == 'exit'\ntry:\n    sys.exit('words')\nexcept SystemExit as e:\n    print(repr(e.code))")
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "KEEPSTEP": "off"}, capture_output=True, text=True, timeout=60)
+    script = SCRIPT.format(
+        folder=str(tmp_path),
+        end="import inspect\nassert sys.exit.__name__ == 'exit'\ntry:\n    sys.exit('words')\nexcept SystemExit as e:\n    print(repr(e.code))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "KEEPSTEP": "off"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.stdout == "'words'\n" and done.returncode == 0

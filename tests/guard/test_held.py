@@ -76,7 +76,9 @@ def test_a_training_that_goes_on_in_another_thread_is_followed(session: Session)
     session.close()
 
 
-def test_a_kernel_that_does_not_count_is_told_once(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_count_is_told_once(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("keepstep.guard.held.THREADS", tmp_path)
     session.open()
     session.step_done()

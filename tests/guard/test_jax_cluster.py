@@ -71,11 +71,31 @@ def test_a_bare_initialize_forms_the_world(python: str, tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     ranks = []
     for rank in range(2):
-        env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path / "guard"), "KEEPSTEP_SUPERVISOR": str(os.getpid())}
+        env = {
+            **os.environ,
+            "KEEPSTEP": "on",
+            "KEEPSTEP_DIR": str(tmp_path / "guard"),
+            "KEEPSTEP_SUPERVISOR": str(os.getpid()),
+        }
         env |= {"KEEPSTEP_COORDINATOR": address, "KEEPSTEP_RANK": str(rank), "KEEPSTEP_WORLD": "2"}
         # a scheduler that started the supervisor, not the ranks
-        env |= {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": "nohost"}
-        ranks.append(subprocess.Popen([python, str(script)], env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        env |= {
+            "SLURM_JOB_ID": "7",
+            "SLURM_PROCID": "0",
+            "SLURM_NTASKS": "1",
+            "SLURM_LOCALID": "0",
+            "SLURM_STEP_NODELIST": "nohost",
+        }
+        ranks.append(
+            subprocess.Popen(
+                [python, str(script)],
+                env=env,
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
     try:
         told = [each.communicate(timeout=150)[0] for each in ranks]
     finally:
@@ -96,7 +116,9 @@ def supervised(monkeypatch: pytest.MonkeyPatch, rank: int) -> int:
 
 
 @pytest.mark.parametrize("arguments", [(), (None, 2, 1)], ids=["a bare call", "a call with its number"])
-def test_a_rank_waits_for_the_door_of_the_coordinator(monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]) -> None:
+def test_a_rank_waits_for_the_door_of_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
+) -> None:
     port = supervised(monkeypatch, rank=1)
     waiting = threading.Thread(target=jax_cluster.await_coordinator, args=arguments, daemon=True)
     waiting.start()
@@ -114,7 +136,9 @@ def test_a_rank_waits_for_the_door_of_the_coordinator(monkeypatch: pytest.Monkey
     [(0, ()), (1, (None, 2, 0)), (1, ("10.0.0.1:99", 2, 1))],
     ids=["rank 0", "another number", "another coordinator"],
 )
-def test_nobody_waits_for_a_coordinator_of_its_own_or_of_others(monkeypatch: pytest.MonkeyPatch, rank: int, arguments: tuple[object, ...]) -> None:
+def test_nobody_waits_for_a_coordinator_of_its_own_or_of_others(
+    monkeypatch: pytest.MonkeyPatch, rank: int, arguments: tuple[object, ...]
+) -> None:
     supervised(monkeypatch, rank)
     looks: list[int] = []
     monkeypatch.setattr(jax_cluster, "_is_open", looks.append)

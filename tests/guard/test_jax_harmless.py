@@ -54,7 +54,9 @@ def test_a_healthy_run_is_silent_recorded_and_ends_with_the_same_bits(tmp_path: 
 
 
 def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path, plain: list[str]) -> None:
-    with ranks(tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT) as running:
+    with ranks(
+        tmp_path, *FAULT, "--before", "from keepstep.guard import start; start.session().every = 5", script=SCRIPT
+    ) as running:
         assert running.ended() == [0, 0]
         assert running.results() == plain
         assert running.noted() == HEALTHY
@@ -73,8 +75,13 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("part", [part if part == "every look at a program" else pytest.param(part, marks=pytest.mark.long) for part in BROKEN])
-def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(tmp_path: Path, plain: list[str], part: str) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [part if part == "every look at a program" else pytest.param(part, marks=pytest.mark.long) for part in BROKEN],
+)
+def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(
+    tmp_path: Path, plain: list[str], part: str
+) -> None:
     with ranks(tmp_path, *FAULT, "--before", BROKEN[part], script=SCRIPT) as running:
         assert running.ended() == [0, 0]
         assert running.results() == plain
@@ -129,7 +136,9 @@ def test_a_rank_whose_new_program_nobody_answers_for_is_let_go_soon(tmp_path: Pa
     with ranks(tmp_path, "--fault", "late_ragged", "--steps", "12", "--before", DEAF, script=SCRIPT) as running:
         running.wait_for(lambda: "s after 6 steps" in running.log(1))
         (held,) = re.findall(r"held ([\d.]+) s after 6 steps", running.log(1))
-        assert 0.5 < float(held) < LEAST_S + 3.0, "it waited, and no longer than it may; asking the service takes its time on a busy host"
+        assert 0.5 < float(held) < LEAST_S + 3.0, (
+            "it waited, and no longer than it may; asking the service takes its time on a busy host"
+        )
 
 
 LOCAL = """
@@ -210,8 +219,16 @@ assert not session.off, session.off
 
 
 def test_functions_of_jit_are_what_they_were_and_steps_are_told_from_the_rest(tmp_path: Path) -> None:
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "JAX_PLATFORMS": "cpu", "KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path / "guard")}
-    done = subprocess.run([sys.executable, "-c", UNHARMED], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "JAX_PLATFORMS": "cpu",
+        "KEEPSTEP": "on",
+        "KEEPSTEP_DIR": str(tmp_path / "guard"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", UNHARMED], env=env, capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "debug_nans still works" in done.stdout
 
@@ -219,7 +236,9 @@ def test_functions_of_jit_are_what_they_were_and_steps_are_told_from_the_rest(tm
 @pytest.mark.long
 def test_the_example_runs(tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "KEEPSTEP_DIR": str(tmp_path / "guard")}
-    done = subprocess.run([sys.executable, str(EXAMPLE)], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE)], env=env, capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "argument x: float32[16,8]" in done.stdout and "float32[12,8]" in done.stdout
     assert "trained to the end" in done.stdout

@@ -29,13 +29,29 @@ def broken(running: Ranks) -> dict[str, dict[str, tuple[int, ...]]]:
 @pytest.mark.parametrize(
     ("fault", "what", "values"),
     [
-        ("ragged", "argument x", ["float32[16,8] split (data) over mesh data=2", "float32[12,8] split (data) over mesh data=2"]),
-        pytest.param("dtype", "argument x", ["float32[16,8] split (data) over mesh data=2", "float16[16,8] split (data) over mesh data=2"], marks=pytest.mark.long),
-        pytest.param("width", "state weights['w1']", ["float32[8,16] whole on each of mesh data=2", "float32[8,24] whole on each of mesh data=2"], marks=pytest.mark.long),
+        (
+            "ragged",
+            "argument x",
+            ["float32[16,8] split (data) over mesh data=2", "float32[12,8] split (data) over mesh data=2"],
+        ),
+        pytest.param(
+            "dtype",
+            "argument x",
+            ["float32[16,8] split (data) over mesh data=2", "float16[16,8] split (data) over mesh data=2"],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "width",
+            "state weights['w1']",
+            ["float32[8,16] whole on each of mesh data=2", "float32[8,24] whole on each of mesh data=2"],
+            marks=pytest.mark.long,
+        ),
         ("other_program", "next program", ["update", "loss_of"]),
     ],
 )
-def test_programs_that_differ_are_refused_before_they_run(tmp_path: Path, fault: str, what: str, values: list[str]) -> None:
+def test_programs_that_differ_are_refused_before_they_run(
+    tmp_path: Path, fault: str, what: str, values: list[str]
+) -> None:
     with ranks(tmp_path, "--fault", fault, script=SCRIPT) as running:
         running.wait_for(lambda: all("OutOfStep" in running.log(rank) for rank in (0, 1)))
         assert broken(running)[what] == {values[0]: (0,), values[1]: (1,)}
@@ -66,7 +82,11 @@ def test_the_same_amid_metrics_names_the_rank_that_changed_and_its_line(tmp_path
     with ranks(tmp_path, "--fault", "late_ragged_amid_metrics", "--steps", "400", script=SCRIPT) as running:
         running.wait_for(lambda: "ranks differ in program update: argument x" in running.log(1))
         running.wait_for(lambda: "argument x" in broken(running))
-        (told,) = [note for note in running.notes("ContractBroken") if note["rank"]["index"] == 1 and note["fields"]["what"] == "argument x"]
+        (told,) = [
+            note
+            for note in running.notes("ContractBroken")
+            if note["rank"]["index"] == 1 and note["fields"]["what"] == "argument x"
+        ]
         assert told["fields"]["odd"] == [1] and told["fields"]["values"] == [
             ["float32[16,8] split (data) over mesh data=2", [0]],
             ["float32[12,8] split (data) over mesh data=2", [1]],
@@ -144,7 +164,9 @@ def test_a_loss_that_becomes_nan_by_itself_is_told_while_the_run_goes_on(tmp_pat
         assert "update has returned nan since about step" in running.log(0)
         assert {note["rank"]["index"] for note in running.notes("LossNotFinite")} == {0, 1}
         root = explain_paths([running.guard]).report.root
-        assert root is not None and (root.rule, root.ranks) == ("NUM202", ()), "it is one loss over all ranks: none began it"
+        assert root is not None and (root.rule, root.ranks) == ("NUM202", ()), (
+            "it is one loss over all ranks: none began it"
+        )
 
 
 def test_processes_that_train_on_meshes_of_their_own_are_told(tmp_path: Path) -> None:

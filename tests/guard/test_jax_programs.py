@@ -57,7 +57,9 @@ def test_arguments_outputs_and_names_are_read() -> None:
 
 
 def test_collectives_are_told_with_operation_shape_and_group() -> None:
-    assert words.read_module(NEW).collectives == ["all-reduce add (f32[3,4], f32[]) over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"]
+    assert words.read_module(NEW).collectives == [
+        "all-reduce add (f32[3,4], f32[]) over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"
+    ]
     assert words.read_module(OLD).collectives == [
         "all-reduce maximum f32[] over [1,2]<=[2]",
         "all-gather (f32[8], f32[16]) over {{0,1},{2,3}}",
@@ -68,14 +70,18 @@ def test_collectives_are_told_with_operation_shape_and_group() -> None:
 def test_the_gradients_of_many_layers_in_one_collective_are_seen() -> None:
     """XLA counts in comments where it sums more than five at once, as for every model but the smallest."""
     kinds = [f"f32[{size}]{{0}}" for size in range(1, 9)]
-    long = ", ".join(f"/*index={number}*/{kind}" if number and number % 5 == 0 else kind for number, kind in enumerate(kinds))
+    long = ", ".join(
+        f"/*index={number}*/{kind}" if number and number % 5 == 0 else kind for number, kind in enumerate(kinds)
+    )
     text = NEW.replace("(f32[3,4]{1,0}, f32[]) all-reduce(", f"({long}) all-reduce(")
     assert words.read_module(text).collectives == [
         "all-reduce add (f32[1], f32[2], f32[3], f32[4], f32[5], f32[6], f32[7], f32[8]) over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"
     ]
 
 
-@pytest.mark.parametrize("change", [lambda t: t.replace("/home/someone", "/data/other"), lambda t: t.replace("%add.clone", "%add.77")])
+@pytest.mark.parametrize(
+    "change", [lambda t: t.replace("/home/someone", "/data/other"), lambda t: t.replace("%add.clone", "%add.77")]
+)
 def test_paths_and_names_of_instructions_do_not_count(change: Any) -> None:
     assert words.read_module(change(NEW)) == words.read_module(NEW)
 
@@ -107,7 +113,11 @@ def test_a_large_program_is_stated_within_bounds_and_no_difference_is_lost() -> 
     arguments = [(f"p{n}", f"float32[{n}]") for n in range(2000)]
     stated = words.stated(module, arguments, range(64))
     assert len(stated) < 400
-    other = words.stated(words.Module(collectives=[*module.collectives[:-1], "all-gather f32[1]"]), [*arguments[:-1], ("p1999", "float16[1999]")], range(64))
+    other = words.stated(
+        words.Module(collectives=[*module.collectives[:-1], "all-gather f32[1]"]),
+        [*arguments[:-1], ("p1999", "float16[1999]")],
+        range(64),
+    )
     assert {name for name in stated if stated[name] != other[name]} == {"all 2000 arguments", "all collectives"}
 
 
@@ -126,7 +136,11 @@ def test_names_of_executables_are_made_plain() -> None:
 def test_operations_are_counted_and_the_whole_is_hashed() -> None:
     one = words.lowered_words("%0 = stablehlo.tanh %a : tensor<f32>\n%1 = stablehlo.add %0, %a")
     other = words.lowered_words("%0 = stablehlo.cosine %a : tensor<f32>\n%1 = stablehlo.add %0, %a")
-    assert {name for name in {**one, **other} if one.get(name) != other.get(name)} == {"operation tanh", "operation cosine", "the whole text"}
+    assert {name for name in {**one, **other} if one.get(name) != other.get(name)} == {
+        "operation tanh",
+        "operation cosine",
+        "the whole text",
+    }
     assert one["the whole text"] != other["the whole text"]
 
 

@@ -34,8 +34,16 @@ def told(folder: Path, how: str | None = None) -> list[dict[str, Any]]:
 def start(folder: Path, body: str, head: str = "begin()\n") -> subprocess.Popen[str]:
     """A rank that runs ``body`` under the guard."""
     (folder / "train.py").write_text(OPEN + head + body)
-    env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(folder / "guard"), "KEEPSTEP_SUPERVISOR": str(os.getpid()), "KEEPSTEP_RANK": "1"}
-    return subprocess.Popen([sys.executable, "train.py"], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = {
+        **os.environ,
+        "KEEPSTEP": "on",
+        "KEEPSTEP_DIR": str(folder / "guard"),
+        "KEEPSTEP_SUPERVISOR": str(os.getpid()),
+        "KEEPSTEP_RANK": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, "train.py"], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def told_while_it_blocks(folder: Path, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
@@ -61,16 +69,35 @@ def told_while_it_blocks(folder: Path, process: subprocess.Popen[str]) -> list[d
         ("try:\n    raise ValueError('boom')\nexcept ValueError:\n    wait()\n    raise", "leaving"),
         ("try:\n    raise ValueError('boom')\nexcept Exception as e:\n    wait()\n    sys.exit(1)", "leaving"),
         ("with contextlib.ExitStack() as stack:\n    stack.callback(wait)\n    raise ValueError('boom')", "leaving"),
-        ("@contextlib.contextmanager\ndef world():\n    try:\n        yield\n    finally:\n        wait()\nwith world():\n    raise ValueError('boom')", "leaving"),
-        ("def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\ntry:\n    train()\nexcept KeyError:\n    pass", "leaving"),
+        (
+            "@contextlib.contextmanager\ndef world():\n    try:\n        yield\n    finally:\n        wait()\nwith world():\n    raise ValueError('boom')",
+            "leaving",
+        ),
+        (
+            "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\ntry:\n    train()\nexcept KeyError:\n    pass",
+            "leaving",
+        ),
     ],
-    ids=["exit barrier", "a thread that lives on", "a hook of the script", "finally", "raised again", "exits", "with", "with of a generator", "another kind is caught"],
+    ids=[
+        "exit barrier",
+        "a thread that lives on",
+        "a hook of the script",
+        "finally",
+        "raised again",
+        "exits",
+        "with",
+        "with of a generator",
+        "another kind is caught",
+    ],
 )
 def test_it_is_told_before_the_process_can_end(tmp_path: Path, body: str, how: str) -> None:
     process = start(tmp_path, body)
     (found,) = told_while_it_blocks(tmp_path, process)
     assert (found["type"], found["message"], found["how"]) == ("ValueError", "boom", how)
-    assert found["file"].endswith("train.py") and "boom" in (tmp_path / "train.py").read_text().splitlines()[found["line"] - 1]
+    assert (
+        found["file"].endswith("train.py")
+        and "boom" in (tmp_path / "train.py").read_text().splitlines()[found["line"] - 1]
+    )
     (log,) = (tmp_path / "guard").glob("rank1-*.last.log")
     assert log.read_text().startswith("Traceback") and log.read_text().count("ValueError: boom") == 1
     assert len(told(tmp_path)) == 1, "once"
@@ -96,7 +123,10 @@ def test_what_may_be_caught_is_not_told(tmp_path: Path, body: str) -> None:
 
 
 def test_an_exception_beside_the_training_is_only_a_fact(tmp_path: Path) -> None:
-    process = start(tmp_path, "def beside():\n    raise ValueError('boom')\nthreading.Thread(target=beside, name='saver').start()\nwait()")
+    process = start(
+        tmp_path,
+        "def beside():\n    raise ValueError('boom')\nthreading.Thread(target=beside, name='saver').start()\nwait()",
+    )
     (found,) = told_while_it_blocks(tmp_path, process)
     assert found["how"] == "in the thread saver" and process.returncode == 0
     assert not list((tmp_path / "guard").glob("*.last.log"))
@@ -134,7 +164,11 @@ def test_children_of_multiprocessing_tell_it_too(tmp_path: Path, spawn: str) -> 
 @pytest.mark.parametrize("spawn", [None, "fork"])
 def test_the_traceback_is_the_same_as_without_the_guard(tmp_path: Path, spawn: str | None) -> None:
     body = "def work():\n    raise ValueError('boom')\n"
-    body += f"import multiprocessing\np = multiprocessing.get_context('{spawn}').Process(target=work); p.start(); p.join()" if spawn else "work()"
+    body += (
+        f"import multiprocessing\np = multiprocessing.get_context('{spawn}').Process(target=work); p.start(); p.join()"
+        if spawn
+        else "work()"
+    )
     with_it = start(tmp_path, body).communicate(timeout=LIMIT_S)
     without = start(tmp_path, body, head="#\n").communicate(timeout=LIMIT_S)
     assert with_it == without and "ValueError: boom" in with_it[1]

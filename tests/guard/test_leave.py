@@ -14,7 +14,9 @@ from keepstep.guard import leave
 
 
 @pytest.mark.parametrize("scope", [None, "0\n", "2\n", "3\n", "what\n"])
-def test_nothing_is_asked_where_it_would_not_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str | None) -> None:
+def test_nothing_is_asked_where_it_would_not_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str | None
+) -> None:
     if scope is not None:
         (tmp_path / "ptrace_scope").write_text(scope)
     monkeypatch.setattr(leave, "YAMA", tmp_path / "ptrace_scope")

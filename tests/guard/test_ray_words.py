@@ -24,7 +24,9 @@ class ThreadRunner:
 
 
 @pytest.mark.parametrize(("error", "said"), [(None, [True, False]), (ValueError("no batch"), [True])])
-def test_a_training_is_over_when_its_runner_is_done_without_an_exception(monkeypatch: pytest.MonkeyPatch, error: Exception | None, said: list[bool]) -> None:
+def test_a_training_is_over_when_its_runner_is_done_without_an_exception(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, said: list[bool]
+) -> None:
     module = ModuleType(RUNNER)
     module.ThreadRunner = type("ThreadRunner", (ThreadRunner,), dict(vars(ThreadRunner)))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, RUNNER, module)

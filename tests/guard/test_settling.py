@@ -40,7 +40,8 @@ def run(exchange: Path, *cwds: Path, job: str = "alone") -> None:
     exchange.mkdir()
     env = {**{name: value for name, value in os.environ.items() if name != "KEEPSTEP_DIR"}, "KEEPSTEP": "off"}
     ranks = [
-        subprocess.Popen([sys.executable, "-c", RANK, str(rank), str(exchange), job], cwd=cwd, env=env) for rank, cwd in enumerate(cwds)
+        subprocess.Popen([sys.executable, "-c", RANK, str(rank), str(exchange), job], cwd=cwd, env=env)
+        for rank, cwd in enumerate(cwds)
     ]
     assert [process.wait(60) for process in ranks] == [0, 0]
 
@@ -79,10 +80,18 @@ def test_a_second_run_into_a_given_folder_is_read_alone(tmp_path: Path) -> None:
         exchange = tmp_path / attempt
         exchange.mkdir()
         for rank in ranks:
-            script = RANK.replace('"KEEPSTEP_COMPANION": "off"', f'"KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {str(tmp_path / "guard")!r}')
+            script = RANK.replace(
+                '"KEEPSTEP_COMPANION": "off"',
+                f'"KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {str(tmp_path / "guard")!r}',
+            )
             (exchange / "here-1").touch()
             (exchange / "here-0").touch()
-            subprocess.run([sys.executable, "-c", script, str(rank), str(exchange), "alone"], env={**os.environ, "KEEPSTEP": "off"}, timeout=60, check=True)
+            subprocess.run(
+                [sys.executable, "-c", script, str(rank), str(exchange), "alone"],
+                env={**os.environ, "KEEPSTEP": "off"},
+                timeout=60,
+                check=True,
+            )
     explained = explain_paths([tmp_path / "guard"])
     assert [e.who for e in explained.seen.all(RankDoing)] == [0]
     assert explained.report.verdict.value == "unknown", "rank 1 of the second run left nothing"
@@ -93,7 +102,9 @@ def test_unrelated_programs_of_one_folder_are_not_mixed(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("keepstep.guard.settling._launch", lambda: None)
     assert claim(Identity(job="alone"), {}) != claim(Identity(rank=0, world=2, job="cluster-a"), {})
-    assert claim(Identity(rank=1, world=2, job="cluster-b"), {}) not in (claim(Identity(rank=1, world=2, job="cluster-a"), {}),)
+    assert claim(Identity(rank=1, world=2, job="cluster-b"), {}) not in (
+        claim(Identity(rank=1, world=2, job="cluster-a"), {}),
+    )
 
 
 def test_a_living_rank_of_the_same_cluster_is_joined(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -45,7 +45,10 @@ def test_the_calls_of_another_thread_are_told_innermost_first() -> None:
     names = [call.function for call in stack]
     assert names.index("wait") < names.index("wait_in_prüfung") < names.index("_bootstrap")
     (here,) = [call for call in stack if call.function == "wait_in_prüfung"]
-    assert Path(here.file).name == Path(__file__).name and Path(__file__).read_text().splitlines()[here.line - 1].strip() == "over.wait(60)"
+    assert (
+        Path(here.file).name == Path(__file__).name
+        and Path(__file__).read_text().splitlines()[here.line - 1].strip() == "over.wait(60)"
+    )
 
 
 def test_a_thread_that_is_gone_has_no_calls() -> None:
@@ -73,7 +76,9 @@ def test_a_forked_child_tells_its_own_and_leaves_its_parents_alone() -> None:
     child = os.fork()
     if child == 0:
         mine = [call.function for call in calls(threading.get_ident())]
-        os.write(writer, b"right" if "test_a_forked_child_tells_its_own_and_leaves_its_parents_alone" in mine else b"wrong")
+        os.write(
+            writer, b"right" if "test_a_forked_child_tells_its_own_and_leaves_its_parents_alone" in mine else b"wrong"
+        )
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reader, 5) == b"right"

@@ -55,7 +55,13 @@ def test_nothing_is_loaded_when_off(tmp_path: Path, off: dict[str, str]) -> None
 def test_a_program_without_a_framework_is_left_alone(tmp_path: Path) -> None:
     found = ask("json.decoder", tmp_path, KEEPSTEP="on", RANK="0", WORLD_SIZE="2")
     assert found["finders"].count("Finder") == 1  # type: ignore[attr-defined]
-    assert set(found["keepstep"]) == {"keepstep", "keepstep.guard", "keepstep.guard.start", "keepstep.guard.importing", "keepstep.guard.mode"}  # type: ignore[call-overload]
+    assert set(found["keepstep"]) == {
+        "keepstep",
+        "keepstep.guard",
+        "keepstep.guard.start",
+        "keepstep.guard.importing",
+        "keepstep.guard.mode",
+    }  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []
     assert "SIG_DFL" in str(found["sigterm"])
 
@@ -84,7 +90,10 @@ def test_a_module_is_told_of_once_and_never_sees_the_hook(tmp_path: Path) -> Non
         "print(told, type(trainer.__loader__).__name__, type(trainer.__spec__.loader).__name__)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path / "lib")}, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "lib")},
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "['now', 7, \"No module named 'absent'\"] SourceFileLoader SourceFileLoader\n", done.stderr
 

@@ -26,7 +26,9 @@ from keepstep.guard.surface import Guard
 class Array:
     """What has a shape and a type, as every framework's arrays."""
 
-    def __init__(self, *shape: int, dtype: str = "float32", least: float = 0.0, largest: float = 1.0, finite: bool = True) -> None:
+    def __init__(
+        self, *shape: int, dtype: str = "float32", least: float = 0.0, largest: float = 1.0, finite: bool = True
+    ) -> None:
         self.shape, self.dtype, self.values = shape, dtype, (least, largest, finite)
 
 
@@ -96,7 +98,10 @@ def test_a_script_that_saves_by_a_function_of_its_own_is_saving_until_its_next_s
 
 
 def test_a_phase_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no such phase: 'lunch'; there are checkpoint"), Guard(session_in(tmp_path)).phase("lunch"):
+    with (
+        pytest.raises(ValueError, match="no such phase: 'lunch'; there are checkpoint"),
+        Guard(session_in(tmp_path)).phase("lunch"),
+    ):
         pass
 
 
@@ -232,7 +237,9 @@ def test_secrets_do_not_reach_the_notes(tmp_path: Path) -> None:
 
 def test_a_script_may_ask_for_the_guard_without_any_variable(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import keepstep\nguard = keepstep.guard()\nfor batch in guard.steps(range(3)):\n    print(batch)\n")
+    script.write_text(
+        "import keepstep\nguard = keepstep.guard()\nfor batch in guard.steps(range(3)):\n    print(batch)\n"
+    )
     env = {key: value for key, value in os.environ.items() if not key.startswith("KEEPSTEP")}
     for mode, boxes in ((None, 1), ("off", 0)):
         folder = tmp_path / str(mode)

@@ -81,7 +81,10 @@ def test_the_example_stops_both_workers_before_they_hang(tmp_path: Path) -> None
         [sys.executable, str(EXAMPLE)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
-    assert "variable 1 float32[8,32] named first on rank 0 but variable 1 float32[8,48] named first on rank 1" in done.stderr
+    assert (
+        "variable 1 float32[8,32] named first on rank 0 but variable 1 float32[8,48] named first on rank 1"
+        in done.stderr
+    )
 
 
 FAILS = """
@@ -102,6 +105,14 @@ except Exception as error:
 def test_the_frame_that_raised_is_the_last_one_of_a_filtered_traceback(tmp_path: Path, legacy: str) -> None:
     last = {}
     for mode in ("on", "off"):
-        env = {**os.environ, "KEEPSTEP": mode, "KEEPSTEP_DIR": str(tmp_path), "TF_USE_LEGACY_KERAS": legacy, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        last[mode] = subprocess.run([sys.executable, "-c", FAILS], env=env, capture_output=True, text=True, check=True).stdout.split()[-1]
+        env = {
+            **os.environ,
+            "KEEPSTEP": mode,
+            "KEEPSTEP_DIR": str(tmp_path),
+            "TF_USE_LEGACY_KERAS": legacy,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        last[mode] = subprocess.run(
+            [sys.executable, "-c", FAILS], env=env, capture_output=True, text=True, check=True
+        ).stdout.split()[-1]
     assert last["on"] == last["off"]

@@ -76,7 +76,9 @@ def test_a_rank_that_evaluates_alone_is_told_while_the_other_is_in_the_next_step
     assert "OutOfStep" in ran.outputs[1]
 
 
-def test_a_rank_with_fewer_batches_is_told_at_the_first_step_and_when_its_epoch_ends(runs: Callable[[str], Ran]) -> None:
+def test_a_rank_with_fewer_batches_is_told_at_the_first_step_and_when_its_epoch_ends(
+    runs: Callable[[str], Ran],
+) -> None:
     told = {fact.what: dict(fact.values) for fact in _broken(runs("uneven")) if fact.subject == "batches"}
     assert told["batches of the dataset"] == {"6": (0,), "4": (1,)}
 

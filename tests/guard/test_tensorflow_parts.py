@@ -92,16 +92,30 @@ def test_functions_made_anew_each_time_are_told_as_that() -> None:
 
 def test_a_contract_lists_collectives_and_cuts_a_long_list_alike_on_all_ranks() -> None:
     few = contract(Seen(["all-reduce (add) of float32[8] over 2"]), "train_step")
-    assert few == {"next": "function with 1 collective named train_step", "collective 1": "all-reduce (add) of float32[8] over 2"}
-    many, other = Seen([f"all-reduce of float32[{n}]" for n in range(1000)]), Seen([f"all-reduce of float32[{n}]" for n in range(999)])
+    assert few == {
+        "next": "function with 1 collective named train_step",
+        "collective 1": "all-reduce (add) of float32[8] over 2",
+    }
+    many, other = (
+        Seen([f"all-reduce of float32[{n}]" for n in range(1000)]),
+        Seen([f"all-reduce of float32[{n}]" for n in range(999)]),
+    )
     assert len(contract(many, "f")) < 400
-    assert contract(many, "f")["all collectives"] != contract(Seen([*other.collectives, "broadcast"]), "f")["all collectives"]
+    assert (
+        contract(many, "f")["all collectives"]
+        != contract(Seen([*other.collectives, "broadcast"]), "f")["all collectives"]
+    )
 
 
 def test_shapes_and_arguments_in_words() -> None:
     assert tensor_words(SimpleNamespace(name="float32"), None) == "float32[...]"
     spec = "DistributedIteratorSpec((PerReplicaSpec(TensorSpec(shape=(8, 4), dtype=tf.float32, name=None)), 139712107540240)"
-    parameters = {"x": spec, "rate": "Literal[0.1]", "y": "TensorSpec(shape=(), dtype=tf.int64, name=None)", "self": "Any"}
+    parameters = {
+        "x": spec,
+        "rate": "Literal[0.1]",
+        "y": "TensorSpec(shape=(), dtype=tf.int64, name=None)",
+        "self": "Any",
+    }
     function = SimpleNamespace(function_type=SimpleNamespace(parameters=parameters))
     assert arguments(function) == {"x": "float32[8,4]", "rate": "0.1", "y": "int64[]"}
     assert arguments(function, rows=False)["x"] == "float32[?,4]"
@@ -120,11 +134,15 @@ def test_the_late_rank_is_the_one_that_is_on_its_own_while_all_others_wait() -> 
     waiting, working = {"own": 0.001, "step": 0.1}, {"own": 0.09, "step": 0.1}
     assert late_rank({0: waiting, 1: working, 2: waiting}, 3) == 1
     assert late_rank({0: waiting, 1: working}, 3) is None  # not all have told
-    assert late_rank({0: waiting, 1: {**working, "ready": 0.9, "crowding": 10.0}}, 2) is None  # it only lacks the processor
+    assert (
+        late_rank({0: waiting, 1: {**working, "ready": 0.9, "crowding": 10.0}}, 2) is None
+    )  # it only lacks the processor
     assert late_rank({0: waiting, 1: {**working, "ready": 0.1, "crowding": 10.0}}, 2) == 1
     assert late_rank({0: working, 1: working}, 2) is None  # nobody waits
     assert late_rank({0: waiting, 1: waiting}, 2) is None
-    assert late_rank({0: {"own": 0.0001, "step": 0.003}, 1: {"own": 0.002, "step": 0.003}}, 2) is None  # too little to tell
+    assert (
+        late_rank({0: {"own": 0.0001, "step": 0.003}, 1: {"own": 0.002, "step": 0.003}}, 2) is None
+    )  # too little to tell
 
 
 @pytest.mark.frameworks
@@ -159,5 +177,7 @@ def test_the_collectives_of_a_graph_are_read_through_loops_and_inner_functions()
         "all-reduce (add, div) of float32[2] over 2",
     ]
     assert seen.trains and seen.whole
-    alone = read_graph(tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([2])).graph, tf.get_static_value)
+    alone = read_graph(
+        tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([2])).graph, tf.get_static_value
+    )
     assert not alone.collectives and not alone.trains

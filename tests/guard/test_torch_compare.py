@@ -21,10 +21,25 @@ def ops(*words: str, first: int = 1, gap: int = 1, running: bool = False) -> tup
     return tuple(found)
 
 
-def word(issued: Iterable[Op] = (), *, doing: str = COLLECTIVE, sequence: int = 0, idle: bool = True, ends: tuple[tuple[int, int], ...] = ()) -> Word:
+def word(
+    issued: Iterable[Op] = (),
+    *,
+    doing: str = COLLECTIVE,
+    sequence: int = 0,
+    idle: bool = True,
+    ends: tuple[tuple[int, int], ...] = (),
+) -> Word:
     issued = tuple(issued)
     number = sequence or max((op.sequence for op in issued), default=0)
-    return Word(still_s=0.5, idle=idle, doing=doing, line="train.py:1 in main", sequences={"0": number}, ops={"0": issued}, ends=ends)
+    return Word(
+        still_s=0.5,
+        idle=idle,
+        doing=doing,
+        line="train.py:1 in main",
+        sequences={"0": number},
+        ops={"0": issued},
+        ends=ends,
+    )
 
 
 def found(*words: Word) -> str | None:
@@ -35,11 +50,20 @@ def found(*words: Word) -> str | None:
 def test_another_operation_type_or_size_under_one_number_is_a_mismatch() -> None:
     sums = ops("all_reduce float32[2]", "all_reduce float32[2]")
     other = ops("all_reduce float32[2]", "broadcast float32[2]")
-    assert found(word(sums), word(other)) == "#2 operation: all_reduce float32[2] on rank 0 but broadcast float32[2] on rank 1"
+    assert (
+        found(word(sums), word(other))
+        == "#2 operation: all_reduce float32[2] on rank 0 but broadcast float32[2] on rank 1"
+    )
     longer = ops("all_reduce float32[2]", "all_reduce float32[8]")
-    assert found(word(sums), word(sums), word(longer)) == "#2 shape: all_reduce float32[2] on ranks 0, 1 but all_reduce float32[8] on rank 2"
+    assert (
+        found(word(sums), word(sums), word(longer))
+        == "#2 shape: all_reduce float32[2] on ranks 0, 1 but all_reduce float32[8] on rank 2"
+    )
     double = ops("all_reduce float32[2]", "all_reduce float64[2]")
-    assert found(word(double), word(sums)) == "#2 dtype: all_reduce float64[2] on rank 0 but all_reduce float32[2] on rank 1"
+    assert (
+        found(word(double), word(sums))
+        == "#2 dtype: all_reduce float64[2] on rank 0 but all_reduce float32[2] on rank 1"
+    )
 
 
 def test_a_rank_that_is_only_behind_is_none() -> None:
@@ -51,7 +75,13 @@ def test_a_rank_that_is_only_behind_is_none() -> None:
 
 
 def test_counts_that_do_not_agree_prove_nothing() -> None:
-    assert found(word(ops("all_reduce float32[2]", "barrier", gap=1)), word(ops("all_reduce float32[2]", "broadcast float32[2]", gap=3))) is None
+    assert (
+        found(
+            word(ops("all_reduce float32[2]", "barrier", gap=1)),
+            word(ops("all_reduce float32[2]", "broadcast float32[2]", gap=3)),
+        )
+        is None
+    )
 
 
 def test_a_pipeline_whose_groups_count_messages_too_is_compared_by_what_is_alike() -> None:
@@ -63,10 +93,16 @@ def test_a_pipeline_whose_groups_count_messages_too_is_compared_by_what_is_alike
 def test_a_barrier_against_gradients_is_a_mismatch() -> None:
     script = ops("all_reduce float32[2]", "barrier", first=10, running=True)
     below = word(ops("all_reduce float32[2]", first=10), doing=BACKWARD, sequence=12)
-    assert found(word(script), below, below) == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 but barrier at train.py:1 in main on rank 0"
+    assert (
+        found(word(script), below, below)
+        == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 but barrier at train.py:1 in main on rank 0"
+    )
     assert found(word(script, idle=False), below) is None
     never = word((), doing=BACKWARD, sequence=4)
-    assert found(never, word(ops("barrier", first=4, running=True))) == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 but barrier at train.py:1 in main on rank 1"
+    assert (
+        found(never, word(ops("barrier", first=4, running=True)))
+        == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 but barrier at train.py:1 in main on rank 1"
+    )
 
 
 def test_counts_at_the_ends_of_steps_tell_who_issued_one_more() -> None:
@@ -111,6 +147,10 @@ def test_the_rank_for_which_all_others_wait_is_late() -> None:
     assert late_rank(rounds(0.3, 0.2), 2) is None
     assert late_rank(rounds(0.9, 0.05, steps=2), 2) is None, "it hardly moved: a pause is no pace"
     waits = Round(1, 0.9, 9, 0.1, ready=0.1, crowding=10.0)
-    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=10.0)}, 2) is None, "it only lacks the processor"
+    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=10.0)}, 2) is None, (
+        "it only lacks the processor"
+    )
     assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.9, crowding=1.0)}, 2) == 1
-    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.1, crowding=10.0)}, 2) == 1, "it sleeps: that is its own"
+    assert late_rank({0: waits, 1: Round(1, 0.05, 9, 0.1, ready=0.1, crowding=10.0)}, 2) == 1, (
+        "it sleeps: that is its own"
+    )

@@ -21,7 +21,12 @@ def test_the_rank_that_enters_a_barrier_alone_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, env=kept, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "out of step in collective #" in done.stderr
-    at = {words: number for number, line in enumerate(EXAMPLE.read_text().splitlines(), 1) for words in ("the mistake", "loss.backward()") if words in line}
+    at = {
+        words: number
+        for number, line in enumerate(EXAMPLE.read_text().splitlines(), 1)
+        for words in ("the mistake", "loss.backward()")
+        if words in line
+    }
     alone = f"barrier at guard_torch.py:{at['the mistake']} in train on rank 0"
     told = next(line for line in done.stderr.splitlines() if "out of step" in line)
     # what the other is in comes from its stack or, where that was written in time, from torch's own record of all collectives

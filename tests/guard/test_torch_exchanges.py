@@ -19,7 +19,10 @@ SCRIPT = Path(__file__).with_name("torch_exchanges.py")
     [
         "gradients by hand",
         "accumulated",
-        *(pytest.param(way, marks=pytest.mark.long) for way in ("weights every 30 steps", "head on a frozen backbone", "sharded", "two models", "pipeline")),
+        *(
+            pytest.param(way, marks=pytest.mark.long)
+            for way in ("weights every 30 steps", "head on a frozen backbone", "sharded", "two models", "pipeline")
+        ),
     ],
 )
 def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: str) -> None:

@@ -123,7 +123,9 @@ def test_a_rank_that_is_slow_is_waited_for_and_not_called_out_of_step(tmp_path: 
         assert run.results() == weights
         assert not run.notes("ContractBroken")
         waits = [note["fields"] for note in run.notes("PeersWait")]
-        assert any(each["late"] == [1] and each["waiting"] == [0] and "torch_training.py" in each["where"] for each in waits), waits
+        assert any(
+            each["late"] == [1] and each["waiting"] == [0] and "torch_training.py" in each["where"] for each in waits
+        ), waits
 
 
 @pytest.mark.long
@@ -134,7 +136,9 @@ def test_the_server_of_the_store_leaving_first_is_no_news(tmp_path: Path, weight
         assert "TCPStore" not in run.logs() and "keepstep" not in run.logs()
 
 
-def test_a_store_that_is_still_asked_when_the_process_leaves_does_not_abort_it(tmp_path: Path, weights: list[str]) -> None:
+def test_a_store_that_is_still_asked_when_the_process_leaves_does_not_abort_it(
+    tmp_path: Path, weights: list[str]
+) -> None:
     """As on a machine so busy that an answer takes longer than is waited for: Python ends threads, and C++ cannot bear that."""
     busy = """
 import keepstep.guard.adapters.torch_world as w
@@ -156,7 +160,14 @@ def test_nothing_is_imported_that_the_training_did_not(tmp_path: Path) -> None:
 
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     told = [
-        subprocess.run([sys.executable, "-c", ask], env=kept | {"KEEPSTEP": on}, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+        subprocess.run(
+            [sys.executable, "-c", ask],
+            env=kept | {"KEEPSTEP": on},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        ).stdout
         for on in ("off", "on")
     ]
     before, after = (set(eval(each)) for each in told)

@@ -72,10 +72,16 @@ def test_another_operation_is_named_with_the_lines_of_both(tmp_path: Path) -> No
         assert told == [("all_reduce float32[2]", [0]), ("broadcast float32[2]", [1])]
         assert seconds_until_told(run, 1) < NAMED_WITHIN_S
         line = r"at torch_training.py:\d+ in train"  # from the stacks, or from torch's own record of all collectives
-        assert re.search(rf"rank 0 {line}; rank 1 {line}|all_reduce float32\[2\] {line} on rank 0 but broadcast float32\[2\] {line} on rank 1", run.log(0))
+        assert re.search(
+            rf"rank 0 {line}; rank 1 {line}|all_reduce float32\[2\] {line} on rank 0 but broadcast float32\[2\] {line} on rank 1",
+            run.log(0),
+        )
 
 
-@pytest.mark.parametrize(("fault", "what", "mine"), [("shape", "size", "all_reduce float32, 8 elements"), ("dtype", "dtype", "all_reduce float64, 2 elements")])
+@pytest.mark.parametrize(
+    ("fault", "what", "mine"),
+    [("shape", "size", "all_reduce float32, 8 elements"), ("dtype", "dtype", "all_reduce float64, 2 elements")],
+)
 def test_a_size_that_makes_gloo_end_a_process_is_named_by_the_rank_that_is_left(
     tmp_path: Path, fault: str, what: str, mine: str
 ) -> None:

@@ -40,8 +40,14 @@ def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -
         assert run.ended() == [0, 0], run.logs()
         assert "keepstep" not in run.logs()
         assert not run.notes("ContractBroken")
-        stated = [dict(note["fields"]["stated"]) for note in run.notes("ContractStated") if note["fields"]["subject"] == "batch"]
-        assert [sorted(each) for each in stated] == [["batch['input_ids']", "batch['labels']", "rows"]] * 2, "of what is trained on, not of what was gone through before"
+        stated = [
+            dict(note["fields"]["stated"])
+            for note in run.notes("ContractStated")
+            if note["fields"]["subject"] == "batch"
+        ]
+        assert [sorted(each) for each in stated] == [["batch['input_ids']", "batch['labels']", "rows"]] * 2, (
+            "of what is trained on, not of what was gone through before"
+        )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,9 @@ def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -
         pytest.param("objects on rank 0", "all_gather_object", "dist.all_gather_object(", marks=pytest.mark.long),
     ],
 )
-def test_a_collective_on_one_rank_is_named_with_its_line_while_the_other_is_in_ddps_broadcast(tmp_path: Path, bug: str, issued: str, call: str) -> None:
+def test_a_collective_on_one_rank_is_named_with_its_line_while_the_other_is_in_ddps_broadcast(
+    tmp_path: Path, bug: str, issued: str, call: str
+) -> None:
     with ranks(tmp_path, bug, script=SCRIPT) as run:
         note = run.wait_for(lambda: run.notes("ContractBroken"))[0]
         from_dict(note)

@@ -97,7 +97,9 @@ def test_the_real_lightning_tells_validation_and_saving(session: Session, tmp_pa
     callback = trainers.lightning(session)
     assert isinstance(callback, Callback)
     saves = ModelCheckpoint(dirpath=tmp_path / "saved", every_n_train_steps=2, save_top_k=-1)
-    trainer = Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[callback, saves])
+    trainer = Trainer(
+        max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, callbacks=[callback, saves]
+    )
     trainer.fit(Model(), rows, rows)
     assert list((tmp_path / "saved").iterdir())
     epoch = [Phase.COMPUTE, Phase.CHECKPOINT, Phase.COMPUTE, Phase.EVALUATION]

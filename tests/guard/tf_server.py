@@ -9,5 +9,7 @@ import signal
 import tensorflow as tf
 
 resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-server = tf.distribute.Server(resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc")
+server = tf.distribute.Server(
+    resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc"
+)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -28,7 +28,14 @@ if rank == 1 and WRONG == "nan_loss":
     inputs[16 * 20 :, 0] = -1.0e4
 keras.utils.set_random_seed(3)
 with strategy.scope() if WRONG != "no_scope" else contextlib.nullcontext():
-    model = keras.Sequential([keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dropout(0.2), keras.layers.Dense(2)])
+    model = keras.Sequential(
+        [
+            keras.layers.InputLayer(input_shape=(8,)),
+            keras.layers.Dense(16, activation="relu"),
+            keras.layers.Dropout(0.2),
+            keras.layers.Dense(2),
+        ]
+    )
     optimizer = keras.optimizers.SGD(0.05)
     batches = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(16)
 
@@ -60,10 +67,14 @@ def train_step(iterator: tf.data.Iterator) -> tf.Tensor:
     return strategy.reduce("mean", strategy.run(replica, args=next(iterator)), axis=None)
 
 
-iterator = iter(batches if WRONG in ("no_scope", "no_run") else strategy.distribute_datasets_from_function(lambda _: batches))
+iterator = iter(
+    batches if WRONG in ("no_scope", "no_run") else strategy.distribute_datasets_from_function(lambda _: batches)
+)
 losses = []
 for _ in range(STEPS):
     losses.append(float(train_step(iterator)))
     time.sleep(0.08)
-digest = hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in model.trainable_variables) + repr(losses).encode())
+digest = hashlib.sha256(
+    b"".join(weight.numpy().tobytes() for weight in model.trainable_variables) + repr(losses).encode()
+)
 print(f"rank {rank} finished after {STEPS} steps: {digest.hexdigest()}", flush=True)

@@ -55,8 +55,7 @@ class Ran:
         return [
             each.quote
             for each in self.notes
-            if type(each.fact).__name__ not in STATEMENTS
-            and "looks" not in str(getattr(each.fact, "part", ""))
+            if type(each.fact).__name__ not in STATEMENTS and "looks" not in str(getattr(each.fact, "part", ""))
         ]
 
 
@@ -82,7 +81,11 @@ def run(
         if only is None or rank == only:
             processes.append(_start(folder, script, args, rank, ports, {"KEEPSTEP_DIR": str(guard)} | (env or {})))
     codes = [_end(process) for process in processes]
-    outputs = [(folder / f"rank{rank}.log").read_text(errors="replace") for rank in range(max(ranks, 1)) if only in (None, rank)]
+    outputs = [
+        (folder / f"rank{rank}.log").read_text(errors="replace")
+        for rank in range(max(ranks, 1))
+        if only in (None, rank)
+    ]
     notes = []
     for path in sorted(guard.glob("rank*.notes.jsonl")) + sorted(guard.glob("unranked*.notes.jsonl")):
         for line in path.read_text().splitlines():

@@ -24,7 +24,10 @@ class Sentences(torch.utils.data.Dataset):  # type: ignore[type-arg]
 
     def __init__(self, rank: int) -> None:
         made = torch.Generator().manual_seed(rank)
-        self.tokens = [torch.randint(1, 50, (9 if rank == 1 and n < 4 * AT else 5 + n % 7,), generator=made) for n in range(4 * STEPS - 1)]
+        self.tokens = [
+            torch.randint(1, 50, (9 if rank == 1 and n < 4 * AT else 5 + n % 7,), generator=made)
+            for n in range(4 * STEPS - 1)
+        ]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -41,7 +44,11 @@ def collate(samples: list[torch.Tensor]) -> dict[str, torch.Tensor]:
 def looked_over_before(rank: int) -> Sentences:
     """Goes through a dataset without training. On rank 1 the one for the training then takes its place in memory."""
     first = Sentences(rank)
-    for _ in zip(range(20), DataLoader(first, 4, collate_fn=lambda samples: torch.stack([each[:5] for each in samples])), strict=False):
+    for _ in zip(
+        range(20),
+        DataLoader(first, 4, collate_fn=lambda samples: torch.stack([each[:5] for each in samples])),
+        strict=False,
+    ):
         pass
     if rank == 0:
         kept.append(first)

@@ -28,7 +28,11 @@ class Ranks:
         self.folder = folder
         self.guard = folder / "guard"
         (port,) = free_ports(1)
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "VIRTUAL_ENV", "LANG", "TMPDIR", "PYTHONPATH")
+            if name in os.environ
+        }
         kept |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks), "OMP_NUM_THREADS": "1"}
         kept |= {"KEEPSTEP": "on", "KEEPSTEP_DIR": str(self.guard)} | env
         self.processes = []
@@ -36,7 +40,9 @@ class Ranks:
             own = kept | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
             with (folder / f"rank{rank}.log").open("wb") as log:
                 command = ["sh", "-c", 'ulimit -c 0; exec "$@"', "sh", sys.executable, str(script), *arguments]
-                self.processes.append(subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT, cwd=folder))
+                self.processes.append(
+                    subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+                )
 
     def ended(self) -> list[int]:
         """Wait for all of them; their exit codes."""
@@ -55,7 +61,9 @@ class Ranks:
 
     def troubles(self) -> list[Finding]:
         """What `why` finds, but for a slow rank: where other tests take the processors, a rank may truly be kept from them."""
-        return [found for found in explain_paths([self.guard]).report.findings if not found.cause.value.startswith("slow.")]
+        return [
+            found for found in explain_paths([self.guard]).report.findings if not found.cause.value.startswith("slow.")
+        ]
 
     def log(self, rank: int) -> str:
         return (self.folder / f"rank{rank}.log").read_text(errors="replace")

@@ -21,7 +21,9 @@ def everything(folder: Path, outside: Path) -> Path:
     with_python_rules(folder, outside / "ran")
     for module in ("hyperscan", "zstandard", "rich", "json", "psutil", "sitecustomize", "usercustomize"):
         (folder / f"{module}.py").write_text(f"open({str(outside / 'ran')!r}, 'w')\n")
-    run = run_folder(folder / ".keepstep" / "runs", attempts=[{"number": 0, "began": 1.0}, {"number": "1/../../../..", "began": 2.0}])
+    run = run_folder(
+        folder / ".keepstep" / "runs", attempts=[{"number": 0, "began": 1.0}, {"number": "1/../../../..", "began": 2.0}]
+    )
     (run / "attempt-0").symlink_to(outside)
     guard = folder / ".keepstep" / "guard" / "old-run"
     guard.mkdir(parents=True)

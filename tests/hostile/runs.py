@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 
-def run_folder(root: Path, name: str = "20260101T000000Z-train", *, attempts: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
+def run_folder(
+    root: Path, name: str = "20260101T000000Z-train", *, attempts: list[dict[str, Any]] | None = None, **changes: Any
+) -> Path:
     """A run folder with a manifest that says whatever it is told to."""
     folder = root / name
     folder.mkdir(parents=True)

@@ -47,10 +47,19 @@ def shared(depth: int = 30) -> list[Any]:
     return found
 
 
-ENTRY = {"collective_seq_id": 1, "profiling_name": "nccl:all_reduce", "state": "started", "input_sizes": [[3]], "output_sizes": [[3]]}
+ENTRY = {
+    "collective_seq_id": 1,
+    "profiling_name": "nccl:all_reduce",
+    "state": "started",
+    "input_sizes": [[3]],
+    "output_sizes": [[3]],
+}
 
 
-@pytest.mark.parametrize("field", ["input_sizes", "output_sizes", "process_group", "input_dtypes", "frames", "state", "pg_id", "profiling_name"])
+@pytest.mark.parametrize(
+    "field",
+    ["input_sizes", "output_sizes", "process_group", "input_dtypes", "frames", "state", "pg_id", "profiling_name"],
+)
 def test_lists_that_share_lists_are_not_written_out(field: str, most_megabytes: Callable[[], float]) -> None:
     entry = {**ENTRY, field: shared()}
     if field == "frames":
@@ -86,7 +95,9 @@ def test_a_pickle_of_nothing_but_containers_is_given_up(opcode: bytes, monkeypat
 def test_groups_that_share_one_list_of_ranks_have_a_bound_together(most_megabytes: Callable[[], float]) -> None:
     ranks = list(range(20_000))
     entries = [{**ENTRY, "process_group": (str(n), "x")} for n in range(1100)]
-    facts = flight_recorder.read(pickle.dumps({"pg_config": {str(n): {"ranks": ranks} for n in range(1100)}, "entries": entries}, 2))
+    facts = flight_recorder.read(
+        pickle.dumps({"pg_config": {str(n): {"ranks": ranks} for n in range(1100)}, "entries": entries}, 2)
+    )
     assert len(facts) == flight_recorder.MOST_GROUPS
     assert sum(len(f.members) for f in facts if isinstance(f, RecordedCollective)) <= flight_recorder.MOST_MEMBERS
     assert most_megabytes() < 100
@@ -110,7 +121,12 @@ def test_json_has_a_bound_on_its_parts() -> None:
 
 
 def test_halves_of_surrogate_pairs_become_a_sign_that_can_be_written() -> None:
-    assert foreign_json.loads(r'["\ud83d\ude00", "\ud800", "a\udc00b", "\\ud800"]') == ["\U0001f600", "\ufffd", "a\ufffdb", "\\ud800"]
+    assert foreign_json.loads(r'["\ud83d\ude00", "\ud800", "a\udc00b", "\\ud800"]') == [
+        "\U0001f600",
+        "\ufffd",
+        "a\ufffdb",
+        "\\ud800",
+    ]
     assert foreign_json.loads(b'"\xed\xa0\x80"').encode()
 
 
@@ -129,7 +145,9 @@ def packed(how: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("how", ["gz", "bz2", "xz", "zst"])
-def test_a_file_that_unpacks_to_too_much_is_left_there_and_said(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_megabytes: Callable[[], float]) -> None:
+def test_a_file_that_unpacks_to_too_much_is_left_there_and_said(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_megabytes: Callable[[], float]
+) -> None:
     monkeypatch.setattr(unpack, "ALWAYS", 4 << 20)
     path = tmp_path / f"rank0.log.{how}"
     path.write_bytes(packed(how, b"step 1\n" + bytes(400 << 20) if how == "zst" else b"step 1\n" + b"a" * (64 << 20)))
@@ -171,12 +189,39 @@ def test_a_bomb_is_never_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 # -- keepstep's own files, of the wrong types
 
-WRONG: list[Any] = [None, True, -1, 1e300, 10**400, float("nan"), "x", "nan", "\ud800", "\x00", [], [[]], {}, {"a": []}, "9" * 5000, 2**63, [None]]
+WRONG: list[Any] = [
+    None,
+    True,
+    -1,
+    1e300,
+    10**400,
+    float("nan"),
+    "x",
+    "nan",
+    "\ud800",
+    "\x00",
+    [],
+    [[]],
+    {},
+    {"a": []},
+    "9" * 5000,
+    2**63,
+    [None],
+]
 
 
 def manifest(**wrong: Any) -> dict[str, Any]:
     attempts = [{"number": 0, "began": 1.0, "ended": 2.0, "status": 1}]
-    return {"schema": runs.SCHEMA, "name": "a", "command": ["x"], "cwd": "/", "began": 1.0, "ranks": 2, "attempts": attempts, **wrong}
+    return {
+        "schema": runs.SCHEMA,
+        "name": "a",
+        "command": ["x"],
+        "cwd": "/",
+        "began": 1.0,
+        "ranks": 2,
+        "attempts": attempts,
+        **wrong,
+    }
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:12])
@@ -205,27 +250,63 @@ def test_a_damaged_manifest_is_said(tmp_path: Path) -> None:
     (tmp_path / runs.MANIFEST).write_text(json.dumps(manifest(attempts={"a": 1})))
     assert runs.read_manifest(tmp_path) is None
     assert "damaged" in (runs.manifest_problem(tmp_path) or "")
-    (tmp_path / runs.MANIFEST).write_text(json.dumps(manifest(attempts=[{"number": 3, "began": 1.0}, {"number": 1, "began": 1.0}])))
+    (tmp_path / runs.MANIFEST).write_text(
+        json.dumps(manifest(attempts=[{"number": 3, "began": 1.0}, {"number": 1, "began": 1.0}]))
+    )
     assert "one after the other" in (runs.manifest_problem(tmp_path) or "")
     (tmp_path / runs.MANIFEST).write_text('{"schema": "somebody.else/1"}')
     assert runs.manifest_problem(tmp_path) is None
 
 
 def box(**wrong: Any) -> bytes:
-    who = {"pid": 7, "rank": 0, "world": 2, "host": "a", "wall": 1e9, "monotonic": 1, "started": 5, "files": ["train.py"], **wrong}
+    who = {
+        "pid": 7,
+        "rank": 0,
+        "world": 2,
+        "host": "a",
+        "wall": 1e9,
+        "monotonic": 1,
+        "started": 5,
+        "files": ["train.py"],
+        **wrong,
+    }
     text = json.dumps(who).encode()[: blackbox.SLOT_SIZE - 4]
     head = bytearray(blackbox.HEADER_SIZE)
     blackbox.HEAD.pack_into(head, 0, blackbox.MAGIC, blackbox.RECORD.size, 16, 0, 0)
     blackbox.SLOT_HEAD.pack_into(head, blackbox.SLOTS[0], len(text))
     head[blackbox.SLOTS[0] + 4 : blackbox.SLOTS[0] + 4 + len(text)] = text
-    kinds = [(blackbox.Kind.PHASE, 3, 0), (blackbox.Kind.STEP, 1, 5), (blackbox.Kind.COLLECTIVE, 3, -1), (blackbox.Kind.PLAN, -1, 1), (blackbox.Kind.GOODBYE, -9, 2**62)]
-    records = [blackbox.RECORD.pack(n, 2**64 - n, value, extra, kind, 2**32 - 1, n) for n, (kind, value, extra) in enumerate(kinds, 1)]
+    kinds = [
+        (blackbox.Kind.PHASE, 3, 0),
+        (blackbox.Kind.STEP, 1, 5),
+        (blackbox.Kind.COLLECTIVE, 3, -1),
+        (blackbox.Kind.PLAN, -1, 1),
+        (blackbox.Kind.GOODBYE, -9, 2**62),
+    ]
+    records = [
+        blackbox.RECORD.pack(n, 2**64 - n, value, extra, kind, 2**32 - 1, n)
+        for n, (kind, value, extra) in enumerate(kinds, 1)
+    ]
     return bytes(head) + bytes(blackbox.RECORD.size) + b"".join(records)
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda value: repr(value)[:12])
 def test_a_black_box_with_a_wrong_type_is_read_without_it(wrong: Any, tmp_path: Path) -> None:
-    for field in ("pid", "rank", "world", "local", "role", "attempt", "job", "host", "wall", "monotonic", "started", "killed_as", "run", "files"):
+    for field in (
+        "pid",
+        "rank",
+        "world",
+        "local",
+        "role",
+        "attempt",
+        "job",
+        "host",
+        "wall",
+        "monotonic",
+        "started",
+        "killed_as",
+        "run",
+        "files",
+    ):
         for name in ("a", "b"):
             (tmp_path / f"{name}.box").write_bytes(box(**{field: wrong}))
         found, coverage = read_own(Left(path, path.name, Kind.BLACK_BOX) for path in tmp_path.iterdir())
@@ -238,15 +319,28 @@ def test_a_black_box_with_a_wrong_type_is_read_without_it(wrong: Any, tmp_path: 
 def test_notes_and_metrics_with_a_wrong_type_are_counted_as_damaged_or_sound(wrong: Any, tmp_path: Path) -> None:
     good = to_dict(Evidence(fact=PortTaken(port=1), origin=Origin(source="x", line=1)))
     notes = [good, wrong, *({**good, field: wrong} for field in ("fact", "fields", "origin", "rank", "at", "quote"))]
-    notes += [{**good, "rank": {"index": wrong}}, {**good, "origin": {"source": wrong}}, {**good, "fields": {"port": wrong}}]
+    notes += [
+        {**good, "rank": {"index": wrong}},
+        {**good, "origin": {"source": wrong}},
+        {**good, "fields": {"port": wrong}},
+    ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in notes), errors="replace")
     left = Left(tmp_path / "a.jsonl", "a.jsonl", Kind.NOTES)
     found, coverage = read_own([left])
     assert found and [c.why for c in coverage] == ["damaged"]
 
-    fine = {"schema": "keepstep.metrics/1", "at": 1.0, "memory": {"total": 10, "available": 5}, "ranks": {"0": {"steps": 1, "own": 5}}}
+    fine = {
+        "schema": "keepstep.metrics/1",
+        "at": 1.0,
+        "memory": {"total": 10, "available": 5},
+        "ranks": {"0": {"steps": 1, "own": 5}},
+    }
     measured = [fine, wrong, *({**fine, field: wrong} for field in ("at", "memory", "ranks"))]
-    measured += [{**fine, "ranks": {"0": wrong}}, {**fine, "ranks": {"0": {"steps": wrong, "own": wrong, "epoch": wrong}}}, {**fine, "memory": {"total": wrong, "available": wrong}}]
+    measured += [
+        {**fine, "ranks": {"0": wrong}},
+        {**fine, "ranks": {"0": {"steps": wrong, "own": wrong, "epoch": wrong}}},
+        {**fine, "memory": {"total": wrong, "available": wrong}},
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in measured), errors="replace")
     read_metrics([Left(tmp_path / "metrics.jsonl", "metrics.jsonl", Kind.METRICS)])
 
@@ -271,4 +365,6 @@ def test_a_packed_log_that_is_cut_off_is_never_healthy(tmp_path: Path) -> None:
     (tmp_path / "rank0.log.gz").write_bytes(data[: len(data) // 2])
     report = explain_paths([tmp_path]).report
     assert report.verdict is Verdict.UNKNOWN and report.exit_status == 3
-    assert "not all could be looked at" in render_terminal(report) and "not all could be looked at" in render_html(report)
+    assert "not all could be looked at" in render_terminal(report) and "not all could be looked at" in render_html(
+        report
+    )

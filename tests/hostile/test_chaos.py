@@ -56,7 +56,16 @@ def children(pid: int) -> Iterator[tuple[int, list[str]]]:
 
 def reaper_of(pid: int) -> tuple[int, str]:
     """Its number, and the token of the run."""
-    return wait_for(lambda: next(((child, words[-2]) for child, words in children(pid) if len(words) > 2 and words[-3].endswith("reaper.py")), None))
+    return wait_for(
+        lambda: next(
+            (
+                (child, words[-2])
+                for child, words in children(pid)
+                if len(words) > 2 and words[-3].endswith("reaper.py")
+            ),
+            None,
+        )
+    )
 
 
 def helpers_of(pid: int) -> list[int]:
@@ -64,7 +73,11 @@ def helpers_of(pid: int) -> list[int]:
     return [child for child, words in children(pid) if any(word.endswith("pystack_child.py") for word in words)]
 
 
-@pytest.mark.parametrize("order", [("supervisor", "reaper"), pytest.param(("reaper", "supervisor"), marks=pytest.mark.long)], ids=" then ".join)
+@pytest.mark.parametrize(
+    "order",
+    [("supervisor", "reaper"), pytest.param(("reaper", "supervisor"), marks=pytest.mark.long)],
+    ids=" then ".join,
+)
 def test_supervisor_and_reaper_killed_at_once(tmp_path: Path, order: tuple[str, ...]) -> None:
     chaos = Chaos(tmp_path)
     number, _ = reaper_of(chaos.run.process.pid)

@@ -36,7 +36,9 @@ def can_make_groups() -> bool:
     return not group.exists()
 
 
-needs_groups = pytest.mark.skipif(not can_make_groups(), reason="needs a control group that this user may make groups in")
+needs_groups = pytest.mark.skipif(
+    not can_make_groups(), reason="needs a control group that this user may make groups in"
+)
 
 
 def groups() -> list[Path]:

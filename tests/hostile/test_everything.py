@@ -28,7 +28,14 @@ def keepstep(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     before = (outside / "secret.log").read_bytes()
     env = {name: value for name, value in os.environ.items() if not name.startswith("KEEPSTEP")}
     done = subprocess.run(
-        [sys.executable, "-m", "keepstep", *arguments], cwd=place, env=env, capture_output=True, text=True, errors="replace", timeout=LIMIT_S, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "keepstep", *arguments],
+        cwd=place,
+        env=env,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=LIMIT_S,
+        stdin=subprocess.DEVNULL,
     )
     said = done.stdout + done.stderr
     assert done.returncode in ALLOWED.values(), said
@@ -53,7 +60,9 @@ def test_why(place: Path, tmp_path: Path) -> None:
             assert stream is not None and SECRET.encode() not in stream.read()
 
 
-@pytest.mark.parametrize("given", ["last", ".keepstep/runs/20260101T000000Z-train", ".keepstep/guard/old-run", "links", "pipes"])
+@pytest.mark.parametrize(
+    "given", ["last", ".keepstep/runs/20260101T000000Z-train", ".keepstep/guard/old-run", "links", "pipes"]
+)
 def test_why_of_its_parts(place: Path, given: str) -> None:
     keepstep(place, "why", "--no-kernel-log", given)
 
@@ -70,6 +79,19 @@ def test_check(place: Path) -> None:
 
 def test_run(place: Path) -> None:
     """What the ranks themselves import from their folder is the user's decision: here they are a program without Python."""
-    done = keepstep(place, "run", "--no-check", "-q", "-n", "2", "--max-attempts", "1", "--", "bash", "-c", "echo step 1; exit $RANK")
+    done = keepstep(
+        place,
+        "run",
+        "--no-check",
+        "-q",
+        "-n",
+        "2",
+        "--max-attempts",
+        "1",
+        "--",
+        "bash",
+        "-c",
+        "echo step 1; exit $RANK",
+    )
     assert done.returncode == 1
     assert "rank 1" in done.stderr

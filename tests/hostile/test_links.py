@@ -158,7 +158,9 @@ def test_what_takes_a_files_place_after_it_was_found_is_not_read(tmp_path: Path)
     assert chunks.problem == NOT_REGULAR
 
 
-def test_a_folder_that_becomes_a_link_while_we_look_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_becomes_a_link_while_we_look_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, outside = tmp_path / "logs", tmp_path / "outside"
     (folder / "sub").mkdir(parents=True)
     outside.mkdir()

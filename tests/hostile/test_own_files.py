@@ -66,7 +66,9 @@ def test_all_that_a_run_leaves_is_for_its_user_alone(tmp_path: Path) -> None:
 def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) -> None:
     code = "import keepstep, sys\nkeepstep.guard()\nraise KeyError('x')\n"
     env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+    )
     assert "KeyError" in done.stderr
     (folder,) = [path for path in (tmp_path / ".keepstep" / "guard").iterdir() if path.is_dir()]
     assert any(folder.glob("*.box")) and any(folder.glob("*.notes.jsonl"))
@@ -85,7 +87,9 @@ def test_the_copy_of_a_box_is_as_private_as_the_box(tmp_path: Path, memory: Path
 
 
 @pytest.mark.parametrize("content", ["box", "something else"])
-def test_what_a_link_leads_to_outside_of_our_memory_is_never_removed(tmp_path: Path, memory: Path, content: str) -> None:
+def test_what_a_link_leads_to_outside_of_our_memory_is_never_removed(
+    tmp_path: Path, memory: Path, content: str
+) -> None:
     target = victim(tmp_path)
     if content == "box":
         target.unlink()

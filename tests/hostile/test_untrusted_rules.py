@@ -60,7 +60,9 @@ def test_python_of_a_folder_that_the_user_named_runs(tmp_path: Path, named: str,
     assert own.rules
 
 
-def test_a_decision_holds_for_this_path_and_these_files_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_decision_holds_for_this_path_and_these_files_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     marker = tmp_path / "ran"
     rules = with_python_rules(tmp_path / "project", marker)
     (rules / "_shared.py").write_text("x = 1\n")
@@ -83,7 +85,9 @@ def test_a_decision_holds_for_this_path_and_these_files_only(tmp_path: Path, cap
     assert marker.exists()
 
 
-def test_decisions_are_listed_and_taken_back(tmp_path: Path, own_settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decisions_are_listed_and_taken_back(
+    tmp_path: Path, own_settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rules = with_python_rules(tmp_path / "project", tmp_path / "ran")
     assert run(["rules", "trust", str(tmp_path / "project")]) == 0, "by the folder of its keepstep.toml, too"
     assert (own_settings / "trusted.json").stat().st_mode & 0o777 == 0o600
@@ -177,7 +181,16 @@ def test_decisions_in_a_file_that_another_user_owns_do_not_count(tmp_path: Path,
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "keepstep.trust/1", "folders": 3}', '{"schema": "keepstep.trust/1", "folders": {"/": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schema": "keepstep.trust/1", "folders": 3}',
+        '{"schema": "keepstep.trust/1", "folders": {"/": 1}}',
+    ],
+)
 def test_damaged_decisions_are_none(tmp_path: Path, own_settings: Path, text: str) -> None:
     rules = with_python_rules(tmp_path / "project", tmp_path / "ran")
     own_settings.mkdir(parents=True)
@@ -212,7 +225,18 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     (described / "METADATA").write_text("Name: evil\nVersion: 1\n")
     (described / "entry_points.txt").write_text("[keepstep.rules]\nevil = evil\n")
     (tmp_path / "a.log").write_text("step 1\n")
-    command = [sys.executable, "-m", "keepstep", "why", "--no-kernel-log", "--html", "page.html", "--bundle", "all.tar.gz", "a.log"]
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "why",
+        "--no-kernel-log",
+        "--html",
+        "page.html",
+        "--bundle",
+        "all.tar.gz",
+        "a.log",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode in (0, 3), done.stderr
     assert not (tmp_path / "ran").exists()

@@ -37,7 +37,9 @@ def test_what_a_fix_is_for_is_told_by_its_words() -> None:
 
 
 def test_of_a_fix_whose_command_alone_is_for_another_framework_the_words_stay() -> None:
-    seen = EvidenceSet((Evidence(fact=WorldFormed(size=2, framework="jax"), origin=Origin(source="rank0.notes.jsonl")),))
+    seen = EvidenceSet(
+        (Evidence(fact=WorldFormed(size=2, framework="jax"), origin=Origin(source="rank0.notes.jsonl")),)
+    )
     made = Finding(
         rule="DAT201", cause=Cause.DATA_SHAPE_MISMATCH, title="batches differ", because="their shapes do", evidence=seen.items,
         ranks=(1,), confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=Standing.MECHANISM,

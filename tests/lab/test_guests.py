@@ -32,7 +32,12 @@ def test_a_guest_has_its_files_and_only_faults_that_exist(guest: Guest) -> None:
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.name)
 def test_a_program_knows_nothing_of_keepstep(path: Path) -> None:
-    names = {alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import) for alias in node.names}
+    names = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     names |= {node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
     assert not any(name.partition(".")[0] == "keepstep" for name in names)
     assert "KEEPSTEP" not in path.read_text()
@@ -45,7 +50,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Guest
     return Guest("mine", "torch", "a program of this test", ("program.py",), ("python", "program.py"), limit=30.0)
 
 
-def test_losses_are_found_whole_where_two_ranks_write_over_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_are_found_whole_where_two_ranks_write_over_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torn = "print('loss 0.25rank 1 loss -1.5e-07\\n\\ntrain_loss=nan', flush=True)"
     with prepared(program(tmp_path, monkeypatch, torn), Way.PLAIN) as visit:
         carry_out(visit)
@@ -63,7 +70,9 @@ def test_what_a_program_leaves_is_noticed_and_removed(tmp_path: Path, monkeypatc
         wrong = judge.left_behind(visit, judge.Plain(["loss 1.0"], set(), 0.0))
         assert wrong == ["still running afterwards: sleep 300", "left beside the program: more#.txt"]
     assert not visit.work.exists()
-    assert not any("sleep" in path.read_text() for path in Path("/proc").glob("[0-9]*/environ") if _carries(path, visit.token))
+    assert not any(
+        "sleep" in path.read_text() for path in Path("/proc").glob("[0-9]*/environ") if _carries(path, visit.token)
+    )
 
 
 def _carries(path: Path, token: str) -> bool:
@@ -97,7 +106,9 @@ def test_the_page_shows_what_was_wrong_and_what_was_not_run() -> None:
 
 @pytest.mark.frameworks
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "way"), [pytest.param("torch_spawn", "guard", marks=pytest.mark.long), ("torch_gpt", "ranks")])
+@pytest.mark.parametrize(
+    ("name", "way"), [pytest.param("torch_spawn", "guard", marks=pytest.mark.long), ("torch_gpt", "ranks")]
+)
 def test_a_healthy_guest_is_left_alone(name: str, way: str) -> None:
     if missing := what_is_missing(GUESTS[name]):
         pytest.skip(missing)

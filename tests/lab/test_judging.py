@@ -64,7 +64,10 @@ def test_what_a_later_capability_will_tell_may_be_left_unsaid_but_nothing_false_
 
 
 def test_the_totals_count_what_was_judged() -> None:
-    outcomes = [compare(SCENARIO, report(finding(Cause.NETWORK_PORT_IN_USE, 1)), seconds=2.0), compare(SCENARIO, report())]
+    outcomes = [
+        compare(SCENARIO, report(finding(Cause.NETWORK_PORT_IN_USE, 1)), seconds=2.0),
+        compare(SCENARIO, report()),
+    ]
     said = table.totals(outcomes)
     assert "right cause 1 of 2 (50 %)" in said
     assert "median 2.0 s" in said

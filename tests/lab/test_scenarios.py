@@ -24,7 +24,11 @@ HEALTHY = [s for s in SCENARIOS.values() if s.healthy]
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_strikes_somewhere_and_proves_that_it_happened(name: str) -> None:
     module = faults.load(name)
-    strikes = [part for part, _ in inspect.getmembers(module, inspect.isfunction) if part in ("prepare", "outside", "at") or part.startswith("change_")]
+    strikes = [
+        part
+        for part, _ in inspect.getmembers(module, inspect.isfunction)
+        if part in ("prepare", "outside", "at") or part.startswith("change_")
+    ]
     settings = [scenario.args for scenario in SCENARIOS.values() if scenario.fault == name]
     assert strikes or any(settings), "neither it nor the job's arguments do anything"
     assert callable(module.proof)
@@ -52,9 +56,16 @@ def test_there_are_as_many_as_were_promised() -> None:
 
 
 def test_the_list_is_printed_for_people_and_machines() -> None:
-    done = subprocess.run([sys.executable, "-m", "keepstep", "lab", "list", "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "keepstep", "lab", "list", "--json"], capture_output=True, text=True, check=True
+    )
     assert [each["name"] for each in json.loads(done.stdout)] == list(SCENARIOS)
-    done = subprocess.run([sys.executable, "-m", "keepstep", "lab", "list", "--framework", "jax"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "keepstep", "lab", "list", "--framework", "jax"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "jax_healthy" in done.stdout and "torch_" not in done.stdout
 
 

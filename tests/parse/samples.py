@@ -89,6 +89,14 @@ def _holds(member: tuple[Any, Any], letter: str) -> bool:
         return chr(value) == letter
     if op is _ops.RANGE:
         return value[0] <= ord(letter) <= value[1]
-    kind = {_ops.CATEGORY_DIGIT: str.isdecimal, _ops.CATEGORY_SPACE: str.isspace, _ops.CATEGORY_WORD: lambda c: c.isalnum() or c == "_"}
-    inverse = {_ops.CATEGORY_NOT_DIGIT: _ops.CATEGORY_DIGIT, _ops.CATEGORY_NOT_SPACE: _ops.CATEGORY_SPACE, _ops.CATEGORY_NOT_WORD: _ops.CATEGORY_WORD}
+    kind = {
+        _ops.CATEGORY_DIGIT: str.isdecimal,
+        _ops.CATEGORY_SPACE: str.isspace,
+        _ops.CATEGORY_WORD: lambda c: c.isalnum() or c == "_",
+    }
+    inverse = {
+        _ops.CATEGORY_NOT_DIGIT: _ops.CATEGORY_DIGIT,
+        _ops.CATEGORY_NOT_SPACE: _ops.CATEGORY_SPACE,
+        _ops.CATEGORY_NOT_WORD: _ops.CATEGORY_WORD,
+    }
     return not kind[inverse[value]](letter) if value in inverse else kind[value](letter)

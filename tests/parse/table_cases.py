@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of the tables: a text as a tool prints it, and the fact that it states, or none. ``cases/WHO.toml``, beside the tests.
 
-    python -m tests.parse.table_cases tools/cuda     which signatures of these tables have no case yet
+python -m tests.parse.table_cases tools/cuda     which signatures of these tables have no case yet
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class Case:
 @cache
 def cases() -> dict[str, tuple[Case, ...]]:
     """By file."""
-    return {path.stem: tuple(Case(**each) for each in tomllib.loads(path.read_text("utf-8"))["case"]) for path in sorted(FOLDER.glob("*.toml"))}
+    return {
+        path.stem: tuple(Case(**each) for each in tomllib.loads(path.read_text("utf-8"))["case"])
+        for path in sorted(FOLDER.glob("*.toml"))
+    }
 
 
 @cache
@@ -59,7 +62,9 @@ def facts_in(text: str) -> list[Fact]:
 
 
 def agrees(fact: Fact, case: Case) -> bool:
-    return type(fact).__name__ == case.fact and all(plain(getattr(fact, name)) == value for name, value in case.fields.items())
+    return type(fact).__name__ == case.fact and all(
+        plain(getattr(fact, name)) == value for name, value in case.fields.items()
+    )
 
 
 def plain(value: Any) -> Any:
@@ -83,8 +88,14 @@ def without_a_case() -> Iterator[tuple[str, Signature]]:
     found = knowledge().finder
     read: set[int] = set()
     for text in texts:
-        for anchor, _ in found.find(f"{text}\n{' '.join(text.split(chr(10)))}".encode()):  # as it stands, and as the scan joins it
-            read |= {id(each) for each in knowledge().signatures[anchor] if id(each) not in read and each.pattern.search(narrowed(text))}
+        for anchor, _ in found.find(
+            f"{text}\n{' '.join(text.split(chr(10)))}".encode()
+        ):  # as it stands, and as the scan joins it
+            read |= {
+                id(each)
+                for each in knowledge().signatures[anchor]
+                if id(each) not in read and each.pattern.search(narrowed(text))
+            }
     return ((table, each) for table, each in signatures() if id(each) not in read)
 
 
@@ -94,7 +105,9 @@ def main() -> None:
     patterns = {each.expression: pattern for pattern, each in derived.items()}
     for table, each in missing:
         if any(table.startswith(start) for start in wanted):
-            fact = next((fact for text in _texts(patterns[each.expression]) if (fact := each.read(text)) is not None), None)
+            fact = next(
+                (fact for text in _texts(patterns[each.expression]) if (fact := each.read(text)) is not None), None
+            )
             print(f"{table}  {type(fact).__name__ if fact else '?'} {_set(fact)}\n    {patterns[each.expression]}")
 
 
@@ -107,7 +120,9 @@ def _texts(pattern: str) -> list[str]:
 def _set(fact: Fact | None) -> dict[str, Any]:
     if fact is None:
         return {}
-    return {f.name: plain(v) for f in dataclasses.fields(fact) if (v := getattr(fact, f.name)) not in (f.default, None, ())}
+    return {
+        f.name: plain(v) for f in dataclasses.fields(fact) if (v := getattr(fact, f.name)) not in (f.default, None, ())
+    }
 
 
 if __name__ == "__main__":

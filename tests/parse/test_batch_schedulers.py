@@ -15,7 +15,11 @@ from keepstep.parse.tools.slurm.other_schedulers import SIGNATURES
     ("line", "kind", "fields"),
     [
         ("=>> PBS: job killed: ncpus 37.92 exceeded limit 36 (sum)", Preempted, {"by": "PBS"}),
-        ("=>> PBS: job killed: node 3 (n012) requested job terminate, 'EOF' (code 1099)", MachineFault, {"node": "n012"}),
+        (
+            "=>> PBS: job killed: node 3 (n012) requested job terminate, 'EOF' (code 1099)",
+            MachineFault,
+            {"node": "n012"},
+        ),
         ("MOAB_INFO:  job exceeded wallclock limit", Preempted, {"by": "Moab", "reason": "time limit"}),
         ("job exceeded MEM usage hard limit (64523 > 64000)", OomKilled, {"by": "Moab"}),
         ("Job deleted at request of root@gpc-sched-ib0", Preempted, {"by": "PBS"}),
@@ -25,7 +29,11 @@ from keepstep.parse.tools.slurm.other_schedulers import SIGNATURES
         ("TERM_THREADLIMIT: job killed after reaching LSF thread limit.", LimitReached, {"limit": "processes"}),
         ("TERM_WINDOW: job killed after queue run window closed.", Preempted, {"by": "LSF"}),
         ("job 1234567.1 exceeded hard wallclock time - initiate terminate method", Preempted, {"by": "Grid Engine"}),
-        ('job 5150 exceeds job hard limit "h_vmem" of queue "gpu.q@n1" (3 > limit:2) - sending SIGKILL', OomKilled, {"by": "Grid Engine"}),
+        (
+            'job 5150 exceeds job hard limit "h_vmem" of queue "gpu.q@n1" (3 > limit:2) - sending SIGKILL',
+            OomKilled,
+            {"by": "Grid Engine"},
+        ),
         ('job 5150 exceeds job hard limit "h_rt" of queue "gpu.q@n1"', Preempted, {"by": "Grid Engine"}),
         ("004 (123.000.000) 2024-05-01 10:00:00 Job was evicted.", Preempted, {"by": "HTCondor"}),
         (
@@ -33,7 +41,11 @@ from keepstep.parse.tools.slurm.other_schedulers import SIGNATURES
             ProcessExited,
             {"rank": 3, "first": True},
         ),
-        ("Job has gone over memory limit of 8192 megabytes. Peak usage: 9000 megabytes.", OomKilled, {"limit": "8192 megabytes"}),
+        (
+            "Job has gone over memory limit of 8192 megabytes. Peak usage: 9000 megabytes.",
+            OomKilled,
+            {"limit": "8192 megabytes"},
+        ),
         ("The job exceeded allowed execute duration of 3+00:00:00", Preempted, {"by": "HTCondor"}),
         ("0.1s: job.exception type=timeout severity=0 resource allocation expired", Preempted, {"by": "Flux"}),
     ],

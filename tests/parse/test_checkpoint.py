@@ -169,5 +169,7 @@ def test_a_limit_of_the_machine_is_no_fault_of_the_checkpoint(why, told, read, h
 
 
 def test_tensors_of_a_device_that_is_not_here_are_read(read, holds):
-    text = "Exception in device=TPU:3: don't know how to restore data location of torch.FloatStorage (tagged with xla:0)"
+    text = (
+        "Exception in device=TPU:3: don't know how to restore data location of torch.FloatStorage (tagged with xla:0)"
+    )
     assert holds(read(table, text), CheckpointUnreadable)

@@ -77,7 +77,10 @@ def test_a_further_wording_is_read(text, kind, fields, read, holds):
         ),
         (
             "    nodes = os.getenv('SLURM_NODELIST').split(',')",
-            ["            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^", "AttributeError: 'NoneType' object has no attribute 'split'"],
+            [
+                "            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
+                "AttributeError: 'NoneType' object has no attribute 'split'",
+            ],
             ["SLURM_NODELIST"],
         ),
         ('    rank = int(os.environ.get("RANK"))', ["ValueError: invalid literal for int() with base 10: 'a'"], []),
@@ -99,16 +102,24 @@ def test_a_variable_looked_up_in_vain_is_told_by_the_frame_below():
 Traceback (most recent
 """
     sightings = LogScan(build((), table.BLOCKS)).scan([text.encode()])
-    assert [s.fact for s in sightings if isinstance(s.fact, RankVariableMissing)] == [RankVariableMissing(name="SLURM_PROCID")]
+    assert [s.fact for s in sightings if isinstance(s.fact, RankVariableMissing)] == [
+        RankVariableMissing(name="SLURM_PROCID")
+    ]
 
 
 def test_a_list_of_gpus_that_is_shorter_than_the_ranks_of_its_host_is_read() -> None:
-    text = "tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\nIndexError: list index out of range"
+    text = (
+        "tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\nIndexError: list index out of range"
+    )
     assert read(text) == [DeviceShared()]
     assert read("batch = batches[hvd.local_rank()]\nIndexError: list index out of range") == []
 
 
 def test_words_of_checkpoints_and_collectives_on_the_world(read, holds):
-    assert holds(read(table, "AssertionError: DCP needs MASTER_PORT to use prefix store"), RankVariableMissing, name="MASTER_PORT")
+    assert holds(
+        read(table, "AssertionError: DCP needs MASTER_PORT to use prefix store"),
+        RankVariableMissing,
+        name="MASTER_PORT",
+    )
     text = "ValueError: Tensor list input to scatter/gather must match number of collective participants"
     assert holds(read(table, text), WorldSizeConflict)

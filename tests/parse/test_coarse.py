@@ -44,7 +44,11 @@ def test_words_that_stand_in_the_log_are_not_looked_for():
 
 
 def test_words_of_usual_lines_are_taken_only_where_a_literal_has_no_others():
-    literals = [(b"tensorflow/core: device lost", False), (b"tensorflow/core: out of memory", False), (b"trainer.py", False)]
+    literals = [
+        (b"tensorflow/core: device lost", False),
+        (b"tensorflow/core: out of memory", False),
+        (b"trainer.py", False),
+    ]
     usual = b"I tensorflow/core: ready, trainer.py runs\n"
     groups = choose(literals, usual)
     assert sorted(number for group in groups for number in group.literals) == [0, 1, 2]
@@ -53,7 +57,10 @@ def test_words_of_usual_lines_are_taken_only_where_a_literal_has_no_others():
 
 @pytest.mark.skipif(not anchors.accelerated(), reason="hyperscan is not installed here")
 def test_usual_lines_hold_no_coarse_word_but_in_a_literal():
-    plain, coarse = anchors.finder(LITERALS), anchors._Coarse([(literal.encode(), fold) for literal, fold in LITERALS], None)
+    plain, coarse = (
+        anchors.finder(LITERALS),
+        anchors._Coarse([(literal.encode(), fold) for literal, fold in LITERALS], None),
+    )
     idle = [line for line in LINES.split(b"\n") if coarse.find(line) and not plain.find(line)]
     assert not idle
 

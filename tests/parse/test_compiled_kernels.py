@@ -35,8 +35,14 @@ read = reader(compiled_kernels)
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nJSONDecodeError: Expecting value: line 1 column 1 (char 0)",
             SharedStateRace,
         ),
-        ("torch._inductor.exc.InductorError: JSONDecodeError: Extra data: line 1 column 184 (char 183)", SharedStateRace),
-        ("ImportError: cannot import name 'AttrsDescriptor' from 'triton.backends.compiler' (/x/compiler.py)", CudaMismatch),
+        (
+            "torch._inductor.exc.InductorError: JSONDecodeError: Extra data: line 1 column 184 (char 183)",
+            SharedStateRace,
+        ),
+        (
+            "ImportError: cannot import name 'AttrsDescriptor' from 'triton.backends.compiler' (/x/compiler.py)",
+            CudaMismatch,
+        ),
         ("AttributeError: module 'triton.language' has no attribute 'reduce'", CudaMismatch),
         ("RuntimeError: 0 active drivers ([]). There should only be one.", CudaMismatch),
         (

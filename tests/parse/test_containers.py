@@ -29,7 +29,12 @@ def test_the_wording_is_read(text, kind, fields, read, holds):
 
 @pytest.mark.parametrize(
     "text",
-    ["train_worker_1 exited with code 0", "Container exited with 0", "the shell exited with code 137 before", "worker_1 exited with code 143"],
+    [
+        "train_worker_1 exited with code 0",
+        "Container exited with 0",
+        "the shell exited with code 137 before",
+        "worker_1 exited with code 143",
+    ],
 )
 def test_an_end_that_was_asked_for_is_none(text, read):
     assert not read(table, text)

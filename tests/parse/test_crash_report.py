@@ -137,7 +137,9 @@ def test_lines_of_healthy_runs_are_no_crash(line: str) -> None:
 
 
 def test_the_frame_of_a_report_of_the_jvm_is_read_without_its_head() -> None:
-    report = "# Problematic frame:\n# C  [_pywrap_tensorflow_internal.so+0x8d2d59e]  tensorflow::data::Reader::Make(int)\n"
+    report = (
+        "# Problematic frame:\n# C  [_pywrap_tensorflow_internal.so+0x8d2d59e]  tensorflow::data::Reader::Make(int)\n"
+    )
 
     found = [fact for fact in facts(report) if isinstance(fact, NativeAbort)]
 

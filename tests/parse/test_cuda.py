@@ -19,7 +19,11 @@ WORDINGS = [
     ("node24: Test CUDA failure common.cu:892 'invalid device ordinal'", DeviceShared, {}),
     ("ValueError: local_rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1", DeviceShared, {"rank": 4}),
     ("RuntimeError: HIP error: invalid device function", CudaMismatch, {"fatal": True}),
-    ("output: ptxas /tmp/a-gpu145, line 10; fatal   : Unsupported .version 7.4; current version is '7.0'", CudaMismatch, {"fatal": True}),
+    (
+        "output: ptxas /tmp/a-gpu145, line 10; fatal   : Unsupported .version 7.4; current version is '7.0'",
+        CudaMismatch,
+        {"fatal": True},
+    ),
     ("CUDA Error (init_hook:src/hooks.c,173): no CUDA-capable device is detected", CudaMismatch, {"fatal": True}),
     ("RuntimeError: No HIP GPUs are available", CudaMismatch, {"fatal": True}),
     ("NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'", CudaMismatch, {"fatal": True}),

@@ -26,9 +26,15 @@ read = reader(cuda_libraries)
             DeviceFault,
         ),
         ("RuntimeError: cuda runtime error (9) : invalid configuration argument at THCTensorMath.cu:24", DeviceFault),
-        ("E xla/stream_executor/cuda/cuda_dnn.cc:478] Memory usage: 42069065728 bytes free, 42505273344 bytes total.", CudaMismatch),
+        (
+            "E xla/stream_executor/cuda/cuda_dnn.cc:478] Memory usage: 42069065728 bytes free, 42505273344 bytes total.",
+            CudaMismatch,
+        ),
         ("RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR", CudaMismatch),
-        ("RuntimeError: cusolver error: CUSOLVER_STATUS_NOT_INITIALIZED, when calling `cusolverDnCreate(h)`", CudaMismatch),
+        (
+            "RuntimeError: cusolver error: CUSOLVER_STATUS_NOT_INITIALIZED, when calling `cusolverDnCreate(h)`",
+            CudaMismatch,
+        ),
         ("RuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `x`", DeviceFault),
         ("RuntimeError: CUDA error: CUSPARSE_STATUS_INSUFFICIENT_RESOURCES when calling `x`", DeviceMemoryExhausted),
         ("nvrtc: error: invalid value for --gpu-architecture (-arch)", CudaMismatch),
@@ -39,7 +45,10 @@ read = reader(cuda_libraries)
         ("RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered", DeviceFault),
         ("RuntimeError: CUDA error: operation not permitted when stream is capturing", UnsupportedCombination),
         ("RuntimeError: CUDA error: operation not permitted", DeviceFault),
-        ("ImportError: The mpi4jax GPU extensions could not be imported. Please re-build mpi4jax with CUDA support", CudaMismatch),
+        (
+            "ImportError: The mpi4jax GPU extensions could not be imported. Please re-build mpi4jax with CUDA support",
+            CudaMismatch,
+        ),
     ],
 )
 def test_a_message_is_one_fact(line, kind):
@@ -49,7 +58,13 @@ def test_a_message_is_one_fact(line, kind):
 
 @pytest.mark.parametrize(
     "line",
-    ["cuda_dnn.cc:443] Memory usage: 2624061440 bytes free, 12524191744 bytes total.", "cuFFT plan cache size 16", "Triton 2.1.0", "capturing CUDA graph shapes: 100%", "operation not permitted"],
+    [
+        "cuda_dnn.cc:443] Memory usage: 2624061440 bytes free, 12524191744 bytes total.",
+        "cuFFT plan cache size 16",
+        "Triton 2.1.0",
+        "capturing CUDA graph shapes: 100%",
+        "operation not permitted",
+    ],
 )
 def test_ordinary_lines_say_nothing(line):
     assert read(line) == []

@@ -27,7 +27,10 @@ read = reader(cuda_seldom)
         ("terminate called: CUDA error: driver shutting down", DeviceFault),
         ("NCCL WARN Cuda failure 709 'context is destroyed'", DeviceFault),
         ("n1: Test CUDA failure common.cu:891 'CUDA driver is a stub library'", CudaMismatch),
-        ("cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorJitCompilationDisabled: a PTX JIT compilation failed", CudaMismatch),
+        (
+            "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorJitCompilationDisabled: a PTX JIT compilation failed",
+            CudaMismatch,
+        ),
     ],
 )
 def test_a_seldom_error_is_read(text: str, kind: type[Fact]) -> None:
@@ -35,7 +38,12 @@ def test_a_seldom_error_is_read(text: str, kind: type[Fact]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["INFO: the CUDA context is destroyed at exit", "RuntimeError: CUDA error: out of memory", "waiting until the driver is shutting down"]
+    "text",
+    [
+        "INFO: the CUDA context is destroyed at exit",
+        "RuntimeError: CUDA error: out of memory",
+        "waiting until the driver is shutting down",
+    ],
 )
 def test_other_words_are_none(text: str) -> None:
     assert read(text) == []

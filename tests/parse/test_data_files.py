@@ -103,7 +103,7 @@ def test_a_further_wording_is_read(text, kind, fields, read, holds):
 
 
 FURTHER_NEAR = [
-    "Downloading: \"https://github.com/x/y/zipball/main\" to /h/.cache/torch/hub/main.zip",
+    'Downloading: "https://github.com/x/y/zipball/main" to /h/.cache/torch/hub/main.zip',
     "FileNotFoundError: [Errno 2] No such file or directory: '/h/.cache/torch/hub/y_main/hubconf.py'",
     "WARNING | loader | failed to decode sample 18 (UnidentifiedImageError)",
     "OSError: image file is truncated (5 bytes not processed), skipping 12.jpg",

@@ -54,7 +54,11 @@ def test_a_near_miss_says_nothing(text, read):
 
 
 FURTHER = [
-    ('  File "/usr/lib/python3.6/multiprocessing/resource_sharer.py", line 87, in get_connection', LoaderWorkerDied, {}),
+    (
+        '  File "/usr/lib/python3.6/multiprocessing/resource_sharer.py", line 87, in get_connection',
+        LoaderWorkerDied,
+        {},
+    ),
     ('  File "/usr/lib/python3.6/multiprocessing/resource_sharer.py", line 57, in detach', LoaderWorkerDied, {}),
     (
         "RuntimeError: One or more background workers are no longer alive. Exiting.",

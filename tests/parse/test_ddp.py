@@ -15,8 +15,14 @@ read = reader(ddp)
 SAID = [
     ("    bucket_idx, bucket_loc = self.param_id_to_bucket[id(param)]", UnusedParameters()),
     ("AttributeError: 'DistributedDataParallel' object has no attribute 'buckets_ready_size'", UnusedParameters()),
-    ("AssertionError: A bucket failed to be sent, probably unused parameters.Either remove the unused", UnusedParameters()),
-    ("TypeError: _queue_reduction(): incompatible function arguments. The following argument types", UnusedParameters()),
+    (
+        "AssertionError: A bucket failed to be sent, probably unused parameters.Either remove the unused",
+        UnusedParameters(),
+    ),
+    (
+        "TypeError: _queue_reduction(): incompatible function arguments. The following argument types",
+        UnusedParameters(),
+    ),
     ("RuntimeError: ('In epilogue, next_bucket (0) != num_buckets (1).  ', 'This probably", UnusedParameters()),
     (
         "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error",

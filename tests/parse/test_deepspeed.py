@@ -108,7 +108,9 @@ def test_a_launcher_that_cannot_make_out_its_hosts_says_so(text):
 
 
 def test_a_host_that_ssh_does_not_reach_is_told():
-    text = "RuntimeError: Using hostfile at /job/hostfile but host=10.0.0.2 was not reachable via ssh. If you are running"
+    text = (
+        "RuntimeError: Using hostfile at /job/hostfile but host=10.0.0.2 was not reachable via ssh. If you are running"
+    )
     assert one(text, ConnectFailed).peer == "10.0.0.2"
 
 

@@ -21,9 +21,15 @@ read = reader(device_code)
             CudaMismatch,
         ),
         ("InternalError: 'cuModuleLoadData(&module, data)' failed with 'CUDA_ERROR_INVALID_IMAGE'", CudaMismatch),
-        ("cuda_driver.cc:869] error log buffer (63 bytes): error   : Binary format for key='0', ident='' is not recognize", CudaMismatch),
+        (
+            "cuda_driver.cc:869] error log buffer (63 bytes): error   : Binary format for key='0', ident='' is not recognize",
+            CudaMismatch,
+        ),
         ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", CudaMismatch),
-        ("INTERNAL: nvlink failed, output: nvlink fatal   : Input file '/tmp/t-1' newer than toolkit (118 vs 115)", CudaMismatch),
+        (
+            "INTERNAL: nvlink failed, output: nvlink fatal   : Input file '/tmp/t-1' newer than toolkit (118 vs 115)",
+            CudaMismatch,
+        ),
         ("gpu_compiler.cc:1592] The CUDA linking API did not work. Please use XLA_FLAGS=--xla_gpu_force", CudaMismatch),
         ("XlaRuntimeError: FAILED_PRECONDITION: Couldn't get ptxas/nvlink version string: INTERNAL", LibraryMissing),
         ("RuntimeError: PTX JIT compiler library not found", LibraryMissing),

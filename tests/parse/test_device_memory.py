@@ -35,7 +35,11 @@ WORDINGS = [
         {"fatal": True},
     ),
     ("  what():  CUDA error: out of memory", DeviceMemoryExhausted, {"fatal": True}),
-    ("Check failed: cusolverDnCreate(&h) == 0 Failed to create cuSolverDN instance.", DeviceMemoryExhausted, {"fatal": False}),
+    (
+        "Check failed: cusolverDnCreate(&h) == 0 Failed to create cuSolverDN instance.",
+        DeviceMemoryExhausted,
+        {"fatal": False},
+    ),
     ("n:1:2 [0] init.cc:1 NCCL WARN Cuda failure 2 'out of memory'", DeviceMemoryExhausted, {"fatal": True}),
     (
         "OOM when allocating tensor with shape[64,512] and type float on /job:localhost/device:GPU:1 by allocator GPU_1_bfc",

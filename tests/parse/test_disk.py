@@ -21,7 +21,11 @@ WORDINGS = [
         {},
     ),
     ("RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 1280 vs 1174", DiskFull, {}),
-    ("RuntimeError: File out/checkpoints/checkpoint_0.pt cannot be opened.", DiskFull, {"path": "out/checkpoints/checkpoint_0.pt"}),
+    (
+        "RuntimeError: File out/checkpoints/checkpoint_0.pt cannot be opened.",
+        DiskFull,
+        {"path": "out/checkpoints/checkpoint_0.pt"},
+    ),
     ("RuntimeError: write(): fd 29 failed with Input/output error", DiskFull, {}),
     (
         "ResourceExhaustedError (see above for traceback): train_log/model-1200.data-00000-of-00001.tempstate1773",

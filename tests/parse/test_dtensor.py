@@ -26,7 +26,9 @@ from tests.parse.reading import reader
             {"what": "process group and world"},
         ),
         (
-            "RuntimeError: the new group's rank should be within the the world_size set by init_process_group".replace("the the", "the"),
+            "RuntimeError: the new group's rank should be within the the world_size set by init_process_group".replace(
+                "the the", "the"
+            ),
             WorldSizeConflict,
             {},
         ),
@@ -35,7 +37,11 @@ from tests.parse.reading import reader
             UnsupportedCombination,
             {"what": "Sharding propagation failed for Op(op=aten.view.default"},
         ),
-        ("RuntimeError: Sharding propagation failed on op aten.mm.default(Spec(f32[4](R)))!", UnsupportedCombination, {}),
+        (
+            "RuntimeError: Sharding propagation failed on op aten.mm.default(Spec(f32[4](R)))!",
+            UnsupportedCombination,
+            {},
+        ),
         (
             "RuntimeError: ('Attempted to flatten sharded dimension 1, ', 'but only the leftmost dim of a Flatten can be sharded.')",
             UnsupportedCombination,
@@ -98,5 +104,7 @@ def test_a_gradient_of_another_shape_than_the_stage_gave_is_told():
         "        Stage output: ('Tensor(torch.Size([10]), grad=True)',)\n"
         "        Output gradient: ['Tensor(torch.Size([1, 10]), grad=False)']"
     )
-    assert reader(dtensor)(text) == [ShapeMismatch(left="[10]", right="[1, 10]", op="the backward pass of a pipeline stage")]
+    assert reader(dtensor)(text) == [
+        ShapeMismatch(left="[10]", right="[1, 10]", op="the backward pass of a pipeline stage")
+    ]
     assert reader(dtensor)(text.replace("[10]", "[1, 10]")) == []

@@ -65,4 +65,6 @@ def test_anchors_that_are_not_derived_have_a_reason(path: Path) -> None:
         given = [word.value for word in node.keywords if word.arg == "anchors"] if isinstance(node, ast.Call) else []
         for value in given:
             passed_on = isinstance(value, ast.Name) and path.parent.name == "scan"
-            assert passed_on or (isinstance(value, ast.Call) and ast.unparse(value.func) == "by_hand"), f"{path.name}:{value.lineno}"
+            assert passed_on or (isinstance(value, ast.Call) and ast.unparse(value.func) == "by_hand"), (
+                f"{path.name}:{value.lineno}"
+            )

@@ -24,7 +24,11 @@ Extension modules: numpy.core._multiarray_umath, torch._C, my_ops._kernels (tota
 
 
 def facts(text: str) -> list[object]:
-    return [s.fact for s in LogScan(build((), BLOCKS)).scan([text.encode()]) if type(s.fact).__name__ not in ("StreamEnded", "ErrorSaid")]
+    return [
+        s.fact
+        for s in LogScan(build((), BLOCKS)).scan([text.encode()])
+        if type(s.fact).__name__ not in ("StreamEnded", "ErrorSaid")
+    ]
 
 
 def test_a_segfault_has_its_signal_the_current_stack_and_the_loaded_extensions() -> None:

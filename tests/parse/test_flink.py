@@ -14,7 +14,9 @@ read = reader(flink)
 
 
 def test_a_node_with_the_heartbeat_of_an_older_start_was_restarted() -> None:
-    (fact,) = read("- worker:33 heartbeat wrong version 1648597416162, terminating heartbeat thread and restart tf node")
+    (fact,) = read(
+        "- worker:33 heartbeat wrong version 1648597416162, terminating heartbeat thread and restart tf node"
+    )
     assert isinstance(fact, MemberRestarted)
     assert (fact.member, fact.rank) == ("worker:33", 33)
 

@@ -57,9 +57,7 @@ def test_the_words_give_the_fact(text, fact):
 
 def test_a_changed_order_that_is_only_warned_of_gives_nothing():
     assert (
-        read(
-            "UserWarning: Forward order differs from that of the first iteration on rank 0. Collectives are unchecked"
-        )
+        read("UserWarning: Forward order differs from that of the first iteration on rank 0. Collectives are unchecked")
         == []
     )
 

@@ -32,8 +32,14 @@ SAID = [
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
         CollectiveTimeout(op="recv", timeout_ms=1800000),
     ),
-    ("UNKNOWN: Gloo ReduceScatter failed: [external/gloo/gloo/transport/tcp/buffer.cc:72] Read timeout [::1]:38624", CollectiveTimeout(op="recv")),
-    ("[../third_party/gloo/gloo/transport/tcp/buffer.cc:89] Write timeout [10.0.0.2]:4711", CollectiveTimeout(op="send")),
+    (
+        "UNKNOWN: Gloo ReduceScatter failed: [external/gloo/gloo/transport/tcp/buffer.cc:72] Read timeout [::1]:38624",
+        CollectiveTimeout(op="recv"),
+    ),
+    (
+        "[../third_party/gloo/gloo/transport/tcp/buffer.cc:89] Write timeout [10.0.0.2]:4711",
+        CollectiveTimeout(op="send"),
+    ),
     (
         "RuntimeError: Application timeout caused pair closure",
         PeerLost(how="closed after a time-out of its own", final=False),

@@ -19,7 +19,10 @@ read = reader(gradients)
             "RuntimeError: attempting to assign a gradient with dtype 'c10::BFloat16' to a tensor with grad_dtype 'Float'.",
             DtypeMismatch(left="c10::BFloat16", right="Float"),
         ),
-        ("attempting to assign a gradient with dtype 'c10::Half' to a tensor with dtype 'float'.", DtypeMismatch(left="c10::Half", right="float")),
+        (
+            "attempting to assign a gradient with dtype 'c10::Half' to a tensor with dtype 'float'.",
+            DtypeMismatch(left="c10::Half", right="float"),
+        ),
         (
             "attempting to assign a gradient of size '[2, 3]' to a tensor of size '[4, 3]'. Please ensure",
             ShapeMismatch(left="[2, 3]", right="[4, 3]", op="gradient"),

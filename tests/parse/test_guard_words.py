@@ -20,7 +20,11 @@ def printed(words: str) -> str:
 
 
 def test_ranks_that_would_run_different_programs_are_told_from_the_log_alone(tmp_path: Path) -> None:
-    (tmp_path / "run.log").write_text(printed(f"rank 0: the ranks are about to run different things (program): {DIFFERENCE}; more: a on rank 0 but b on rank 1"))
+    (tmp_path / "run.log").write_text(
+        printed(
+            f"rank 0: the ranks are about to run different things (program): {DIFFERENCE}; more: a on rank 0 but b on rank 1"
+        )
+    )
     (found, *_) = explain_paths([tmp_path]).report.findings
     assert (found.rule, found.cause.value, found.ranks) == ("SYN201", "sync.collective_mismatch", (1,))
 

@@ -17,8 +17,16 @@ from keepstep.parse.tools.other_devices import hccl
     "text, kind, fields",
     [
         ("EI0002: The wait execution of the Notify register times out.", CollectiveTimeout, {"op": "HCCL"}),
-        ("EI0006: Getting socket times out. Reason: Remote Rank did not send the data", ConnectFailed, {"why": Why.TIMED_OUT}),
-        ("EJ0001: Failed to initialize the HCCP process. Reason: Maybe the last training process is running.", Contention, {}),
+        (
+            "EI0006: Getting socket times out. Reason: Remote Rank did not send the data",
+            ConnectFailed,
+            {"why": Why.TIMED_OUT},
+        ),
+        (
+            "EJ0001: Failed to initialize the HCCP process. Reason: Maybe the last training process is running.",
+            Contention,
+            {},
+        ),
         (
             "EJ0001: 2024-05-21-11:57:54.167.645 Failed to initialize the HCCP process. Reason: Maybe the last",
             Contention,
@@ -35,7 +43,11 @@ from keepstep.parse.tools.other_devices import hccl
             DeviceMemoryExhausted,
             {},
         ),
-        ("2026-08-12 Communication_Error_Get_Socket(EI0006): Getting socket times out.", ConnectFailed, {"why": Why.TIMED_OUT}),
+        (
+            "2026-08-12 Communication_Error_Get_Socket(EI0006): Getting socket times out.",
+            ConnectFailed,
+            {"why": Why.TIMED_OUT},
+        ),
         ("EJ0002: The network port is down.", NicFault, {}),
         (
             "RuntimeError: npuSynchronizeDevice:x/NPUStream.cpp:435 NPU function error: aclrtSynchronizeDevice, error code is 507046",
@@ -64,7 +76,11 @@ from keepstep.parse.tools.other_devices import hccl
         ("[RanktableDetect]topo exchange server get socket timeout! timeout[120 s]", RendezvousTimeout, {}),
         ("TopoExchangeAgent: connect server[127.10.0.1 : 60000] failed", ConnectFailed, {"peer": "127.10.0.1"}),
         ("[Wait][LinkEstablish]wait socket establish timeout, role[1] rank[12] timeout[120]", ConnectFailed, {}),
-        ("npuSynchronizeDevice:build/NPUStream.cpp:370 NPU error, error code is 507015.", DeviceFault, {"hardware": False}),
+        (
+            "npuSynchronizeDevice:build/NPUStream.cpp:370 NPU error, error code is 507015.",
+            DeviceFault,
+            {"hardware": False},
+        ),
     ],
 )
 def test_the_words_give_the_fact(text, kind, fields, read, holds):

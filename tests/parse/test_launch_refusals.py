@@ -17,15 +17,30 @@ read = reader(launch_refusals)
 @pytest.mark.parametrize(
     "text, kind",
     [
-        ("ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.", ClusterSpecInvalid),
-        ("ValueError: The hostname of the rendezvous endpoint 'a_b' must be a dot-separated list of labels", ClusterSpecInvalid),
-        ("ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request", RankVariableMissing),
+        (
+            "ValueError: The port number of the rendezvous endpoint 'None:None' must be an integer between 0 and 65536.",
+            ClusterSpecInvalid,
+        ),
+        (
+            "ValueError: The hostname of the rendezvous endpoint 'a_b' must be a dot-separated list of labels",
+            ClusterSpecInvalid,
+        ),
+        (
+            "ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request",
+            RankVariableMissing,
+        ),
         ("ValueError: Port is absent in endpoint: n1. Try launching with --master-port", RankVariableMissing),
         ("ValueError: port must have value from 0 to 65535 but was 70000.", ClusterSpecInvalid),
         ('RuntimeError: nnodes=a is not in "MIN:MAX" format', ClusterSpecInvalid),
-        ("ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?", ClusterSpecInvalid),
+        (
+            "ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?",
+            ClusterSpecInvalid,
+        ),
         ("ValueError: Unsupported nproc_per_node value: two", ClusterSpecInvalid),
-        ("ValueError: Default process group has not been initialized, please make sure to call init_process_group.", RankVariableMissing),
+        (
+            "ValueError: Default process group has not been initialized, please make sure to call init_process_group.",
+            RankVariableMissing,
+        ),
         ("ValueError: invalid literal for int() with base 10: '${SLURM_PROCID}'", RankVariableMissing),
         ("ValueError: Device 4 is not recognized, available devices are integers from 0 to 3", DeviceShared),
         ("RuntimeError: Invalid device string: 'cuda:None'", DeviceShared),
@@ -40,7 +55,10 @@ read = reader(launch_refusals)
             ConnectFailed,
         ),
         *(
-            (f"Error: failed to run torchrun --node_rank=1 train.py on 10.0.0.2, is localhost: False, exception: {said}", ConnectFailed)
+            (
+                f"Error: failed to run torchrun --node_rank=1 train.py on 10.0.0.2, is localhost: False, exception: {said}",
+                ConnectFailed,
+            )
             for said in (
                 "not a valid RSA private key file",
                 "encountered RSA key, expected OPENSSH key",

@@ -55,7 +55,12 @@ def test_that_nothing_is_there_to_train_on_is_read(text):
 
 
 def test_an_empty_loader_that_may_be_meant_is_not():
-    assert facts("data.py:106: Total length of `DataLoader` across ranks is zero. Please make sure this was your intention.") == []
+    assert (
+        facts(
+            "data.py:106: Total length of `DataLoader` across ranks is zero. Please make sure this was your intention."
+        )
+        == []
+    )
 
 
 def test_the_end_of_training_is_a_phase():

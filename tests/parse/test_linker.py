@@ -83,10 +83,14 @@ def test_gpu_libraries_that_tensorflow_gave_up_are_told(read):
 
 
 def test_a_library_that_memory_did_not_suffice_for_is_not_missing():
-    text = "ImportError: DLL load failed while importing _x: The paging file is too small for this operation to complete."
+    text = (
+        "ImportError: DLL load failed while importing _x: The paging file is too small for this operation to complete."
+    )
     assert not [fact for each in table.SIGNATURES if (fact := each.read(text)) is not None]
 
 
 def test_a_library_that_tensorflow_wants_on_windows_is_named(read):
-    text = "ImportError: Could not find 'cudart64_90.dll'. TensorFlow requires that this DLL be installed in a directory"
+    text = (
+        "ImportError: Could not find 'cudart64_90.dll'. TensorFlow requires that this DLL be installed in a directory"
+    )
     assert [fact.name for fact in read(table, text)] == ["cudart64_90.dll"]

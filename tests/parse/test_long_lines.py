@@ -31,8 +31,33 @@ ROOM = 2.0
 """For a busy machine. The best of several counts, scaled to the pace of the machine, and still it varies."""
 ORDINARY = b"step 3 loss 0.25\n" * 20_000
 """A log of this size is not taken for one that was pasted from a terminal, so the line is read in another way."""
-BETWEEN = ("", " ", " " * 7, "\t", "1" * 20, "a" * 30, "[[[[", "{", "'\"", ": ", "/x/y.py:1 ", "\\n", "\x1b[31m", "rank 1: ", "[1,2]<stdout>:", "é")
-ALONE = (*' 1a[({<\\.:/-_=,"|\t\r\x1b', "é", "INFO ", "[rank0]: ", "RuntimeError: ", "Traceback (most recent call last):", 'File "x.py", line 1, in f')
+BETWEEN = (
+    "",
+    " ",
+    " " * 7,
+    "\t",
+    "1" * 20,
+    "a" * 30,
+    "[[[[",
+    "{",
+    "'\"",
+    ": ",
+    "/x/y.py:1 ",
+    "\\n",
+    "\x1b[31m",
+    "rank 1: ",
+    "[1,2]<stdout>:",
+    "é",
+)
+ALONE = (
+    *' 1a[({<\\.:/-_=,"|\t\r\x1b',
+    "é",
+    "INFO ",
+    "[rank0]: ",
+    "RuntimeError: ",
+    "Traceback (most recent call last):",
+    'File "x.py", line 1, in f',
+)
 
 
 def _words() -> list[str]:
@@ -43,7 +68,10 @@ def _words() -> list[str]:
 def _lines() -> dict[str, bytes]:
     choice = random.Random(5)
     words = _words()
-    made = {f"every word, {between!r} between": [choice.choice(words) + between for _ in range(LONGEST_LINE // 8)] for between in BETWEEN}
+    made = {
+        f"every word, {between!r} between": [choice.choice(words) + between for _ in range(LONGEST_LINE // 8)]
+        for between in BETWEEN
+    }
     for _ in range(6):
         few = choice.sample(words, 3)
         made[f"only {few}"] = [choice.choice(few) + " " for _ in range(LONGEST_LINE // 8)]
@@ -78,7 +106,9 @@ def test_a_long_line_costs_little(name: str) -> None:
 def test_what_was_not_searched_of_a_long_line_is_said(tmp_path: Path) -> None:
     (tmp_path / "rank0.log").write_bytes(LINES["every word, ' ' between"])
     _, coverage = scan_logs(find_files([tmp_path]).files)
-    assert [each.why for each in coverage if each.state is CoverageState.PARTLY] == ["1 long line held too much to search all of it"]
+    assert [each.why for each in coverage if each.state is CoverageState.PARTLY] == [
+        "1 long line held too much to search all of it"
+    ]
 
 
 def test_a_word_that_comes_again_and_again_is_read_here_and_there_and_to_the_end_of_the_line() -> None:

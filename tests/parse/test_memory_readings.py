@@ -47,7 +47,8 @@ def test_a_reading_on_a_line_of_progress_is_read(text, value, free, on_device):
 
 
 @pytest.mark.parametrize(
-    "text", ["max_mem: 5000M", "memory: 6814, loss: 1.2", "Max memory allocated: 12GB", "class 12 GB", "loss 2.1 lr 0.1"]
+    "text",
+    ["max_mem: 5000M", "memory: 6814, loss: 1.2", "Max memory allocated: 12GB", "class 12 GB", "loss 2.1 lr 0.1"],
 )
 def test_peaks_and_numbers_of_something_else_are_no_readings(text):
     assert table.read_memory(text) is None

@@ -17,10 +17,19 @@ read = reader(mesh_tensorflow)
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("ValueError: Argument not a list with same length as devices arg=[0, 1, 2, 3] devices=['gpu:0']", WorldSizeConflict),
+        (
+            "ValueError: Argument not a list with same length as devices arg=[0, 1, 2, 3] devices=['gpu:0']",
+            WorldSizeConflict,
+        ),
         ("ValueError: product of spec must be num_processors spec=[4, 2] num_processors=1", WorldSizeConflict),
-        ("ValueError: mesh spec multiplies to the wrong sizespec=[] physical_shape=[2, 2, 2] products=[8]", WorldSizeConflict),
-        ("ValueError: Tensor dimension size not divisible by mesh dimension size: tensor_shape=Shape[batch=6]", BatchNotDivisible),
+        (
+            "ValueError: mesh spec multiplies to the wrong sizespec=[] physical_shape=[2, 2, 2] products=[8]",
+            WorldSizeConflict,
+        ),
+        (
+            "ValueError: Tensor dimension size not divisible by mesh dimension size: tensor_shape=Shape[batch=6]",
+            BatchNotDivisible,
+        ),
         ("ValueError: can't split along split axis", UnsupportedCombination),
         ("ValueError: Two Tensor Dimensions may not map to the same Mesh Dimension: layout=x", UnsupportedCombination),
     ],

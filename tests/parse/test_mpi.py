@@ -26,7 +26,11 @@ WORDINGS = [
         VersionConflict,
         {"certain": False},
     ),
-    ("bash: line 1: /opt/conda/bin/python: No such file or directory", LibraryMissing, {"name": "/opt/conda/bin/python"}),
+    (
+        "bash: line 1: /opt/conda/bin/python: No such file or directory",
+        LibraryMissing,
+        {"name": "/opt/conda/bin/python"},
+    ),
     ("kex_exchange_identification: read: Connection reset by peer", ConnectFailed, {"why": Why.FAILED}),
     ("prterun was unable to reliably start one or more daemons.", ConnectFailed, {"final": True}),
     ('Error: unknown option "--hnp-topo-sig"', VersionConflict, {"component": "Open MPI"}),
@@ -73,7 +77,11 @@ WORDINGS = [
         PeerLost,
         {"how": "Connection reset by peer"},
     ),
-    ("PRTE has lost communication with a remote daemon.", PeerLost, {"how": "a launcher daemon on another node went away"}),
+    (
+        "PRTE has lost communication with a remote daemon.",
+        PeerLost,
+        {"how": "a launcher daemon on another node went away"},
+    ),
     (
         "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    a\n  Remote host:   b\n",
         ConnectFailed,

@@ -34,5 +34,7 @@ def test_a_check_that_failed_is_read(line: str, fact: Fact) -> None:
 
 
 def test_a_records_file_that_is_only_named_says_nothing() -> None:
-    line = "[10:00:00] src/io/iter_image_recordio_2.cc:178: ImageRecordIOParser2: train.rec, use 4 threads for decoding.."
+    line = (
+        "[10:00:00] src/io/iter_image_recordio_2.cc:178: ImageRecordIOParser2: train.rec, use 4 threads for decoding.."
+    )
     assert not [s for s in mxnet.SIGNATURES if s.read(line)]

@@ -22,7 +22,10 @@ def one(text: str, kind: type) -> object:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1       Could not open the nd3", Contention),
+        (
+            "2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1       Could not open the nd3",
+            Contention,
+        ),
         ("Neuron runtime cannot be initialized; cannot determine the number of available NeuronCores", Contention),
         ("[TEN404] Internal tensorizer error: TensorInitialization:Incorrect IR by <class 'x'>", InternalFault),
         (

@@ -37,7 +37,10 @@ def every() -> list[Asked]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_pattern_is_slow(shard: int, every: list[Asked]) -> None:
     slow = [each for each in measure_all(every[shard::SHARDS], QUICK) if each.slow]
-    assert not slow, "\n".join(f"{each.seconds * 1000:.0f} ms: {each.asked.where} {each.asked.pattern!r} on {each.text[:80]!r}" for each in slow)
+    assert not slow, "\n".join(
+        f"{each.seconds * 1000:.0f} ms: {each.asked.where} {each.asked.pattern!r} on {each.text[:80]!r}"
+        for each in slow
+    )
 
 
 def test_patterns_of_all_kinds_are_attacked(every: list[Asked]) -> None:
@@ -57,7 +60,9 @@ def test_the_attacks_find_patterns_that_are_slow(pattern: str) -> None:
     assert found.slow, (pattern, found.seconds)
 
 
-@pytest.mark.parametrize(("pattern", "use"), [(r"\s*\d*\s*", "fullmatch"), (r"[^,\[]*(?:\[\w*\][^,\[]*)*(?:,|$)", "findall")])
+@pytest.mark.parametrize(
+    ("pattern", "use"), [(r"\s*\d*\s*", "fullmatch"), (r"[^,\[]*(?:\[\w*\][^,\[]*)*(?:,|$)", "findall")]
+)
 def test_a_pattern_is_asked_as_its_module_asks_it(pattern: str, use: str) -> None:
     asked = [Asked("here", pattern, uses=frozenset({each})) for each in ("match", use)]
     assert [found.slow for found in measure_all(asked, QUICK)] == [False, True]
@@ -72,7 +77,10 @@ def test_a_pattern_that_does_not_come_to_an_end_is_named_and_the_others_are_meas
 
 
 def test_what_is_linear_or_looks_at_little_is_not_called_slow() -> None:
-    asked = [Asked("here", r"rank (?P<rank>\d{1,5}) failed: [^\n]{0,200}"), Asked("here", r"(?P<name>[\w.]+)\s+is not there", most=400)]
+    asked = [
+        Asked("here", r"rank (?P<rank>\d{1,5}) failed: [^\n]{0,200}"),
+        Asked("here", r"(?P<name>[\w.]+)\s+is not there", most=400),
+    ]
     assert not any(found.slow for found in measure_all(asked, QUICK))
 
 

@@ -29,7 +29,10 @@ read = reader(nvidia_smi)
             DeviceFault(what="memory rows wait to be remapped: the GPU must be reset"),
         ),
         ("        Remapping Failure Occurred        : Yes", DeviceFault(what="a memory row could not be remapped")),
-        ("        Pending Page Blacklist            : Yes", DeviceFault(what="memory pages wait to be retired: the GPU must be reset")),
+        (
+            "        Pending Page Blacklist            : Yes",
+            DeviceFault(what="memory pages wait to be retired: the GPU must be reset"),
+        ),
         ("    GPU Recovery Action                   : Reset", DeviceFault(what="Reset")),
         (
             "            HW Thermal Slowdown           : Active",

@@ -36,9 +36,17 @@ BUILD = "/dvs/p4/build/sw/rel/gpgpu/toolkit/r13.0/main_nvshmem/src"
             {"fatal": True},
         ),
         ("WARN: init failed for remote transport: ibrc", RdmaTrouble, {"device": "ibrc", "fatal": False}),
-        ("/w/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA", RdmaTrouble, {"fatal": False}),
+        (
+            "/w/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA",
+            RdmaTrouble,
+            {"fatal": False},
+        ),
         ("/w/nvshmem/src/host/transport/transport.cpp:400: non-zero status: 7 connect EPS failed ", RdmaTrouble, {}),
-        ("bootstrap_uid.cpp:234: mismatch in rank count from procs 8 : 16", WorldSizeConflict, {"seen": "8", "expected": "16"}),
+        (
+            "bootstrap_uid.cpp:234: mismatch in rank count from procs 8 : 16",
+            WorldSizeConflict,
+            {"seen": "8", "expected": "16"},
+        ),
         ("UID Bootstrap versions not compatible between PEs", VersionConflict, {"component": "NVSHMEM"}),
         (
             "NVSHMEM device library version does not match with NVSHMEM host library version",

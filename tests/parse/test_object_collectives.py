@@ -23,7 +23,8 @@ SIZING = '  File "/srv/torch/distributed/distributed_c10d.py", line 2650, in bro
         CODE + "           ^^^^^\n  EOFError: Ran out of input",
         LOADING + CODE + "_pickle.UnpicklingError: invalid load key, '\\x00'.",
         LOADING + CODE + "[rank1]: _pickle.UnpicklingError: pickle data was truncated",
-        SIZING + "RuntimeError: Trying to create tensor with negative dimension -4611686018427387904: [-4611686018427387904]",
+        SIZING
+        + "RuntimeError: Trying to create tensor with negative dimension -4611686018427387904: [-4611686018427387904]",
         SIZING + "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.",
     ],
 )

@@ -65,7 +65,10 @@ def test_a_near_miss_says_nothing(text, read):
     [
         ("ValueError: StepMetadata.item_handlers must be a dict, but is a <class 'str'>.", CheckpointUnreadable),
         ("ValidationError: Expected /c/100/commit_success.txt (/c/100) to exist.", CheckpointUnreadable),
-        ("InvalidShardingError: The provided sharding is not valid. The primary replica has the following devices: [0, 1]", ClusterSpecInvalid),
+        (
+            "InvalidShardingError: The provided sharding is not valid. The primary replica has the following devices: [0, 1]",
+            ClusterSpecInvalid,
+        ),
         ("ValueError: The product of DCN parallelism values 4 must equal num_slices 2.", WorldSizeConflict),
     ],
 )

@@ -33,7 +33,15 @@ def test_the_member_and_its_end_are_read(text: str, rank: int, code: int | None,
     assert (fact.rank, fact.code, fact.signal) == (rank, code, signal)
 
 
-@pytest.mark.parametrize("text", ["process 4711 failed to start", "rank 1 failed to connect, retrying", "worker 3 exited the barrier", "Task 5 ended in 12 s"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "process 4711 failed to start",
+        "rank 1 failed to connect, retrying",
+        "worker 3 exited the barrier",
+        "Task 5 ended in 12 s",
+    ],
+)
 def test_other_words_are_no_end(text: str) -> None:
     assert not [fact for fact in facts_of(text) if isinstance(fact, ProcessExited)]
 

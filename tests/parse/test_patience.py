@@ -22,7 +22,9 @@ from keepstep.parse.scan.patience import PER_LINE_S, Patience
 from keepstep.parse.scan.signature import signature
 from keepstep.sources.search import find_files
 
-KNOWLEDGE = build([signature(r"taken: port (?P<port>\d+)$", PortTaken), signature(r"^busy port (?P<port>\d+)", PortTaken)], ())
+KNOWLEDGE = build(
+    [signature(r"taken: port (?P<port>\d+)$", PortTaken), signature(r"^busy port (?P<port>\d+)", PortTaken)], ()
+)
 
 
 class Clock:
@@ -88,7 +90,17 @@ def test_what_was_left_out_is_said_and_never_healthy(tmp_path: Path) -> None:
 
 def test_why_says_it_and_does_not_call_the_run_healthy(tmp_path: Path) -> None:
     (tmp_path / "rank0.log").write_bytes(b"step 1 loss 0.5\nstep 2 loss 0.4\nTraining finished\n")
-    command = [sys.executable, "-m", "keepstep", "why", "--json", "--no-kernel-log", "--seconds-per-file", "-1", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "why",
+        "--json",
+        "--no-kernel-log",
+        "--seconds-per-file",
+        "-1",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"]) == (3, "unknown")

@@ -45,6 +45,14 @@ def test_a_phase_is_read(text, phase):
     assert one(text, PhaseSeen).phase is phase
 
 
-@pytest.mark.parametrize("text", ["step 10 loss 2.3", "Training: step 198", "training_loop marked as finished", "Training finished iteration 3 at 2023"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 10 loss 2.3",
+        "Training: step 198",
+        "training_loop marked as finished",
+        "Training finished iteration 3 at 2023",
+    ],
+)
 def test_steps_are_no_phases(text):
     assert facts(text) == []

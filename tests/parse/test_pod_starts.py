@@ -17,12 +17,21 @@ read = reader(pod_starts)
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        ("FailedScheduling  0/8 nodes are available: 8 node(s) didn't match Pod's node affinity/selector.", ClusterSpecInvalid),
+        (
+            "FailedScheduling  0/8 nodes are available: 8 node(s) didn't match Pod's node affinity/selector.",
+            ClusterSpecInvalid,
+        ),
         ("0/3 nodes are available: 3 node(s) had untolerated taint {nvidia.com/gpu: present}.", ClusterSpecInvalid),
         ('Failed to pull image "registry/x:1": rpc error: code = Unknown desc = not found', ClusterSpecInvalid),
         ("Warning  Failed  kubelet  Error: ImagePullBackOff", ClusterSpecInvalid),
-        ("Warning  FailedCreatePodSandBox  kubelet  Failed to create pod sandbox: rpc error: code = Unknown", ClusterSpecInvalid),
-        ('Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data" : mount failed', ClusterSpecInvalid),
+        (
+            "Warning  FailedCreatePodSandBox  kubelet  Failed to create pod sandbox: rpc error: code = Unknown",
+            ClusterSpecInvalid,
+        ),
+        (
+            'Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data" : mount failed',
+            ClusterSpecInvalid,
+        ),
         ('OCI runtime create failed: exec: "torchrun": executable file not found in $PATH: unknown', LibraryMissing),
         ("Warning  Preempted  by default/other-pod on node n3", Preempted),
         ("Preempted to accommodate a workload (UID: 1) due to prioritization in the ClusterQueue", Preempted),

@@ -129,7 +129,9 @@ def test_what_a_habit_needs_is_in_every_line_that_has_it(pattern):
     check()
 
 
-@pytest.mark.parametrize("pattern", [prefix._SPOKEN, prefix._CLOUD, prefix._TOLD], ids=lambda pattern: pattern.pattern[:30])
+@pytest.mark.parametrize(
+    "pattern", [prefix._SPOKEN, prefix._CLOUD, prefix._TOLD], ids=lambda pattern: pattern.pattern[:30]
+)
 def test_a_line_that_begins_with_a_name_is_asked_for_it(pattern):
     @given(st.from_regex(pattern.compiled))
     def check(line):
@@ -138,7 +140,9 @@ def test_a_line_that_begins_with_a_name_is_asked_for_it(pattern):
     check()
 
 
-@given(st.lists(st.lists(st.sampled_from(["[", "]<std", "rank", "node", "agent", "Host", "pid=", " ", "x"])).map("".join)))
+@given(
+    st.lists(st.lists(st.sampled_from(["[", "]<std", "rank", "node", "agent", "Host", "pid=", " ", "x"])).map("".join))
+)
 def test_lines_are_marked_just_when_one_of_them_is(lines):
     assert prefix._are_marked(lines) == (any("]<std" in line for line in lines) or any(map(prefix._is_marked, lines)))
 

@@ -9,7 +9,9 @@ from keepstep.core.facts.network import ConnectionStuck
 from keepstep.parse.formats.proc_net_tcp import stuck_connections
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-CONNECTING = "   0: 020012C6:D2F0 010012C6:A2B3 02 00000001:00000000 01:00000064 00000003     0        0 4711 2 0 100 0\n"
+CONNECTING = (
+    "   0: 020012C6:D2F0 010012C6:A2B3 02 00000001:00000000 01:00000064 00000003     0        0 4711 2 0 100 0\n"
+)
 SENDING = "   1: 020012C6:D2F0 010012C6:A2B3 01 00002100:00000000 01:00000064 00000005     0        0 4711 2 0 100 0\n"
 IDLE = "   2: 020012C6:D2F0 010012C6:A2B3 01 00000000:00000000 00:00000000 00000000     0        0 4711 2 0 100 0\n"
 ONCE = "   3: 020012C6:D2F0 010012C6:A2B3 01 00000100:00000000 01:00000064 00000001     0        0 4711 2 0 100 0\n"

@@ -86,8 +86,16 @@ def test_a_step_of_an_estimator_may_name_its_rank():
 @pytest.mark.parametrize(
     ("text", "field", "value"),
     [
-        ("Epoch: [0]  [ 100/14786]  eta: 23:10:21  loss: 31.2 (35.1)  time: 5.0  data: 4.0  max mem: 6411", "waiting", 0.8),
-        ("[Train][Epoch 1/20][Iter: 10/312]lr: 0.1, loss: 6.9, batch_cost: 1.0s, reader_cost: 0.8, ips: 52.8", "waiting", 0.8),
+        (
+            "Epoch: [0]  [ 100/14786]  eta: 23:10:21  loss: 31.2 (35.1)  time: 5.0  data: 4.0  max mem: 6411",
+            "waiting",
+            0.8,
+        ),
+        (
+            "[Train][Epoch 1/20][Iter: 10/312]lr: 0.1, loss: 6.9, batch_cost: 1.0s, reader_cost: 0.8, ips: 52.8",
+            "waiting",
+            0.8,
+        ),
         ("iter 120: data 4.0s fwd 0.5s bwd 0.5s", "waiting", 0.8),
         ("step 100 forward 0.182s backward 0.971s", "own", 0.182),
         ("time (ms) | forward: 100.0 | backward: 300.0 | backward_allreduce: 200.0 | step: 2.0", "exchanging", 0.5),

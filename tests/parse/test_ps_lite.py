@@ -37,7 +37,11 @@ WORDINGS = [
     ),
     ("[13:30:33] src/van.cc:63: Check failed: !ip.empty() failed to get ip", InterfaceMissing, {}),
     ("[13:30:33] src/van.cc:292: Check failed: !interface.empty() failed to get the interface", InterfaceMissing, {}),
-    ("include/ps/internal/van.h:56: Check failed: ready_ call Start() first", RankVariableMissing, {"name": "DMLC_ROLE"}),
+    (
+        "include/ps/internal/van.h:56: Check failed: ready_ call Start() first",
+        RankVariableMissing,
+        {"name": "DMLC_ROLE"},
+    ),
     ("[13:30:33] src/van.cc:39: Unsupported van type: rdma", ClusterSpecInvalid, {}),
     (
         "src/./zmq_van.h:126: connect to tcp://10.0.0.3:9000 failed: Connection refused",

@@ -50,7 +50,9 @@ def test_every_thread_of_a_dump():
 
 
 def test_the_form_of_its_first_versions_and_native_frames():
-    (only,) = read("Thread 0x7F4AACDE7700 (active)\n\t pthread_cond_wait (libpthread-2.31.so)\n\t main_loop (ray/worker.py:1005)\n\t <module> (x.py:105)\n")
+    (only,) = read(
+        "Thread 0x7F4AACDE7700 (active)\n\t pthread_cond_wait (libpthread-2.31.so)\n\t main_loop (ray/worker.py:1005)\n\t <module> (x.py:105)\n"
+    )
     assert only.current
     assert only.frames[0].is_native
     assert only.frames[1].line == 1005

@@ -20,10 +20,26 @@ WORDINGS = [
         {"library": "numpy"},
     ),
     ("TypeError: Descriptors cannot not be created directly.", SymbolMissing, {"library": "protobuf"}),
-    ("TypeError: Descriptors should not be created directly, but only retrieved", SymbolMissing, {"library": "protobuf"}),
-    ("Detected incompatible Protobuf Gencode/Runtime versions when loading a.proto", SymbolMissing, {"library": "protobuf"}),
-    ("TypeError: __new__() got an unexpected keyword argument 'serialized_options'", SymbolMissing, {"library": "protobuf"}),
-    ("ImportError: cannot import name 'runtime_version' from 'google.protobuf'", SymbolMissing, {"library": "protobuf"}),
+    (
+        "TypeError: Descriptors should not be created directly, but only retrieved",
+        SymbolMissing,
+        {"library": "protobuf"},
+    ),
+    (
+        "Detected incompatible Protobuf Gencode/Runtime versions when loading a.proto",
+        SymbolMissing,
+        {"library": "protobuf"},
+    ),
+    (
+        "TypeError: __new__() got an unexpected keyword argument 'serialized_options'",
+        SymbolMissing,
+        {"library": "protobuf"},
+    ),
+    (
+        "ImportError: cannot import name 'runtime_version' from 'google.protobuf'",
+        SymbolMissing,
+        {"library": "protobuf"},
+    ),
     (
         "The TensorFlow library was compiled to use AVX instructions, but these aren't available on your machine.",
         CpuInstructionMissing,
@@ -106,7 +122,9 @@ def test_a_function_pickled_by_another_python_tells_of_two_versions(text, read, 
     assert holds(read(table, text), VersionConflict)
 
 
-@pytest.mark.parametrize(("said", "count"), [("TypeError: __init__() got an unexpected keyword argument 'syntax'", 1), ("ImportError: x", 0)])
+@pytest.mark.parametrize(
+    ("said", "count"), [("TypeError: __init__() got an unexpected keyword argument 'syntax'", 1), ("ImportError: x", 0)]
+)
 def test_a_module_of_protobufs_compiler_that_raises_meets_another_runtime(said, count, read):
     text = f'  File "/site-packages/tensorflow/core/framework/tensor_shape_pb2.py", line 22, in <module>\n    serialized_pb=_b("")\n{said}\n'
     assert read(table, text) == [SymbolMissing(library="protobuf")] * count

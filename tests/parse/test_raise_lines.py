@@ -32,7 +32,10 @@ read = reader(raise_lines)
             "    raise RuntimeError('DataLoader worker (pid(s) {}) exited unexpectedly'.format(pids_str)) from e",
             LoaderWorkerDied(),
         ),
-        ("    raise RuntimeError('DataLoader timed out after {} seconds'.format(self._timeout))", Slowness(what="loader")),
+        (
+            "    raise RuntimeError('DataLoader timed out after {} seconds'.format(self._timeout))",
+            Slowness(what="loader"),
+        ),
         (
             '    raise RuntimeError("unexpected EOF, expected {} more bytes. The file might be corrupted."',
             CheckpointUnreadable(why="the file ends early"),
@@ -52,10 +55,13 @@ def test_a_traceback_that_ends_at_the_line_that_raises_tells_what_was_raised(lin
     assert read(line) == [expected]
 
 
-@pytest.mark.parametrize("line", [
-    '    raise RuntimeError("Distributed package doesn\'t have NCCL " "built in")',
-    '    raise RuntimeError("Distributed package doesn\'t have NCCL "',
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '    raise RuntimeError("Distributed package doesn\'t have NCCL " "built in")',
+        '    raise RuntimeError("Distributed package doesn\'t have NCCL "',
+    ],
+)
 def test_a_backend_that_is_not_built_in_is_told_by_a_literal_of_two_parts(line: str) -> None:
     (fact,) = read(line)
     assert "NCCL" in getattr(fact, "what", "")

@@ -46,7 +46,10 @@ def one(text: str, kind: type) -> object:
         ),
         ("Failed to connect to GCS at address 10.0.0.1:6379", ConnectFailed),
         ("Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits", ProcessExited),
-        ("/ray/build/arrow/cpp/src/plasma/client.cc:620 Check failed: object_entry != objects_in_use_.end() ", NativeAbort),
+        (
+            "/ray/build/arrow/cpp/src/plasma/client.cc:620 Check failed: object_entry != objects_in_use_.end() ",
+            NativeAbort,
+        ),
         ("Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed", OomKilled),
     ],
 )
@@ -114,7 +117,11 @@ NODES_AND_TRAIN = [
     ("The actor died because its node has died. Node Id: b157c93", PeerLost, {}),
     ("\tthe actor's node was preempted: spot instance reclaimed", Preempted, {"reason": "spot instance reclaimed"}),
     ("\tthe actor's node was terminated expectedly: received SIGTERM", Preempted, {"reason": "received SIGTERM"}),
-    ("\tthe actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats", PeerLost, {}),
+    (
+        "\tthe actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats",
+        PeerLost,
+        {},
+    ),
     (
         "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.3",
         PeerLost,
@@ -141,25 +148,49 @@ NODES_AND_TRAIN = [
         {"rank": 3, "pid": 4100606},
     ),
     ("    ray.get(helper_pg.ready(), timeout=1000)", NotScheduled, {"asked": "a placement group"}),
-    ("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", RendezvousTimeout, {"where": "remote call"}),
+    (
+        "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.",
+        RendezvousTimeout,
+        {"where": "remote call"},
+    ),
     (
         "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 00",
         RendezvousTimeout,
         {"where": "remote call"},
     ),
-    ("The actor is not schedulable: The node specified via NodeAffinitySchedulingStrategy doesn't exist any more", NotScheduled, {}),
+    (
+        "The actor is not schedulable: The node specified via NodeAffinitySchedulingStrategy doesn't exist any more",
+        NotScheduled,
+        {},
+    ),
     ("The actor 1f is unavailable: RpcError. The task may or may not have been executed on the actor.", PeerLost, {}),
-    ("ValueError: Failed to look up actor with name 'a1WorkerDict_0:0_register_center'. This could because", PeerLost, {}),
-    ("The following ranks have not joined the collective operation: [1, 3]", RanksMissing, {"missing": (1, 3), "final": True}),
+    (
+        "ValueError: Failed to look up actor with name 'a1WorkerDict_0:0_register_center'. This could because",
+        PeerLost,
+        {},
+    ),
+    (
+        "The following ranks have not joined the collective operation: [1, 3]",
+        RanksMissing,
+        {"missing": (1, 3), "final": True},
+    ),
     (
         "The workers have been waiting for 60.01 s for the following ranks to join the `ray.train.report` call: [0].",
         RanksMissing,
         {"missing": (0,), "final": False},
     ),
-    ("RuntimeError: Some workers returned results while others didn't. Make sure that `session.report()`", CollectiveMismatch, {}),
+    (
+        "RuntimeError: Some workers returned results while others didn't. Make sure that `session.report()`",
+        CollectiveMismatch,
+        {},
+    ),
     ("A worker health check has been hanging for 600.50 seconds. Marking the worker as dead.", PeerLost, {}),
     ("  distributed_context=DistributedContext(world_rank=3, world_size=8, local_rank=1", TaskNamed, {"rank": 3}),
-    ("Training was interrupted by node preemption (preempted_ranks=[2, 3], drain_timed_out=False).", Preempted, {"rank": 2}),
+    (
+        "Training was interrupted by node preemption (preempted_ranks=[2, 3], drain_timed_out=False).",
+        Preempted,
+        {"rank": 2},
+    ),
 ]
 
 

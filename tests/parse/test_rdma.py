@@ -121,7 +121,10 @@ def test_a_verb_that_is_tried_again_is_not_fatal():
     ("message", "what"),
     [
         ("Check failed: dev_list No InfiniBand device found", "No InfiniBand device found"),
-        ("Check failed: num_devs_with_active_port > 0 There is no active port in the system", "There is no active port in the system"),
+        (
+            "Check failed: num_devs_with_active_port > 0 There is no active port in the system",
+            "There is no active port in the system",
+        ),
         ("Check failed: port_num > 0 (0 vs. 0)No active ports", "No active ports"),
         ("Check failed: !ibv_modify_qp(qp_, &attr, mask) QP to INIT failed", "QP to INIT failed"),
         ("Check failed: wc_[i].status == IBV_WC_SUCCESS Failed status", "Failed status"),

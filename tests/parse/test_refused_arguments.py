@@ -23,7 +23,10 @@ def one(text: str, kind: type) -> object:
         ("train.py: error: unrecognized arguments: --local-rank=0", "ArgumentError"),
         ("Accelerate CLI tool: error: unrecognized arguments: --multi_cpu", "ArgumentError"),
         ("/usr/bin/python3: No module named torch.distributed.lunch", "ModuleNotFoundError"),
-        ("python: No module named train.__main__; 'train' is a package and cannot be directly executed", "ModuleNotFoundError"),
+        (
+            "python: No module named train.__main__; 'train' is a package and cannot be directly executed",
+            "ModuleNotFoundError",
+        ),
         (
             "/opt/bin/python3.11: Error while finding module specification for 'train.py' (ModuleNotFoundError: No module named 'train')."
             " Try using 'train' instead of 'train.py' as the module name.",

@@ -17,13 +17,21 @@ SAID = [
         DeviceFault,
         {"device": "GPU node 1", "hardware": False},
     ),
-    ("HW Exception by GPU node-4 (Agent handle: 0x7f) reason :GPU Hang", DeviceFault, {"what": "hardware exception: GPU Hang"}),
+    (
+        "HW Exception by GPU node-4 (Agent handle: 0x7f) reason :GPU Hang",
+        DeviceFault,
+        {"what": "hardware exception: GPU Hang"},
+    ),
     (
         "Queue 0x7f aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory",
         DeviceFault,
         {"hardware": False},
     ),
-    ("aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: lack of required resources.", DeviceMemoryExhausted, {"fatal": False}),
+    (
+        "aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: lack of required resources.",
+        DeviceMemoryExhausted,
+        {"fatal": False},
+    ),
     ("  what():  No device code available for function: _ZN10tensorflow7functor28Fill", CudaMismatch, {}),
     ("  what():  Missing metadata for __global__ function: _ZN5Eigen8internal15EigenMetaKernel", CudaMismatch, {}),
     ('"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"', CudaMismatch, {}),
@@ -40,7 +48,11 @@ SAID = [
         {"what": "ring sdma0 timed out"},
     ),
     ("amdgpu 0000:0a:00.0: amdgpu: GPU reset begin!", DeviceFault, {"what": "the GPU was reset"}),
-    ("amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3)", DeviceFault, {"hardware": False}),
+    (
+        "amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3)",
+        DeviceFault,
+        {"hardware": False},
+    ),
     ("amdgpu: XGMI: link 3 training failed", PeerAccessFault, {}),
 ]
 

@@ -31,7 +31,11 @@ from tests.parse.reading import reader
             DeviceMemoryExhausted,
             {},
         ),
-        ("PlannerError: Unable to find a plan for this model are evaluating 1000 proposals.", DeviceMemoryExhausted, {}),
+        (
+            "PlannerError: Unable to find a plan for this model are evaluating 1000 proposals.",
+            DeviceMemoryExhausted,
+            {},
+        ),
         (
             "Shard ShardMetadata(shard_sizes=[4, 8]) has rank 9 which is greater than world size 8.",
             WorldSizeConflict,

@@ -30,7 +30,11 @@ WORDINGS = [
         ConnectFailed,
         {"peer": "n1.cluster"},
     ),
-    ("srun: error: Task launch for StepId=96.0 failed on node n1: Zero Bytes were transmitted or received", ConnectFailed, {}),
+    (
+        "srun: error: Task launch for StepId=96.0 failed on node n1: Zero Bytes were transmitted or received",
+        ConnectFailed,
+        {},
+    ),
     (
         "srun: error: Task launch for StepId=96.0 failed on node n1: Incompatible versions of client and server code",
         VersionConflict,

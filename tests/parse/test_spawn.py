@@ -41,7 +41,11 @@ FURTHER = [
         {},
     ),
     ("RuntimeError: SimpleQueue objects should only be shared between processes through inheritance", ForkOrThread, {}),
-    ("RuntimeError: A SemLock created in a fork context is being shared with a process in a spawn context.", ForkOrThread, {}),
+    (
+        "RuntimeError: A SemLock created in a fork context is being shared with a process in a spawn context.",
+        ForkOrThread,
+        {},
+    ),
 ]
 
 

@@ -20,10 +20,16 @@ read = reader(step_refusals)
     ("text", "kind"),
     [
         ("srun: error: MPI: Cannot create context for mpi/pmix_v4", UnsupportedCombination),
-        ("slurmstepd: error: mpi_g_slurmstepd_init: unable to resolve MPI plugin offset from plugin_id=106. This error", UnsupportedCombination),
+        (
+            "slurmstepd: error: mpi_g_slurmstepd_init: unable to resolve MPI plugin offset from plugin_id=106. This error",
+            UnsupportedCombination,
+        ),
         ("srun: error: Unable to create step for job 12: Access/permission denied", ClusterSpecInvalid),
         ("sbatch: error: Batch job submission failed: Requested nodes not in this partition", ClusterSpecInvalid),
-        ("srun: error: Unable to allocate resources: Required node not available (down, drained or reserved)", ClusterSpecInvalid),
+        (
+            "srun: error: Unable to allocate resources: Required node not available (down, drained or reserved)",
+            ClusterSpecInvalid,
+        ),
         ("srun: error: Unable to allocate resources: Incompatible versions of client and server code", VersionConflict),
         ("srun: error: You asked for 4 tasks but hostlist specified 8 nodes", ClusterSpecInvalid),
         ("srun: error: Slurm job 123 has expired", ClusterSpecInvalid),

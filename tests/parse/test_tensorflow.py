@@ -151,7 +151,9 @@ def test_a_line_of_a_healthy_run_gives_nothing(line: str) -> None:
 
 
 def test_a_session_that_is_not_found_names_the_worker_that_restarted() -> None:
-    text = 'Session handle is not found: 7f3d2c19. Possibly this worker ("/job:worker/replica:0/task:2") just restarted.'
+    text = (
+        'Session handle is not found: 7f3d2c19. Possibly this worker ("/job:worker/replica:0/task:2") just restarted.'
+    )
     assert any(isinstance(fact, MemberRestarted) and fact.rank == 2 for fact in read(text))
 
 
@@ -199,5 +201,9 @@ def test_a_gpu_that_tensorflow_does_not_know_is_told(text: str) -> None:
 
 
 def test_a_gpu_beyond_those_of_this_machine_is_one_too_many() -> None:
-    assert [type(fact) for fact in read("RuntimeError: /job:localhost/replica:0/task:0/device:GPU:3 unknown device.")] == [DeviceShared]
-    assert [type(fact) for fact in read("RuntimeError: /job:worker/replica:0/task:2/device:GPU:0 unknown device.")] == [ClusterSpecInvalid]
+    assert [
+        type(fact) for fact in read("RuntimeError: /job:localhost/replica:0/task:0/device:GPU:3 unknown device.")
+    ] == [DeviceShared]
+    assert [type(fact) for fact in read("RuntimeError: /job:worker/replica:0/task:2/device:GPU:0 unknown device.")] == [
+        ClusterSpecInvalid
+    ]

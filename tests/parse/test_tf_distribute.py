@@ -67,7 +67,9 @@ def read(line: str) -> list[Fact]:
         ),
         (
             "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator.create_per_worker_dataset.",
-            UnsupportedCombination(what="a data set of ParameterServerStrategy that is read directly, as Keras 3's fit does"),
+            UnsupportedCombination(
+                what="a data set of ParameterServerStrategy that is read directly, as Keras 3's fit does"
+            ),
         ),
         ("    assert isinstance(var, values.DistributedVariable)", OutsideScope(what="a variable")),
     ],

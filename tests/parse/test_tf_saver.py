@@ -21,9 +21,18 @@ TEMPORARY = "/ckpt/model.ckpt-0_temp_1/part-00000-of-00001.data-00000-of-00001"
         ("ValueError: Parent directory of ckpt/model doesn't exist, can't save.", CheckpointUnreadable),
         ("NotFoundError: Failed to create a directory: gs://b/x; No such file or directory", CheckpointUnreadable),
         (f"errors_impl.PermissionDeniedError: {TEMPORARY}.tempstate11; Permission denied", CheckpointUnreadable),
-        ("FailedPreconditionError: model.ckpt.data-00000-of-00001; Read-only file system [Op:SaveV2]", CheckpointUnreadable),
-        (f"UnknownError: Failed to rename: {TEMPORARY}.tempstate17 to: {TEMPORARY} : Access is denied.", SharedStateRace),
-        ("NotFoundError: Failed to rename: /r/checkpoint.tmp12 to: /r/checkpoint; No such file or directory", SharedStateRace),
+        (
+            "FailedPreconditionError: model.ckpt.data-00000-of-00001; Read-only file system [Op:SaveV2]",
+            CheckpointUnreadable,
+        ),
+        (
+            f"UnknownError: Failed to rename: {TEMPORARY}.tempstate17 to: {TEMPORARY} : Access is denied.",
+            SharedStateRace,
+        ),
+        (
+            "NotFoundError: Failed to rename: /r/checkpoint.tmp12 to: /r/checkpoint; No such file or directory",
+            SharedStateRace,
+        ),
     ],
 )
 def test_a_file_that_was_not_written_is_read(text: str, kind: type) -> None:

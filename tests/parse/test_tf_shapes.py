@@ -44,7 +44,9 @@ def test_refusals_of_kernels_are_read(line: str, expected: Fact) -> None:
 
 
 def test_an_invalid_argument_that_speaks_of_shapes_is_supposed_to_be_a_mismatch() -> None:
-    (fact,) = read("tensorflow.errors_impl.InvalidArgumentError: Arguments must have the same rank, got 2 vs. 3; should match")
+    (fact,) = read(
+        "tensorflow.errors_impl.InvalidArgumentError: Arguments must have the same rank, got 2 vs. 3; should match"
+    )
     assert isinstance(fact, ShapeMismatch)
     assert fact.supposed
 

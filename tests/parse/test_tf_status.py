@@ -19,7 +19,11 @@ from keepstep.parse.tools.tensorflow.status import as_raised
             "",
             "InternalError: Failed to call ThenRnnForward",
         ),
-        ("Failed to call DoRnnForward with model config", "Node: 'CudnnRNN'", "Error: Failed to call DoRnnForward with model config"),
+        (
+            "Failed to call DoRnnForward with model config",
+            "Node: 'CudnnRNN'",
+            "Error: Failed to call DoRnnForward with model config",
+        ),
         (
             "InternalError: {{function_node __wrapped__CudnnRNN_device_/job:localhost}} Failed to call DoRnnForward",
             "",

@@ -28,7 +28,11 @@ read = reader(thd)
             RankVariableMissing,
             {"name": "MASTER_PORT"},
         ),
-        ("RuntimeError: rank is not set but it is required for env:// init method", RankVariableMissing, {"name": "rank"}),
+        (
+            "RuntimeError: rank is not set but it is required for env:// init method",
+            RankVariableMissing,
+            {"name": "rank"},
+        ),
         (
             "RuntimeError: world_size is not set - it is required for `tcp://` init methods with this backend",
             RankVariableMissing,

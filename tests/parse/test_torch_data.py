@@ -100,12 +100,16 @@ def test_a_rank_that_waits_for_the_seed_of_the_loaders_waits_for_rank_zero(line:
 
 
 def test_the_rank_that_waited_for_the_seed_is_the_one_that_says_so() -> None:
-    (fact,) = read("RuntimeError: Timed out receiving the shared seed from the distribtued store on Rank 2. (world_size=8")
+    (fact,) = read(
+        "RuntimeError: Timed out receiving the shared seed from the distribtued store on Rank 2. (world_size=8"
+    )
     assert fact.rank == 2
 
 
 def test_a_prefetcher_that_gets_no_data_in_time_is_slow_input() -> None:
-    assert read("PrefetchTimeoutError: Fail to fetch data within 120 seconds") == [Slowness(what="loader", detail="120 seconds")]
+    assert read("PrefetchTimeoutError: Fail to fetch data within 120 seconds") == [
+        Slowness(what="loader", detail="120 seconds")
+    ]
 
 
 def test_a_seed_that_arrived_is_nothing() -> None:

@@ -170,5 +170,7 @@ def test_a_key_that_never_came_into_etcd() -> None:
 def test_a_closing_signal_that_the_agent_was_sent_itself_is_not_its_own_choice() -> None:
     (fact,) = read("WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 53738 closing signal SIGHUP")
     assert (fact.signal, fact.pid, fact.by) == ("SIGHUP", 53738, None)
-    (fact,) = read("W0217 08:19:10.679000 14 torch/distributed/elastic/multiprocessing/api.py:851] Sending process 37 closing signal SIGTERM")
+    (fact,) = read(
+        "W0217 08:19:10.679000 14 torch/distributed/elastic/multiprocessing/api.py:851] Sending process 37 closing signal SIGTERM"
+    )
     assert (fact.signal, fact.by) == ("SIGTERM", "agent")

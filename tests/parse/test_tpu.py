@@ -180,4 +180,7 @@ def test_a_slice_of_more_hosts_than_were_started_is_a_matter_of_sizes() -> None:
 
 
 def test_a_container_without_the_loopback_that_libtpu_wants_is_a_failed_set_up() -> None:
-    assert one("F0928 enforce_kernel_ipv6_support.cc:72] Check failed: loopback6_ok || !loopback4_ok This machine", TpuInitFailed)
+    assert one(
+        "F0928 enforce_kernel_ipv6_support.cc:72] Check failed: loopback6_ok || !loopback4_ok This machine",
+        TpuInitFailed,
+    )

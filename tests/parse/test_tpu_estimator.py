@@ -25,8 +25,14 @@ def facts(text: str) -> list[object]:
     ("text", "kind"),
     [
         ("ValueError: The features to the model returned by input_fn must have static shape. Tensor: T", ShapeMismatch),
-        ("The tensor with key (a) in TPUEstimatorSpec.predictions has dynamic shape (should be static).", ShapeMismatch),
-        ("RuntimeError: All tensors outfed from TPU should preserve batch size dimension, but got scalar T", ShapeMismatch),
+        (
+            "The tensor with key (a) in TPUEstimatorSpec.predictions has dynamic shape (should be static).",
+            ShapeMismatch,
+        ),
+        (
+            "RuntimeError: All tensors outfed from TPU should preserve batch size dimension, but got scalar T",
+            ShapeMismatch,
+        ),
         ("Output shapes of then and else branches do not match: (f32[8]) vs. (f32[9])", ShapeMismatch),
         ("Expected multiples argument to be a vector of length 3 but got length 2", ShapeMismatch),
         ("Error recorded from infeed: From /job:worker/replica:0/task:0:\nEnd of sequence\n\t [[node a]]", EndOfData),
@@ -34,7 +40,10 @@ def facts(text: str) -> list[object]:
         ("End of sequence\n\t [[Node: input_pipeline_task0/IteratorGetNext = IteratorGetNext[]", EndOfData),
         ("    End of sequence\n    \t [[Node: input_pipeline_task0/IteratorGetNext = IteratorGetNext[]", EndOfData),
         ("TPUEstimator.predict is only supported under three conditions: 1. num_hosts=1;", UnsupportedCombination),
-        ("NotImplementedError: Operation of type Abs (a/b) is not supported on the TPU for inference.", UnsupportedCombination),
+        (
+            "NotImplementedError: Operation of type Abs (a/b) is not supported on the TPU for inference.",
+            UnsupportedCombination,
+        ),
         ("RuntimeError: TPU is already initialized for embeddings. This may be caused by", UnsupportedCombination),
         (
             "Assigned device '/job:worker/replica:0/task:0/device:TPU:0' does not have registered OpKernel support for _Arg",
@@ -45,14 +54,20 @@ def facts(text: str) -> list[object]:
         ("KeyError: 'COLAB_TPU_ADDR'", TpuInitFailed),
         ("KeyError: 'TPU_NAME'", TpuInitFailed),
         ("KeyError: 'XRT_SHARD_WORLD_SIZE'", RankVariableMissing),
-        ("(Invalid argument: No matching devices found for '/job:c_tpu_worker/task:0/device:TPU_SYSTEM:0'", TpuInitFailed),
-        ("<HttpError 403 when requesting https://tpu.googleapis.com/v1/projects/x returned \"disabled\">", TpuInitFailed),
+        (
+            "(Invalid argument: No matching devices found for '/job:c_tpu_worker/task:0/device:TPU_SYSTEM:0'",
+            TpuInitFailed,
+        ),
+        ('<HttpError 403 when requesting https://tpu.googleapis.com/v1/projects/x returned "disabled">', TpuInitFailed),
         ("`TPUAccelerator` can not run on your system since the accelerator is not available.", TpuInitFailed),
         ('There is no more capacity in the zone "us-central1-f"; you can try in another zone', NotScheduled),
         ("Quota limit 'TPUV2sPerProjectPerZoneForConsumerAPI' has been exceeded. Limit: 0", NotScheduled),
         ("eval_metrics The transfer size is larger than the protobuf limit. Please consider", MessageTooLarge),
         ("in order to run TensorDataset: Unable to parse tensor proto", MessageTooLarge),
-        ("InvalidArgumentError: Unable to find the relevant tensor remote_handle: Op ID: 12, Output num: 0", MemberRestarted),
+        (
+            "InvalidArgumentError: Unable to find the relevant tensor remote_handle: Op ID: 12, Output num: 0",
+            MemberRestarted,
+        ),
         ("Not found: Resource worker/_AnonymousVar10/N10tensorflow3VarE does not exist.", MemberRestarted),
         (
             "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later version",
@@ -66,7 +81,10 @@ def facts(text: str) -> list[object]:
             "xrt_computation_client.cc:1403 : Check failed: parsed_device.id <= topology_proto->num_tpu_devices_per_task() (5 vs. 4)",
             TpuInitFailed,
         ),
-        ("could not find registered transfer manager for platform Host -- check target linkage", UnsupportedCombination),
+        (
+            "could not find registered transfer manager for platform Host -- check target linkage",
+            UnsupportedCombination,
+        ),
         ("ERROR: (gcloud.alpha.compute.tpus.tpu-vm.ssh) [/usr/bin/ssh] exited with return code [143].", ProcessExited),
         ("bounds_check.cc:427) allocation_size_words <= std::numeric_limits<int32>::max()", ProgramTooLarge),
         ("RESOURCE_EXHAUSTED: TPU backend error: ResourceExhausted.", DeviceMemoryExhausted),

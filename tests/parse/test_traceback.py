@@ -31,7 +31,11 @@ def test_a_plain_traceback():
 
 
 def test_a_chained_one_gives_both():
-    first, second = raised(PLAIN + "\nDuring handling of the above exception, another exception occurred:\n\n" + PLAIN.replace("Key", "Value"))
+    first, second = raised(
+        PLAIN
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + PLAIN.replace("Key", "Value")
+    )
     assert (first.type, first.chained) == ("KeyError", True)
     assert (second.type, second.chained) == ("ValueError", False)
 
@@ -49,11 +53,18 @@ def test_the_first_line_was_not_copied():
 
 
 def test_a_stack_that_is_only_printed_is_no_exception():
-    assert raised('  File "/srv/app/train.py", line 5, in main\n    print_stack()\nEpoch: 3\nValueError of the metric: 0.3\n') == []
+    assert (
+        raised(
+            '  File "/srv/app/train.py", line 5, in main\n    print_stack()\nEpoch: 3\nValueError of the metric: 0.3\n'
+        )
+        == []
+    )
 
 
 def test_only_the_last_line_is_left():
-    (fact,) = raised("    return f(x)\ntorch.distributed.DistBackendError: NCCL error in: x.cpp:1\nncclInvalidUsage: bad\n")
+    (fact,) = raised(
+        "    return f(x)\ntorch.distributed.DistBackendError: NCCL error in: x.cpp:1\nncclInvalidUsage: bad\n"
+    )
     assert fact.type == "torch.distributed.DistBackendError"
     assert "ncclInvalidUsage" in fact.message
 
@@ -163,7 +174,11 @@ def test_the_source_lines_of_the_innermost_frames_are_kept():
 
 
 def test_a_traceback_set_into_a_table_is_indented_as_a_whole():
-    text = "  traceback : Traceback (most recent call last):\n" + "".join(f"  {line}\n" for line in PLAIN.splitlines()[1:]) + "  \n"
+    text = (
+        "  traceback : Traceback (most recent call last):\n"
+        + "".join(f"  {line}\n" for line in PLAIN.splitlines()[1:])
+        + "  \n"
+    )
 
     (fact,) = raised(text)
 

@@ -9,7 +9,8 @@ from keepstep.parse.tools.system.windows import SIGNATURES, struck
 
 
 @pytest.mark.parametrize(
-    "code, signal", [(3221225477, "SIGSEGV"), (-1073741819, "SIGSEGV"), (3221226505, "SIGABRT"), (1, None), (139, None), (-11, None)]
+    "code, signal",
+    [(3221225477, "SIGSEGV"), (-1073741819, "SIGSEGV"), (3221226505, "SIGABRT"), (1, None), (139, None), (-11, None)],
 )
 def test_an_exit_code_is_a_signal_in_both_spellings(code, signal):
     assert struck(code) == signal
@@ -41,4 +42,6 @@ def test_other_numbers_are_not_read():
     ],
 )
 def test_used_up_memory_is_read_in_the_languages_of_windows(text):
-    assert [type(fact).__name__ for each in SIGNATURES if (fact := each.read(text)) is not None] == ["HostAllocationFailed"]
+    assert [type(fact).__name__ for each in SIGNATURES if (fact := each.read(text)) is not None] == [
+        "HostAllocationFailed"
+    ]

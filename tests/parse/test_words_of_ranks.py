@@ -42,38 +42,83 @@ CHILD = "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'trai
             ProcessExited,
             {"rank": 4, "first": True, "failed_at": 100.0},
         ),
-        (torch_elastic, "Child process 32378 (local_rank 2) FAILED (exitcode -9)", ProcessExited, {"local_rank": 2, "signal": "SIGKILL"}),
+        (
+            torch_elastic,
+            "Child process 32378 (local_rank 2) FAILED (exitcode -9)",
+            ProcessExited,
+            {"local_rank": 2, "signal": "SIGKILL"},
+        ),
         (tensorflow, 'InvalidArgumentError: Task 2 was not defined in job "worker"', TaskNamed, {"rank": 2}),
-        (rank_reports, "ERROR:  One or more process (first noticed rank 3) terminated with signal 9", ProcessExited, {"rank": 3, "signal": "SIGKILL"}),
-        (rank_reports, "_pmiu_daemon(SIGCHLD): [NID 00123] [c0-0] [Thu] PE RANK 3 exit signal Killed", ProcessExited, {"rank": 3, "signal": "SIGKILL"}),
-        (rank_reports, "0.5s: flux-shell[0]: FATAL: task 3 (host node1): start failed: python: No such file", ProcessExited, {"rank": 3}),
+        (
+            rank_reports,
+            "ERROR:  One or more process (first noticed rank 3) terminated with signal 9",
+            ProcessExited,
+            {"rank": 3, "signal": "SIGKILL"},
+        ),
+        (
+            rank_reports,
+            "_pmiu_daemon(SIGCHLD): [NID 00123] [c0-0] [Thu] PE RANK 3 exit signal Killed",
+            ProcessExited,
+            {"rank": 3, "signal": "SIGKILL"},
+        ),
+        (
+            rank_reports,
+            "0.5s: flux-shell[0]: FATAL: task 3 (host node1): start failed: python: No such file",
+            ProcessExited,
+            {"rank": 3},
+        ),
         (rank_reports, "(TorchTrainer pid=1) Worker 3 has failed.", TaskNamed, {"rank": 3}),
         (rank_reports, "\tname: a1B2c3WorkerDict_0:6", TaskNamed, {"rank": 6}),
         (
             ps_lite,
-            "subprocess.CalledProcessError: Command 'ssh h2 -p 22 \'export DMLC_WORKER_ID=1; export DMLC_ROLE=worker; cd /a; python t.py\''"
+            "subprocess.CalledProcessError: Command 'ssh h2 -p 22 'export DMLC_WORKER_ID=1; export DMLC_ROLE=worker; cd /a; python t.py''"
             " returned non-zero exit status 1.",
             ProcessExited,
             {"rank": 1, "code": 1},
         ),
-        (tensorflow, "Worker /job:worker/replica:0/task:2 failed with ResourceExhaustedError():", TaskNamed, {"rank": 2}),
+        (
+            tensorflow,
+            "Worker /job:worker/replica:0/task:2 failed with ResourceExhaustedError():",
+            TaskNamed,
+            {"rank": 2},
+        ),
         (
             tensorflow,
             "ERROR:tensorflow: /job:worker/task:3 encountered the following error when processing closure: OutOfRangeError()",
             TaskNamed,
             {"rank": 3},
         ),
-        (rank_reports, "FileNotFoundError: [Errno 2] No such file or directory: '../out/3/log_rank2.txt'", TaskNamed, {"rank": 2}),
+        (
+            rank_reports,
+            "FileNotFoundError: [Errno 2] No such file or directory: '../out/3/log_rank2.txt'",
+            TaskNamed,
+            {"rank": 2},
+        ),
         (tensorflow, "INFO:tensorflow:Member 1 has received termination notice.", TaskNamed, {"rank": 1}),
         (rank_reports, "Training failed on rank 3: RuntimeError: boom", TaskNamed, {"rank": 3}),
         (rank_reports, "Exception raised in global rank 12", TaskNamed, {"rank": 12}),
-        (mpi, "prterun noticed that process rank 3 with PID 123 on node a exited on\nsignal 9 (Killed).", ProcessExited, {"rank": 3, "signal": "SIGKILL"}),
-        (mpi, "   Process name: [prterun-node1-12345@1,3] Exit code:    1", ProcessExited, {"rank": 3, "code": 1, "first": True}),
+        (
+            mpi,
+            "prterun noticed that process rank 3 with PID 123 on node a exited on\nsignal 9 (Killed).",
+            ProcessExited,
+            {"rank": 3, "signal": "SIGKILL"},
+        ),
+        (
+            mpi,
+            "   Process name: [prterun-node1-12345@1,3] Exit code:    1",
+            ProcessExited,
+            {"rank": 3, "code": 1, "first": True},
+        ),
         (mpi, "  Process name: [[29973,1],3]\n  Exit code:    2", ProcessExited, {"rank": 3, "code": 2, "first": True}),
         (shell, CHILD.format(0), ProcessExited, {"local_rank": 0, "code": 1}),
         (shell, CHILD.format(3), ProcessExited, {"local_rank": None, "code": 1}),
         (spawn, "process 0 terminated with exit code 3221226505", ProcessExited, {"rank": 0, "signal": "SIGABRT"}),
-        (hccl, "[ERROR] 2024-05-21-11:57:54 (PID:927000, Device:3, RankID:3) ERR02200 DIST call hccl api failed.", TaskNamed, {"rank": 3}),
+        (
+            hccl,
+            "[ERROR] 2024-05-21-11:57:54 (PID:927000, Device:3, RankID:3) ERR02200 DIST call hccl api failed.",
+            TaskNamed,
+            {"rank": 3},
+        ),
         (checkpoint, "Traceback (most recent call last): (RANK 12)", TaskNamed, {"rank": 12}),
         (
             nccl,
@@ -106,7 +151,9 @@ def test_the_wording_is_read(table, text, kind, fields, read, holds):
 
 @pytest.mark.parametrize("error", ["UnavailableError", "AbortedError"])
 def test_a_closure_that_found_its_worker_gone_names_nobody(error, read):
-    assert TaskNamed(rank=4) not in read(tensorflow, f"Worker /job:worker/replica:0/task:4 failed with {error}():Graph execution error")
+    assert TaskNamed(rank=4) not in read(
+        tensorflow, f"Worker /job:worker/replica:0/task:4 failed with {error}():Graph execution error"
+    )
 
 
 def test_a_server_of_the_dmlc_tracker_is_no_rank(read):
@@ -118,7 +165,9 @@ def test_a_rank_that_is_not_known_yet_is_none(read):
     assert read(hccl, "(PID:1, Device:0, RankID:-1) ERR02200 DIST call hccl api failed.") == []
 
 
-@pytest.mark.parametrize("text", ["loading shard on rank 3", "no error on rank-zero logging", "1 worker has failed. Restarting"])
+@pytest.mark.parametrize(
+    "text", ["loading shard on rank 3", "no error on rank-zero logging", "1 worker has failed. Restarting"]
+)
 def test_words_that_blame_nobody_say_nothing(text, read):
     assert read(rank_reports, text) == []
 

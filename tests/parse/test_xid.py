@@ -11,7 +11,11 @@ from keepstep.parse.tools.cuda import xid as table
 WORDINGS = [
     ("Detected XID 79 for GPU 3", DeviceFault, {"xid": 79, "hardware": True}),
     ("Detected XID 13 for GPU 3", DeviceFault, {"xid": 13, "hardware": False}),
-    ("nvidia-uvm: uvm encountered global fatal error 0x60, requiring os reboot to recover.", DeviceFault, {"hardware": True}),
+    (
+        "nvidia-uvm: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
+        DeviceFault,
+        {"hardware": True},
+    ),
     ("NVRM: fallen off the bus and is not responding to commands.", DeviceFault, {"hardware": True}),
     ("NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x62:0xffff:2423)", DeviceFault, {"hardware": True}),
     (

@@ -132,5 +132,7 @@ def test_a_lost_peer_behind_many_steps_that_were_handed_over_is_no_fault_of_the_
     why = "Gloo all-reduce failed: [external/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:6561: Connection reset by peer"
     text = f"jax.errors.JaxRuntimeError: INTERNAL: {'Error dispatching computation: ' * times}{why}\n"
     assert not any(isinstance(fact, InternalFault) for fact in facts(text))
-    other = f"jax.errors.JaxRuntimeError: INTERNAL: {'Error dispatching computation: ' * times}Buffer was never defined\n"
+    other = (
+        f"jax.errors.JaxRuntimeError: INTERNAL: {'Error dispatching computation: ' * times}Buffer was never defined\n"
+    )
     assert one(other, InternalFault).what == "Buffer was never defined"

@@ -14,8 +14,19 @@ def test_the_status_stands_for_the_exception_that_is_not_there(read, holds):
 
 
 def test_where_the_exception_follows_it_is_the_one_that_counts(read):
-    assert read(table, SAID + "\nTraceback (most recent call last):\njaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: x") == []
+    assert (
+        read(
+            table,
+            SAID + "\nTraceback (most recent call last):\njaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: x",
+        )
+        == []
+    )
 
 
 def test_memory_that_ran_out_has_a_table_of_its_own(read):
-    assert read(table, "Execution of replica 0 failed: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.") == []
+    assert (
+        read(
+            table, "Execution of replica 0 failed: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes."
+        )
+        == []
+    )

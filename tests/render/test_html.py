@@ -210,7 +210,11 @@ def test_evidence_is_shown_with_the_lines_around_it(tmp_path) -> None:
     from keepstep.analyze.why import explain_paths
     from keepstep.render.excerpt import surroundings
 
-    lines = [f"line {n} <b>" for n in range(40)] + ["OSError: [Errno 98] Address already in use"] + ["after it hf_" + "Ab1" * 12]
+    lines = (
+        [f"line {n} <b>" for n in range(40)]
+        + ["OSError: [Errno 98] Address already in use"]
+        + ["after it hf_" + "Ab1" * 12]
+    )
     (tmp_path / "rank0.log").write_text("\n".join(lines) + "\n")
     explained = explain_paths([tmp_path])
     page = render_html(explained.report, surroundings(explained.report, explained.files))

@@ -20,7 +20,9 @@ from keepstep.render.link_matrix import MOST_IN_HEAT_MAP, heat_map, lay_out_link
 FAST = 1.25e9
 
 
-def link(a: int | str, b: int | str, rate: float | None = FAST, reached: Reached = Reached.CONNECTED, **more: int) -> Evidence[Fact]:
+def link(
+    a: int | str, b: int | str, rate: float | None = FAST, reached: Reached = Reached.CONNECTED, **more: int
+) -> Evidence[Fact]:
     source, target = (end if isinstance(end, str) else f"node-{end}" for end in (a, b))
     ranks = {name: end for name, end in (("source_rank", a), ("target_rank", b)) if isinstance(end, int)}
     fact = LinkProbed(source=source, target=target, rate_bytes_s=rate, latency_s=1e-4, reached=reached, **ranks, **more)
@@ -30,7 +32,10 @@ def link(a: int | str, b: int | str, rate: float | None = FAST, reached: Reached
 def cluster(size: int, *instead: Evidence[Fact]) -> list[Evidence[Fact]]:
     own = {(e.fact.source, e.fact.target) for e in instead if isinstance(e.fact, LinkProbed)}
     every = [link(a, b) for a in range(size) for b in range(size) if a != b]
-    return [*(e for e in every if isinstance(e.fact, LinkProbed) and (e.fact.source, e.fact.target) not in own), *instead]
+    return [
+        *(e for e in every if isinstance(e.fact, LinkProbed) and (e.fact.source, e.fact.target) not in own),
+        *instead,
+    ]
 
 
 def test_nothing_probed_gives_nothing() -> None:
@@ -50,10 +55,16 @@ def test_a_small_cluster_is_a_matrix() -> None:
 
 
 def test_a_large_cluster_shows_the_worst_links_first() -> None:
-    text = render_link_matrix(cluster(32, link(3, 4, FAST / 100), link(5, 6, FAST / 5), link(7, 8, None, Reached.REFUSED)))
+    text = render_link_matrix(
+        cluster(32, link(3, 4, FAST / 100), link(5, 6, FAST / 5), link(7, 8, None, Reached.REFUSED))
+    )
     lines = text.splitlines()
     assert "989 of 992 links as usual" in lines[2]
-    assert [line.split()[:3] for line in lines[3:6]] == [["node-7", "->", "node-8"], ["node-3", "->", "node-4"], ["node-5", "->", "node-6"]]
+    assert [line.split()[:3] for line in lines[3:6]] == [
+        ["node-7", "->", "node-8"],
+        ["node-3", "->", "node-4"],
+        ["node-5", "->", "node-6"],
+    ]
 
 
 @pytest.mark.parametrize("size", [2, 5, 12, 13, 14, 40])

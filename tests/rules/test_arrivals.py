@@ -18,9 +18,19 @@ from keepstep.rules import builtin_rules
 
 
 def note(index: int, at: float = 100.0, **more: Any) -> Evidence[Fact]:
-    whole: dict[str, Any] = {"size": 3, "at": "127.0.0.1:29500", "seconds": 20.0, "arrived": (0, 1), "missing": (2,), "here": True, **more}
+    whole: dict[str, Any] = {
+        "size": 3,
+        "at": "127.0.0.1:29500",
+        "seconds": 20.0,
+        "arrived": (0, 1),
+        "missing": (2,),
+        "here": True,
+        **more,
+    }
     fact = RanksArriving(framework="torch", index=index, **whole)
-    return Evidence(fact=fact, origin=Origin(source=f"rank{index}.notes.jsonl"), rank=Rank(index=index), at=at, quote="waits")
+    return Evidence(
+        fact=fact, origin=Origin(source=f"rank{index}.notes.jsonl"), rank=Rank(index=index), at=at, quote="waits"
+    )
 
 
 def told(*items: Evidence[Fact]) -> Report:
@@ -29,7 +39,11 @@ def told(*items: Evidence[Fact]) -> Report:
 
 def test_a_rank_that_never_came() -> None:
     root = told(note(0), note(1), note(0, at=140.0, seconds=60.0)).root
-    assert root is not None and (root.rule, root.cause.value, root.ranks) == ("CFG202", "config.world_size_mismatch", (2,))
+    assert root is not None and (root.rule, root.cause.value, root.ranks) == (
+        "CFG202",
+        "config.world_size_mismatch",
+        (2,),
+    )
     assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 never did, for 60 s"
 
 
@@ -45,14 +59,21 @@ def test_ranks_that_keepstep_run_started_itself() -> None:
 
 
 def test_who_ends_a_run_whose_ranks_never_met_does_so_because_of_that() -> None:
-    asked = Evidence(fact=TerminationRequested(signal="SIGINT", by="user"), origin=Origin(source="exits.jsonl"), at=150.0, quote="Ctrl-C")
+    asked = Evidence(
+        fact=TerminationRequested(signal="SIGINT", by="user"),
+        origin=Origin(source="exits.jsonl"),
+        at=150.0,
+        quote="Ctrl-C",
+    )
     root = told(note(0), asked).root
     assert root is not None and root.rule == "CFG202"
 
 
 def test_a_rank_that_came_late_is_no_finding() -> None:
     formed = WorldFormed(size=3, index=0, framework="torch")
-    late = Evidence(fact=formed, origin=Origin(source="rank0.notes.jsonl"), rank=Rank(index=0), at=130.0, quote="formed")
+    late = Evidence(
+        fact=formed, origin=Origin(source="rank0.notes.jsonl"), rank=Rank(index=0), at=130.0, quote="formed"
+    )
     assert told(note(0), late).findings == ()
 
 
@@ -62,9 +83,15 @@ def test_different_sizes() -> None:
 
 
 def test_a_rank_given_twice_explains_the_taken_port() -> None:
-    taken = Evidence(fact=PortTaken(port=29500), origin=Origin(source="rank0.log", line=3), rank=Rank(index=0), quote="EADDRINUSE")
+    taken = Evidence(
+        fact=PortTaken(port=29500), origin=Origin(source="rank0.log", line=3), rank=Rank(index=0), quote="EADDRINUSE"
+    )
     found = told(taken, note(0, twice=(41, 42)))
-    assert found.root is not None and (found.root.rule, found.root.cause.value, found.root.ranks) == ("CFG203", "config.cluster_spec", (0,))
+    assert found.root is not None and (found.root.rule, found.root.cause.value, found.root.ranks) == (
+        "CFG203",
+        "config.cluster_spec",
+        (0,),
+    )
     assert "processes 41 and 42" in found.root.title and "earlier run" not in found.root.because
 
 
@@ -78,7 +105,6 @@ def test_where_rank_0_listens_the_others_came_to_the_wrong_place() -> None:
     there = ("process 7 of the same program waits at 127.0.0.1:37872 as rank 1 of 2",)
     root = told(note(0, at=100.0, elsewhere=there, answers=True, arrived=(0,), missing=(1,))).root
     assert root is not None and root.ranks == (1,) and root.cause.value == "config.cluster_spec"
-
 
 
 def test_from_another_host_only_the_silence_is_known() -> None:

@@ -187,5 +187,7 @@ def test_an_end_of_input_in_a_spawned_process_says_nothing_of_why_its_parent_end
 
 
 def test_the_same_words_of_a_file_that_a_program_reads_stay_a_checkpoint(tmp_path):
-    text = TRUNCATED.replace("OSError: [Errno 22] Invalid argument", "_pickle.UnpicklingError: pickle data was truncated")
+    text = TRUNCATED.replace(
+        "OSError: [Errno 22] Invalid argument", "_pickle.UnpicklingError: pickle data was truncated"
+    )
     assert causes(tmp_path, rank0=text)[0] == "checkpoint.corrupt_or_missing"

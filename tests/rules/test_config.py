@@ -78,9 +78,7 @@ def test_a_device_that_does_not_exist_means_too_many_ranks() -> None:
 
 
 def test_sizes_that_disagree_are_told_with_both_numbers() -> None:
-    (found,) = asked(
-        world_size_mismatch, (4, WorldSizeConflict(seen="rank 4", expected="4 ranks", what="ranks"))
-    )
+    (found,) = asked(world_size_mismatch, (4, WorldSizeConflict(seen="rank 4", expected="4 ranks", what="ranks")))
     assert "rank 4 against 4 ranks" in found.title
 
 

@@ -66,9 +66,7 @@ def test_the_end_of_a_sequence_that_is_only_logged_is_healthy() -> None:
 
 
 def test_a_rank_that_finished_while_the_other_timed_out_had_less_data() -> None:
-    (found,) = asked(
-        sharding_uneven_or_empty, (1, PhaseSeen(phase=Phase.FINISHED)), (0, CollectiveTimeout(op="recv"))
-    )
+    (found,) = asked(sharding_uneven_or_empty, (1, PhaseSeen(phase=Phase.FINISHED)), (0, CollectiveTimeout(op="recv")))
     assert found.ranks == (1,)
 
 
@@ -81,7 +79,10 @@ def _refused(*ranks: int) -> list[tuple[int | None, Fact]]:
     return [
         (rank, fact)
         for rank in ranks
-        for fact in (GroupShutDown(how="Horovod has been shut down"), ExceptionRaised(type="RuntimeError", message="Horovod has been shut down"))
+        for fact in (
+            GroupShutDown(how="Horovod has been shut down"),
+            ExceptionRaised(type="RuntimeError", message="Horovod has been shut down"),
+        )
     ]
 
 
@@ -133,7 +134,9 @@ def test_a_data_file_that_all_ranks_miss_is_the_programs_own_matter() -> None:
     assert not asked(missing_on_some, (0, missing), (1, missing))
 
 
-@pytest.mark.parametrize(("line", "none"), [("loss = total / len(self.eval_dataloader)", True), ("mean = total / len(names)", False)])
+@pytest.mark.parametrize(
+    ("line", "none"), [("loss = total / len(self.eval_dataloader)", True), ("mean = total / len(names)", False)]
+)
 def test_a_mean_over_no_batches_tells_of_an_empty_share(line: str, none: bool) -> None:
     raised = ExceptionRaised(
         type="ZeroDivisionError",

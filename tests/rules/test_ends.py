@@ -19,7 +19,13 @@ from keepstep.rules import builtin_rules
 
 
 def of(fact: Fact, rank: int | None = None, at: float | None = 100.0, source: str = "notes") -> Evidence[Fact]:
-    return Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank) if rank is not None else None, at=at, quote=str(fact))
+    return Evidence(
+        fact=fact,
+        origin=Origin(source=source),
+        rank=Rank(index=rank) if rank is not None else None,
+        at=at,
+        quote=str(fact),
+    )
 
 
 def judged(*items: Evidence[Fact]) -> Report:
@@ -51,7 +57,12 @@ def test_one_did_not() -> None:
 
 def test_a_rank_of_the_users_own_launcher_that_was_gone_before_the_run_was_ended() -> None:
     gone = of(ProcessExited(reporter="keepstep run", pid=1001, first=True), 1, 101.0)
-    others = of(StartedWith()), left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), of(LOST, 0, 103.0)
+    others = (
+        of(StartedWith()),
+        left(0, status=1, at=103.0, raised="RuntimeError"),
+        left(1, status=None),
+        of(LOST, 0, 103.0),
+    )
     report = judged(*others, gone)
     assert report.root is not None and report.root.title == "rank 1's black box ends at step 151 without a goodbye"
     report = judged(*others)  # without the supervisor's word it may have been ended by it
@@ -61,7 +72,11 @@ def test_a_rank_of_the_users_own_launcher_that_was_gone_before_the_run_was_ended
 def ctrl_c(rank: int, steps: int, at: float) -> list[Evidence[Fact]]:
     ended = RankEnded(goodbye=True, status=130, raised="KeyboardInterrupt", steps=steps, pid=1000 + rank, world=2)
     doing = RankDoing(phase="end", steps=steps, silent_s=0.0, usual_step_s=0.03, pid=1000 + rank, world=2)
-    return [of(ended, rank, at), of(doing, rank, at, source=f"rank{rank}.box"), killed(rank, at + 1.0, "SIGINT", first=rank == 1)]
+    return [
+        of(ended, rank, at),
+        of(doing, rank, at, source=f"rank{rank}.box"),
+        killed(rank, at + 1.0, "SIGINT", first=rank == 1),
+    ]
 
 
 def test_ctrl_c_is_told_as_that() -> None:
@@ -70,10 +85,15 @@ def test_ctrl_c_is_told_as_that() -> None:
 
 
 def test_a_hang_that_somebody_ends_by_ctrl_c_stays_the_cause() -> None:
-    waits = of(PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18 in load", steps=19), 0, 100.0)
+    waits = of(
+        PeersWait(waiting=(0,), late=(1,), seconds=0.8, where="elsewhere, at train.py:18 in load", steps=19), 0, 100.0
+    )
     ended = [*ctrl_c(0, 20, 120.0), *ctrl_c(1, 19, 119.0)]
     report = judged(waits, *ended)
-    assert report.root is not None and (report.root.cause.value, report.root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (1,))
+    assert report.root is not None and (report.root.cause.value, report.root.ranks) == (
+        "sync.deadlock_or_hang_waiting_rank",
+        (1,),
+    )
     went_on = [*ctrl_c(0, 500, 120.0), *ctrl_c(1, 500, 119.0)]
     report = judged(waits, *went_on)
     assert report.root is not None and report.root.title == "the user ended the run (Ctrl-C)"
@@ -87,7 +107,9 @@ def test_lost_peers_of_a_run_that_finished_well_are_nothing() -> None:
 def test_the_supervisor_knows_that_all_finished_well() -> None:
     exits = [of(ProcessExited(reporter="keepstep run", code=0), rank) for rank in range(2)]
     assert judged(of(StartedWith()), *exits, of(LOST, 0)).verdict.value == "healthy"
-    refused = of(ConnectFailed(why="refused", peer="127.0.0.1:19627"), 1, source="rank1.log")  # it left after the one that it tells
+    refused = of(
+        ConnectFailed(why="refused", peer="127.0.0.1:19627"), 1, source="rank1.log"
+    )  # it left after the one that it tells
     assert judged(of(StartedWith()), *exits, refused).verdict.value == "healthy"
     assert judged(of(StartedWith()), refused).verdict.value == "failed"
 
@@ -100,32 +122,57 @@ def test_a_rank_that_is_nowhere_makes_it_unknown() -> None:
 
 def test_a_rank_that_never_came_is_named() -> None:
     waited = of(RankDoing(phase="start", steps=0, silent_s=90.0, world=3, alive=False), 0)
-    report = judged(waited, left(0, status=None), left(1, status=None), of(RankDoing(phase="start", steps=0, world=3), 1))
+    report = judged(
+        waited, left(0, status=None), left(1, status=None), of(RankDoing(phase="start", steps=0, world=3), 1)
+    )
     assert any(f.title.startswith("rank 2 never arrived: 2 of 3 ranks") and f.ranks == (2,) for f in report.findings)
 
 
 def test_those_that_others_end_need_no_goodbye() -> None:
     assert judged(left(0), left(1, status=None, killed_as="parameter server")).verdict.value == "healthy"
-    assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGTERM")).verdict.value == "healthy"
-    assert judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGSEGV")).verdict.value == "failed"
+    assert (
+        judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGTERM")).verdict.value
+        == "healthy"
+    )
+    assert (
+        judged(left(0), left(1, status=None, killed_as="Ray worker"), killed(1, 101.0, "SIGSEGV")).verdict.value
+        == "failed"
+    )
 
 
 def test_a_ray_worker_that_still_trained_was_not_ended_by_design() -> None:
     """Ray ends the others before they notice that one is gone."""
-    root = judged(*(left(rank, status=None, at=at, killed_as="Ray worker", in_training=True) for rank, at in ((0, 103.0), (1, 100.0)))).root
-    assert root is not None and (root.title, root.ranks) == ("rank 1's black box ends at step 151 without a goodbye", (1,))
+    root = judged(
+        *(
+            left(rank, status=None, at=at, killed_as="Ray worker", in_training=True)
+            for rank, at in ((0, 103.0), (1, 100.0))
+        )
+    ).root
+    assert root is not None and (root.title, root.ranks) == (
+        "rank 1's black box ends at step 151 without a goodbye",
+        (1,),
+    )
 
 
 @pytest.mark.parametrize("other_at", [101.0, 99.2])
 def test_a_ray_worker_that_was_missed_was_not_ended_by_design(other_at: float) -> None:
     """Ray ends all of them afterwards; and within the second between two looks at a box, the times do not tell who was the first."""
-    lost = left(0, status=None, at=other_at, killed_as="Ray worker"), of(LOST, 0, at=None), left(1, status=None, killed_as="Ray worker")
+    lost = (
+        left(0, status=None, at=other_at, killed_as="Ray worker"),
+        of(LOST, 0, at=None),
+        left(1, status=None, killed_as="Ray worker"),
+    )
     root = judged(*lost).root
-    assert root is not None and (root.title, root.ranks) == ("rank 1's black box ends at step 151 without a goodbye", (1,))
+    assert root is not None and (root.title, root.ranks) == (
+        "rank 1's black box ends at step 151 without a goodbye",
+        (1,),
+    )
 
 
 def test_sigkill_alone_is_nobodys() -> None:
-    report = judged(left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), killed(1, 100.1, first=True))
+    report = judged(
+        left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), killed(1, 100.1, first=True)
+    )
     assert report.root is not None and report.root.cause.value == "unknown.not_established"
     assert report.root.title == "rank 1 was killed from outside at step 151 (SIGKILL); nothing shows by whom"
     assert any("sacct" in (fix.command or "") for fix in report.root.fixes)
@@ -134,15 +181,25 @@ def test_sigkill_alone_is_nobodys() -> None:
 def test_sigkill_is_a_lack_of_memory_where_something_says_so() -> None:
     gone = (left(0, status=1, at=103.0, raised="RuntimeError"), left(1, status=None), killed(1, 100.1, first=True))
     low = judged(*gone, of(MemoryLow(left_bytes=1 << 20, total_bytes=1 << 34)))
-    assert low.root is not None and low.root.cause.value == "resource.host_oom_killed" and low.root.confidence.value != "established"
+    assert (
+        low.root is not None
+        and low.root.cause.value == "resource.host_oom_killed"
+        and low.root.confidence.value != "established"
+    )
     told = judged(*gone, of(OomKilled(by="cgroup", pid=1001), 1))
-    assert told.root is not None and (told.root.cause.value, told.root.confidence.value) == ("resource.host_oom_killed", "established")
+    assert told.root is not None and (told.root.cause.value, told.root.confidence.value) == (
+        "resource.host_oom_killed",
+        "established",
+    )
 
 
 def test_a_log_alone_is_a_guess_only_while_it_loads() -> None:
     end = of(ProcessExited(reporter="torchrun", code=-9, local_rank=1), 1, at=None)
     loading, training = judged(end), judged(of(StepSeen(step=7), 1, at=None), end)
-    assert loading.root is not None and (loading.root.cause.value, loading.root.confidence.value) == ("resource.host_oom_killed", "hypothesis")
+    assert loading.root is not None and (loading.root.cause.value, loading.root.confidence.value) == (
+        "resource.host_oom_killed",
+        "hypothesis",
+    )
     assert training.root is not None and training.root.cause.value == "unknown.not_established"
 
 
@@ -150,7 +207,11 @@ def test_a_hang_before_the_end_stays_the_cause() -> None:
     stopped = of(RankStopped(phase="compute", steps=151, seconds=20.0, proven=True), 1, at=90.0)
     doing = [of(RankDoing(phase="compute", steps=151, silent_s=20.0), rank, at=95.0) for rank in range(2)]
     ended = [left(rank, status=None, at=95.0) for rank in range(2)]
-    for end in (killed(1, 96.0, first=True), killed(1, 96.0, "SIGTERM"), of(TerminationRequested(signal="SIGTERM", by="user"), 1, at=96.0)):
+    for end in (
+        killed(1, 96.0, first=True),
+        killed(1, 96.0, "SIGTERM"),
+        of(TerminationRequested(signal="SIGTERM", by="user"), 1, at=96.0),
+    ):
         report = judged(stopped, *doing, *ended, end)
         assert report.root is not None and report.root.cause.value == "sync.deadlock_or_hang_waiting_rank", end
 

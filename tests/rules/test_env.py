@@ -61,7 +61,9 @@ def test_a_library_that_is_only_tried_is_no_finding(tmp_path):
 
 
 def test_a_missing_library_is_named(tmp_path):
-    text = "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file: No such file\n"
+    text = (
+        "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file: No such file\n"
+    )
     found = findings(tmp_path, log=text)
     assert found[0].cause.value == "env.missing_shared_library"
     assert "libopen-rte.so.40" in found[0].title
@@ -150,7 +152,10 @@ def test_a_call_of_the_compiler_that_triton_refuses_is_of_another_version(tmp_pa
 
 
 def test_an_own_kernel_that_triton_refuses_is_the_program(tmp_path):
-    assert root(tmp_path, log=MISFIT.replace("torch/_inductor/runtime/triton_heuristics.py", "mine/kernels.py")) == "user.code_exception"
+    assert (
+        root(tmp_path, log=MISFIT.replace("torch/_inductor/runtime/triton_heuristics.py", "mine/kernels.py"))
+        == "user.code_exception"
+    )
 
 
 DOUBTED = (
@@ -216,7 +221,9 @@ def test_gpu_libraries_that_are_missing_end_only_what_needs_a_gpu(tmp_path):
     assert needs[0].cause.value == "env.missing_shared_library" and needs[0].severity.value == "fatal"
 
 
-NO_DEVICE_OF_TENSORFLOW = "tensorflow.python.framework.errors_impl.InternalError: no supported devices found for platform CUDA\n"
+NO_DEVICE_OF_TENSORFLOW = (
+    "tensorflow.python.framework.errors_impl.InternalError: no supported devices found for platform CUDA\n"
+)
 
 
 def test_nor_is_one_said_to_misfit_tensorflow(tmp_path):
@@ -226,7 +233,9 @@ def test_nor_is_one_said_to_misfit_tensorflow(tmp_path):
         assert root(folder, log=before + NO_DEVICE_OF_TENSORFLOW) == wanted
 
 
-MADE_NO_HANDLE = "RuntimeError: jaxlib/cusolver.cc:51: operation cusolverDnCreate(&handle) failed: cuSolver internal error\n"
+MADE_NO_HANDLE = (
+    "RuntimeError: jaxlib/cusolver.cc:51: operation cusolverDnCreate(&handle) failed: cuSolver internal error\n"
+)
 RAISED = 'Traceback (most recent call last):\n  File "qr.py", line 4, in <module>\n    q, r = jnp.linalg.qr(a)\n'
 TRIED = (
     "2021-10-19 12:49:58.203647: W dso_loader.cc:64] Could not load dynamic library 'libcusolver.so.11'; dlerror: "
@@ -242,7 +251,9 @@ def test_a_library_that_makes_no_handle_when_a_program_is_built_does_not_fit(tmp
     assert root(tmp_path, log=RAISED + MADE_NO_HANDLE) == "env.framework_cuda_mismatch"
 
 
-OLD_COMPILER = "W asm_compiler.cc:231] Falling back to the CUDA driver for PTX compilation; ptxas does not support CC 9.0\n"
+OLD_COMPILER = (
+    "W asm_compiler.cc:231] Falling back to the CUDA driver for PTX compilation; ptxas does not support CC 9.0\n"
+)
 
 
 def test_a_log_that_ends_with_a_compiler_too_old_for_the_gpu_tells_of_it(tmp_path):

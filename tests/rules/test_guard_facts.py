@@ -15,7 +15,12 @@ from keepstep.rules import builtin_rules
 
 
 def noted(fact: str, rank: int | None = 0, **fields: Any) -> Any:
-    line: dict[str, Any] = {"fact": fact, "fields": fields, "origin": {"source": f"rank{rank}.notes.jsonl"}, "at": 100.0}
+    line: dict[str, Any] = {
+        "fact": fact,
+        "fields": fields,
+        "origin": {"source": f"rank{rank}.notes.jsonl"},
+        "at": 100.0,
+    }
     if rank is not None:
         line["rank"] = {"index": rank}
     return from_dict(line)
@@ -30,7 +35,9 @@ def told(*items: Any) -> list[tuple[str, str, tuple[int, ...], str]]:
 
 
 def broken(subject: str, what: str, *values: tuple[str, list[int]], certain: bool = True) -> Any:
-    return noted("ContractBroken", subject=subject, ordinal=0, what=what, values=list(values), certain=certain, before=True)
+    return noted(
+        "ContractBroken", subject=subject, ordinal=0, what=what, values=list(values), certain=certain, before=True
+    )
 
 
 EXITED = {"reporter": "torchrun", "code": 1}
@@ -73,7 +80,9 @@ def test_what_one_note_means(item: Any, rule: str, cause: str, ranks: tuple[int,
 
 
 def past(rank: int) -> Any:
-    return noted("RankLate", rank, phase="input", seconds=0.4, usual_s=0.01, against="past", steps=30, step_s=0.5, before_s=0.01)
+    return noted(
+        "RankLate", rank, phase="input", seconds=0.4, usual_s=0.01, against="past", steps=30, step_s=0.5, before_s=0.01
+    )
 
 
 def world(size: int) -> Any:
@@ -82,9 +91,15 @@ def world(size: int) -> Any:
 
 def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_with_others() -> None:
     assert told(world(4), past(2)) == [("SLO201", "slow.straggler", (2,), "warning")]
-    held = noted("RankLate", 1, phase="compute", seconds=0.4, usual_s=0.01, against="peers", steps=30, held=True, before_s=0.02)
+    held = noted(
+        "RankLate", 1, phase="compute", seconds=0.4, usual_s=0.01, against="peers", steps=30, held=True, before_s=0.02
+    )
     found = report(world(4), past(2), held).findings
-    assert [f.ranks for f in found] == [(1,)] and "kept from the processor" in found[0].title and "20 ms itself before" in found[0].because
+    assert (
+        [f.ranks for f in found] == [(1,)]
+        and "kept from the processor" in found[0].title
+        and "20 ms itself before" in found[0].because
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,11 +146,32 @@ def test_a_run_that_stopped_is_told_by_its_boxes(states: dict[int, tuple[str, in
     assert [(rule, ranks) for rule, _, ranks, _ in found] == [("SYN205", culprits)]
 
 
-@pytest.mark.parametrize(("silent_s", "steps", "rule"), [(18.0, 25, "SYN205"), (2.0, 25, "UNK003"), (18.0, 80, "UNK003")], ids=["still waits", "just ended", "went on"])
-def test_who_was_waited_for_is_the_cause_when_somebody_ended_the_job_at_last(silent_s: float, steps: int, rule: str) -> None:
-    wait = noted("PeersWait", 0, waiting=[0], late=[1], seconds=2.6, where="elsewhere, at train.py:18 in load", phase="compute", steps=25)
-    ends = [noted("RankEnded", rank, goodbye=False, steps=steps, phase="compute", pid=rank + 7, world=2) for rank in range(2)]
-    doing = [noted("RankDoing", rank, phase="compute", steps=steps, silent_s=silent_s, usual_step_s=0.1, pid=rank + 7) for rank in range(2)]
+@pytest.mark.parametrize(
+    ("silent_s", "steps", "rule"),
+    [(18.0, 25, "SYN205"), (2.0, 25, "UNK003"), (18.0, 80, "UNK003")],
+    ids=["still waits", "just ended", "went on"],
+)
+def test_who_was_waited_for_is_the_cause_when_somebody_ended_the_job_at_last(
+    silent_s: float, steps: int, rule: str
+) -> None:
+    wait = noted(
+        "PeersWait",
+        0,
+        waiting=[0],
+        late=[1],
+        seconds=2.6,
+        where="elsewhere, at train.py:18 in load",
+        phase="compute",
+        steps=25,
+    )
+    ends = [
+        noted("RankEnded", rank, goodbye=False, steps=steps, phase="compute", pid=rank + 7, world=2)
+        for rank in range(2)
+    ]
+    doing = [
+        noted("RankDoing", rank, phase="compute", steps=steps, silent_s=silent_s, usual_step_s=0.1, pid=rank + 7)
+        for rank in range(2)
+    ]
     found = told(wait, *ends, *doing)
     assert found[0][0] == rule
     assert rule != "SYN205" or found[0][2] == (1,)
@@ -173,7 +209,9 @@ def test_a_kill_in_the_middle_of_an_epoch_is_not_blamed_on_batches_that_differ()
 
 
 def issued(rank: int, *ops: tuple[int, str, str], group: str = "0") -> Any:
-    return noted("CollectivesIssued", rank, group=group, issued=[[number, key, key, line] for number, key, line in ops], steps=6)
+    return noted(
+        "CollectivesIssued", rank, group=group, issued=[[number, key, key, line] for number, key, line in ops], steps=6
+    )
 
 
 def test_what_each_rank_issued_last_names_the_one_that_issued_another_collective() -> None:
@@ -185,8 +223,22 @@ def test_what_each_rank_issued_last_names_the_one_that_issued_another_collective
         assert (found.rule, found.ranks) == ("SYN206", (0,)) and "at train.py:57" in found.title
 
 
-@pytest.mark.parametrize(("kind", "in_framework", "blamed"), [("IndexError", True, False), ("KeyError", False, False), ("RuntimeError", True, True)])
-def test_a_collective_that_a_rank_meets_on_its_way_out_is_not_blamed(kind: str, in_framework: bool, blamed: bool) -> None:
-    raised = noted("RankRaised", 1, type=kind, message="Target 7 is out of bounds.", file="train.py", line=11, how="leaving", in_framework=in_framework)
+@pytest.mark.parametrize(
+    ("kind", "in_framework", "blamed"),
+    [("IndexError", True, False), ("KeyError", False, False), ("RuntimeError", True, True)],
+)
+def test_a_collective_that_a_rank_meets_on_its_way_out_is_not_blamed(
+    kind: str, in_framework: bool, blamed: bool
+) -> None:
+    raised = noted(
+        "RankRaised",
+        1,
+        type=kind,
+        message="Target 7 is out of bounds.",
+        file="train.py",
+        line=11,
+        how="leaving",
+        in_framework=in_framework,
+    )
     differ = broken("collective #66", "operation", ("all_reduce", [0]), ("barrier", [1]))
     assert any(each[0] == "SYN206" for each in told(raised, differ)) is blamed

@@ -60,7 +60,11 @@ def link(a: int, b: int, **more: Any) -> LinkProbed:
         "full_size": 1500,
     }
     made = LinkProbed(**{**given, **more})
-    return made if made.usable else dataclasses.replace(made, latency_s=None, quickest_s=None, rate_bytes_s=None, full_size=None)
+    return (
+        made
+        if made.usable
+        else dataclasses.replace(made, latency_s=None, quickest_s=None, rate_bytes_s=None, full_size=None)
+    )
 
 
 def cluster(size: int, **changed: Any) -> list[LinkProbed]:
@@ -80,7 +84,11 @@ def test_a_healthy_cluster_is_silent(size: int) -> None:
 def test_rates_that_scatter_as_on_a_busy_machine_are_silent() -> None:
     rates = [FAST / (1 + (7 * n) % 12) for n in range(12 * 11)]
     links = [dataclasses.replace(each, rate_bytes_s=rate) for each, rate in zip(cluster(12), rates, strict=True)]
-    again = [dataclasses.replace(each, rate_bytes_s=FAST, again=True) for each in links if (each.rate_bytes_s or 0) < FAST / 10]
+    again = [
+        dataclasses.replace(each, rate_bytes_s=FAST, again=True)
+        for each in links
+        if (each.rate_bytes_s or 0) < FAST / 10
+    ]
     assert titles(*links, *again) == []
 
 
@@ -95,9 +103,18 @@ def test_rates_that_scatter_as_on_a_busy_machine_are_silent() -> None:
         ({f"l{n}_3": REJECT for n in range(8)}, "every connection to node-3 on port 2222 is rejected"),
         ({f"l3_{n}": DROP for n in range(8)}, "node-3 gets no answer from any host on port 2222"),
         ({f"l3_{n}": REJECT for n in range(8)}, "every connection that node-3 opens on port 2222 is rejected"),
-        ({"l1_2": {"passed_size": 1280, "rate_bytes_s": None}}, "packets of 1500 bytes get lost from node-1 to node-2; 1280 bytes pass"),
-        ({"l1_2": {"reached": Reached.NO_ANSWER, "owned": False, "name": "10.9.9.9"}}, "the job looks for node-2 at 10.9.9.9, which node-2 has not"),
-        ({"l1_2": {"reached": Reached.STRANGER}}, "node-2 resolves to 10.0.0.2 on node-1, which somebody else than node-2 answers at"),
+        (
+            {"l1_2": {"passed_size": 1280, "rate_bytes_s": None}},
+            "packets of 1500 bytes get lost from node-1 to node-2; 1280 bytes pass",
+        ),
+        (
+            {"l1_2": {"reached": Reached.NO_ANSWER, "owned": False, "name": "10.9.9.9"}},
+            "the job looks for node-2 at 10.9.9.9, which node-2 has not",
+        ),
+        (
+            {"l1_2": {"reached": Reached.STRANGER}},
+            "node-2 resolves to 10.0.0.2 on node-1, which somebody else than node-2 answers at",
+        ),
     ],
 )
 def test_each_broken_link_gives_one_finding_that_names_its_ends(changed: dict[str, Any], title: str) -> None:
@@ -142,14 +159,23 @@ def test_how_slow_it_is_says_how_bad_it_is(rate: float, severity: Severity) -> N
 
 def test_answers_that_come_late_on_one_link_are_named() -> None:
     late = {"latency_s": 0.04, "quickest_s": 0.04}
-    (finding,) = found(*cluster(6, l1_2=late, l2_1=late), link(1, 2, **late, again=True), link(2, 1, **late, again=True))
+    (finding,) = found(
+        *cluster(6, l1_2=late, l2_1=late), link(1, 2, **late, again=True), link(2, 1, **late, again=True)
+    )
     assert finding.title == "answers from node-2 to node-1 take 40.0 ms, against 0.1 ms in the median"
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_a_clock_that_is_off_is_named_once(size: int) -> None:
     clocks = [
-        ClockCompared(source=f"node-{a}", target=f"node-{b}", ahead_s=5.0 * ((b == 1) - (a == 1)), uncertain_s=1e-4, source_rank=a, target_rank=b)
+        ClockCompared(
+            source=f"node-{a}",
+            target=f"node-{b}",
+            ahead_s=5.0 * ((b == 1) - (a == 1)),
+            uncertain_s=1e-4,
+            source_rank=a,
+            target_rank=b,
+        )
         for a in range(size)
         for b in range(size)
         if a != b
@@ -165,9 +191,24 @@ def test_a_clock_that_is_off_is_named_once(size: int) -> None:
     ("fact", "rule"),
     [
         (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=10**5, dropped=0), "HWD103"),
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=9, dropped=0, packets_now=1000, errors_now=9), "HWD103"),
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=0, dropped=10**4, packets_now=9999, dropped_now=5000), "HWD103"),
-        (InterfaceCounters(host="a", interface="eth0", packets=10**9, errors=20, dropped=10**5, packets_now=9999, dropped_now=9), None),
+        (
+            InterfaceCounters(
+                host="a", interface="eth0", packets=10**9, errors=9, dropped=0, packets_now=1000, errors_now=9
+            ),
+            "HWD103",
+        ),
+        (
+            InterfaceCounters(
+                host="a", interface="eth0", packets=10**9, errors=0, dropped=10**4, packets_now=9999, dropped_now=5000
+            ),
+            "HWD103",
+        ),
+        (
+            InterfaceCounters(
+                host="a", interface="eth0", packets=10**9, errors=20, dropped=10**5, packets_now=9999, dropped_now=9
+            ),
+            None,
+        ),
         (MemberMissing(rank=3, host="node-3", waited_s=30, arrived=3, expected=4, reached=Reached.NO_ANSWER), "NET101"),
         (MemberMissing(rank=3, waited_s=30, arrived=3, expected=4), "NET101"),
         (MeetingFailed(where="node-0:23400 to 23700", reached=Reached.NO_ANSWER, waited_s=30), "NET102"),
@@ -183,7 +224,10 @@ def test_each_fact_is_judged_by_its_rule(fact: Fact, rule: str | None) -> None:
 
 
 def test_ranks_that_never_came_for_one_reason_are_one_finding() -> None:
-    missing = [MemberMissing(rank=n, host=f"node-{n // 8}", waited_s=30, arrived=8, expected=64, reached=Reached.NO_ANSWER) for n in range(8, 64)]
+    missing = [
+        MemberMissing(rank=n, host=f"node-{n // 8}", waited_s=30, arrived=8, expected=64, reached=Reached.NO_ANSWER)
+        for n in range(8, 64)
+    ]
     (finding,) = found(*missing)
     assert finding.title.startswith("ranks 8-63 (node-1, node-2, node-3 and node-4 and others) never came: 8 of 64")
 

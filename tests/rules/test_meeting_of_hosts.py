@@ -8,7 +8,9 @@ from pathlib import Path
 from keepstep.analyze.why import explain_paths
 from keepstep.core.finding import Finding
 
-CONNECTING = "[2026-11-15 05:26:05,324] p{rank} jax._src.distributed INFO: Connecting to JAX distributed service on {at}:52521\n"
+CONNECTING = (
+    "[2026-11-15 05:26:05,324] p{rank} jax._src.distributed INFO: Connecting to JAX distributed service on {at}:52521\n"
+)
 ANNOUNCED = "[2026-11-15 05:26:05,286] p{rank} train INFO: jax process {rank} of {size}, coordinator {at}:52521\n"
 GAVE_UP = (
     "F1115 05:26:27.188160   20900 client.h:80] Terminating process because the JAX distributed service detected fatal "

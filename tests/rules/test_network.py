@@ -20,9 +20,7 @@ def root(folder: Path, text: str) -> Finding:
 
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
-NO_ROUTE = (
-    "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<5426> failed : No route to host\n"
-)
+NO_ROUTE = "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<5426> failed : No route to host\n"
 
 
 def test_no_route_to_a_peer_is_the_network(tmp_path):
@@ -130,7 +128,9 @@ def test_an_address_that_a_peer_offered_and_none_can_reach_is_the_wrong_interfac
 
 
 def test_a_peer_that_an_elastic_run_got_over_is_no_finding(tmp_path):
-    lost = "[0]<stderr>:[x.cc:566] Read error [10.0.0.9]:21925: Connection reset by peer [gloo/transport/tcp/pair.cc:1]\n"
+    lost = (
+        "[0]<stderr>:[x.cc:566] Read error [10.0.0.9]:21925: Connection reset by peer [gloo/transport/tcp/pair.cc:1]\n"
+    )
     later = "".join(f"[0]<stdout>:step {n} loss 0.{n}\n" for n in range(10, 14))
     assert findings(tmp_path, lost + lost.replace("[0]", "[2]", 1) + later) == ()
 
@@ -181,7 +181,9 @@ def test_a_coordinator_whose_name_is_unknown_is_the_name_service(tmp_path):
 
 
 def test_gloo_that_fails_without_an_error_after_the_store_was_joined_has_the_wrong_interface(tmp_path):
-    text = "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n"
+    text = (
+        "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error\n"
+    )
     assert root(tmp_path, text).cause.value == "network.wrong_interface"
 
 
@@ -197,7 +199,8 @@ TIMED_OUT = (
 def ranks_that_timed_out(folder: Path, lines: tuple[int, ...]) -> Finding:
     for rank, line in enumerate(lines):
         (folder / f"rank{rank}.log").write_text(
-            f"INFO rank={rank} process group is up: world size 2, torch 2.13.0\n" + TIMED_OUT.format(rank=rank, line=line)
+            f"INFO rank={rank} process group is up: world size 2, torch 2.13.0\n"
+            + TIMED_OUT.format(rank=rank, line=line)
         )
     return explain_paths([folder]).report.findings[0]
 
@@ -239,7 +242,13 @@ def test_a_rank_that_is_told_of_its_own_silence_was_not_heard(tmp_path):
 
 def test_a_rank_that_the_kernel_showed_stopped_was_not_cut_off(tmp_path):
     fields = {"pid": 7, "command": "python train.py", "state": "T"}
-    note = {"fact": "ProcessSeen", "fields": fields, "origin": {"source": "pid 7"}, "rank": {"index": 1}, "quote": "state T"}
+    note = {
+        "fact": "ProcessSeen",
+        "fields": fields,
+        "origin": {"source": "pid 7"},
+        "rank": {"index": 1},
+        "quote": "state T",
+    }
     (tmp_path / "rank1-7-0.notes.jsonl").write_text(json.dumps(note) + "\n")
     assert two_logs(tmp_path, SILENT, SILENT).rule != "NET012"
 
@@ -257,7 +266,10 @@ def test_a_system_error_of_nccl_within_one_process_is_not_the_network(tmp_path):
         "0 successful operations.\n"
     )
     assert root(tmp_path, text).cause.value == "resource.shm"
-    assert root(tmp_path, text.replace("NcclAllReduce", "CollectiveReduce")).cause.value == "network.unreachable_or_firewall"
+    assert (
+        root(tmp_path, text.replace("NcclAllReduce", "CollectiveReduce")).cause.value
+        == "network.unreachable_or_firewall"
+    )
 
 
 def test_a_rank_that_a_launcher_saw_end_first_is_not_a_riddle_of_the_network(tmp_path):

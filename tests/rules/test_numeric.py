@@ -83,7 +83,8 @@ def test_gradients_that_stay_nan_are_told_although_the_loss_is_printed_as_zero(t
 )
 def test_epochs_that_only_guess_are_a_plateau(tmp_path, losses):
     text = "".join(
-        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n" for n, loss in enumerate(losses)
+        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n"
+        for n, loss in enumerate(losses)
     )
     assert causes(tmp_path, rank0=text) == ["numeric.plateau"]
 
@@ -97,7 +98,8 @@ def test_epochs_that_only_guess_are_a_plateau(tmp_path, losses):
 )
 def test_epochs_that_learned_or_are_few_give_nothing(tmp_path, losses):
     text = "".join(
-        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n" for n, loss in enumerate(losses)
+        f"Epoch {n}/20\n1000/1000 [==============================] - 9s 9ms/step - loss: {loss}\n"
+        for n, loss in enumerate(losses)
     )
     assert findings(tmp_path, rank0=text) == ()
 

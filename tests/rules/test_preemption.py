@@ -69,4 +69,6 @@ def test_a_tpu_that_was_taken_back_only_looks_ill(tmp_path):
 
 
 def test_evicted_workers_of_an_mpi_job_were_taken_away(tmp_path):
-    assert root(tmp_path, run="    message: 1/8 workers are evicted\n    reason: MPIJobEvicted\n") == "preemption.sigterm"
+    assert (
+        root(tmp_path, run="    message: 1/8 workers are evicted\n    reason: MPIJobEvicted\n") == "preemption.sigterm"
+    )

@@ -32,7 +32,9 @@ RESET = (
 
 
 def test_device_memory_that_ran_out_explains_the_peers_reset_connection(tmp_path):
-    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79 GiB\n"
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79 GiB\n"
+    )
     found = findings(tmp_path, rank0=STEPS + RESET, rank1=STEPS + oom)
     assert found[0].cause.value == "resource.gpu_oom"
     assert found[0].ranks == (1,)
@@ -40,9 +42,7 @@ def test_device_memory_that_ran_out_explains_the_peers_reset_connection(tmp_path
 
 
 def test_an_allocator_that_goes_on_with_less_is_no_finding(tmp_path):
-    text = (
-        "failed to allocate 10.92G (117 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n" + STEPS
-    )
+    text = "failed to allocate 10.92G (117 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n" + STEPS
     assert root(tmp_path, rank0=text) is None
 
 
@@ -100,9 +100,9 @@ def test_a_killed_rank_explains_those_that_merely_lost_it(tmp_path):
         "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: "
         "Worker unexpectedly exits with a connection error code 2. End of file.\n"
     )
-    assert root(tmp_path, run="ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n" + died) == (
-        "resource.host_oom_killed"
-    )
+    assert root(
+        tmp_path, run="ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing\n" + died
+    ) == ("resource.host_oom_killed")
 
 
 def test_a_loader_worker_that_vanished_beside_other_devices_hints_at_host_memory(tmp_path):
@@ -158,15 +158,32 @@ def test_memory_of_a_device_that_rises_is_no_leak_while_it_suffices(tmp_path):
     assert findings(tmp_path, log=text) == ()
 
 
-def measured(folder: Path, memory: Callable[[int, int], float], *, epoch: int | None = 100, step_s: float = 0.1, left: int = 50 << 30) -> None:
+def measured(
+    folder: Path,
+    memory: Callable[[int, int], float],
+    *,
+    epoch: int | None = 100,
+    step_s: float = 0.1,
+    left: int = 50 << 30,
+) -> None:
     """``metrics.jsonl`` of two ranks over 600 steps; ``memory``: megabytes of a rank after so many steps."""
     with (folder / "metrics.jsonl").open("w") as out:
         for step in range(0, 600, 3):
             ranks = {
-                str(rank): {"rss": 0, "own": int(memory(rank, step) * 2**20), "steps": step, "epoch": 1 + step // epoch if epoch else None}
+                str(rank): {
+                    "rss": 0,
+                    "own": int(memory(rank, step) * 2**20),
+                    "steps": step,
+                    "epoch": 1 + step // epoch if epoch else None,
+                }
                 for rank in (0, 1)
             }
-            line = {"schema": "keepstep.metrics/1", "at": 1e9 + step * step_s, "memory": {"total": 64 << 30, "available": left}, "ranks": ranks}
+            line = {
+                "schema": "keepstep.metrics/1",
+                "at": 1e9 + step * step_s,
+                "memory": {"total": 64 << 30, "available": left},
+                "ranks": ranks,
+            }
             out.write(json.dumps(line) + "\n")
         out.write(json.dumps(line)[:40])
 

@@ -13,7 +13,9 @@ from keepstep.rules.resource.killed_silently import killed_silently
 
 def tasks(*ended: tuple[int, int | None, str | None]) -> EvidenceSet:
     facts = [ProcessExited(reporter="srun", rank=rank, code=code, signal=signal) for rank, code, signal in ended]
-    return EvidenceSet(items=tuple(Evidence(fact=f, origin=Origin(source="log", line=n)) for n, f in enumerate(facts, 1)))
+    return EvidenceSet(
+        items=tuple(Evidence(fact=f, origin=Origin(source="log", line=n)) for n, f in enumerate(facts, 1))
+    )
 
 
 @pytest.mark.parametrize(

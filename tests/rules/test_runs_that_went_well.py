@@ -10,7 +10,9 @@ import pytest
 from keepstep.analyze.why import explain_paths
 
 STEPS = "".join(f"0: step {n} loss 0.{n}\n" for n in range(10, 20))
-FINISHED = '0: :::MLLOG {"event_type": "INTERVAL_END", "key": "run_stop", "value": 0.92, "metadata": {"status": "success"}}\n'
+FINISHED = (
+    '0: :::MLLOG {"event_type": "INTERVAL_END", "key": "run_stop", "value": 0.92, "metadata": {"status": "success"}}\n'
+)
 
 
 def causes(folder: Path, text: str) -> list[str]:
@@ -18,9 +20,7 @@ def causes(folder: Path, text: str) -> list[str]:
     return [found.cause.value for found in explain_paths([folder]).report.findings]
 
 
-RAISED = (
-    '3: Traceback (most recent call last):\n3:   File "/w/train.py", line 9, in load\n3:     return table[key]\n3: KeyError: \'fast_path\'\n'
-)
+RAISED = "3: Traceback (most recent call last):\n3:   File \"/w/train.py\", line 9, in load\n3:     return table[key]\n3: KeyError: 'fast_path'\n"
 WROTE_ON = "".join(f"3: using the slow path for layer {n}\n" for n in range(90))
 
 
@@ -46,7 +46,9 @@ def test_a_task_that_failed_after_the_run_finished_is_told(tmp_path):
 TIDIED_UP = "0: Terminated\nsrun: error: node014: task 0: Exited with exit code 143\n"
 
 
-@pytest.mark.parametrize(("text", "expected"), [(STEPS + FINISHED + TIDIED_UP, []), (STEPS + TIDIED_UP, ["preemption.sigterm"])])
+@pytest.mark.parametrize(
+    ("text", "expected"), [(STEPS + FINISHED + TIDIED_UP, []), (STEPS + TIDIED_UP, ["preemption.sigterm"])]
+)
 def test_a_process_told_to_end_counts_only_before_the_run_is_finished(tmp_path, text, expected):
     assert causes(tmp_path, text) == expected
 
@@ -115,7 +117,9 @@ def test_runs_one_after_the_other_are_no_processes_that_train_alone(tmp_path, be
     assert causes(tmp_path, ALONE + "arch: vit_small\n" * between + ALONE) == expected
 
 
-MET = "".join(f"n1:1{n}:11 [{n}] NCCL INFO comm 0x5{n} rank {n} nranks 2 cudaDev {n} busId {n}00 - Init START\n" for n in range(2))
+MET = "".join(
+    f"n1:1{n}:11 [{n}] NCCL INFO comm 0x5{n} rank {n} nranks 2 cudaDev {n} busId {n}00 - Init START\n" for n in range(2)
+)
 CLOSED = "".join(f"n1:1{n}:11 [{n}] NCCL INFO RAS thread terminating\n" for n in range(2))
 
 
@@ -129,13 +133,17 @@ READ = "[2025-10-22 19:52:1{n},281] [INFO] [utils.py:789:see_memory_usage] CPU V
 
 @pytest.mark.parametrize(("between", "expected"), [("", []), ("step={n}, loss=1.5\n", ["resource.memory_leak"])])
 def test_memory_that_fills_while_all_is_set_up_is_no_leak(tmp_path, between, expected):
-    assert causes(tmp_path, "".join(READ.format(n=n, gb=50 + 12 * n) + between.format(n=n) for n in range(9))) == expected
+    assert (
+        causes(tmp_path, "".join(READ.format(n=n, gb=50 + 12 * n) + between.format(n=n) for n in range(9))) == expected
+    )
 
 
 BOXES = "[Epoch 279][Batch {n}99], LR: 1.00E-05, Speed: 9.493 samples/sec, loss={loss}\n"
 
 
-@pytest.mark.parametrize(("loss", "before", "expected"), [(10.82, 0, ["numeric.plateau"]), (10.82, 400, []), (16.95, 0, [])])
+@pytest.mark.parametrize(
+    ("loss", "before", "expected"), [(10.82, 0, ["numeric.plateau"]), (10.82, 400, []), (16.95, 0, [])]
+)
 def test_a_loss_that_stands_still_late_or_at_what_no_guess_gives_is_no_plateau(tmp_path, loss, before, expected):
     lines = "".join(BOXES.format(n=n, loss=loss - n / 1e3) for n in range(1, 15))
     assert causes(tmp_path, "person=57.1\n" * before + lines) == expected
@@ -144,7 +152,9 @@ def test_a_loss_that_stands_still_late_or_at_what_no_guess_gives_is_no_plateau(t
 REFUSED = "usage: train.py [-h]\ntrain.py: error: argument --name: expected one argument\n"
 
 
-@pytest.mark.parametrize(("after", "expected"), [("300 epochs completed in 2.995 hours.\n", []), ("", ["user.code_exception"])])
+@pytest.mark.parametrize(
+    ("after", "expected"), [("300 epochs completed in 2.995 hours.\n", []), ("", ["user.code_exception"])]
+)
 def test_a_start_that_failed_before_one_that_trained_to_the_end_gives_nothing(tmp_path, after, expected):
     assert causes(tmp_path, REFUSED + after) == expected
 
@@ -171,7 +181,10 @@ LOOKED = (
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [(LOOKED, []), ("OSError: Error no file named model.bin found in directory /m.\n", ["checkpoint.corrupt_or_missing"])],
+    [
+        (LOOKED, []),
+        ("OSError: Error no file named model.bin found in directory /m.\n", ["checkpoint.corrupt_or_missing"]),
+    ],
 )
 def test_weights_that_were_found_in_another_file_are_not_missing(tmp_path, text, expected):
     assert causes(tmp_path, text) == expected
@@ -209,12 +222,20 @@ def test_what_a_kernel_complains_of_by_the_way_gives_nothing(tmp_path):
 
 @pytest.mark.parametrize(("name", "expected"), [("pool", []), ("python3", ["framework.bug_segfault"])])
 def test_a_program_of_the_desktop_that_gave_up_is_none_of_the_run(tmp_path, name, expected):
-    assert causes(tmp_path, f"[   85.161702] traps: {name}[2273] trap int3 ip:7fd38df61a6b sp:7fd36ad836f0 error:0\n") == expected
+    assert (
+        causes(tmp_path, f"[   85.161702] traps: {name}[2273] trap int3 ip:7fd38df61a6b sp:7fd36ad836f0 error:0\n")
+        == expected
+    )
 
 
-@pytest.mark.parametrize(("says", "expected"), [("failed to load module mdraid: ", []), ("ImportError: ", ["env.missing_shared_library"])])
+@pytest.mark.parametrize(
+    ("says", "expected"), [("failed to load module mdraid: ", []), ("ImportError: ", ["env.missing_shared_library"])]
+)
 def test_a_module_that_a_service_does_without_is_not_missed(tmp_path, says, expected):
-    assert causes(tmp_path, f"{says}libbd_mdraid.so.2: cannot open shared object file: No such file or directory\n") == expected
+    assert (
+        causes(tmp_path, f"{says}libbd_mdraid.so.2: cannot open shared object file: No such file or directory\n")
+        == expected
+    )
 
 
 TRAINED = "Epoch {n}/5\n80/80 - 1s 3ms/step - loss: {loss}\n"
@@ -235,7 +256,10 @@ ENDED = "{where}UserWarning: Your input ran out of data; interrupting training. 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
-    [("/v/keras/src/trainers/epoch_iterator.py:151: ", []), ("WARNING:tensorflow:", ["data.out_of_range_end_of_sequence"])],
+    [
+        ("/v/keras/src/trainers/epoch_iterator.py:151: ", []),
+        ("WARNING:tensorflow:", ["data.out_of_range_end_of_sequence"]),
+    ],
 )
 def test_input_of_unknown_length_that_ends_has_not_run_out(tmp_path, where, expected):
     assert causes(tmp_path, TRAINED.format(n=1, loss=0.3) + ENDED.format(where=where)) == expected

@@ -17,7 +17,8 @@ SAID = {
         "ValueError: Cannot reshape a tensor with 12288 elements to shape [16,32,32,3] (49152 elements)",
         TF + "InvalidArgumentError: logits and labels must be same size: logits_size=[128,10] labels_size=[128,1]",
         TF + "InvalidArgumentError: required broadcastable shapes [Op:Mul]",
-        TF + "InvalidArgumentError: TensorArray has inconsistent shapes.  Index 0 has shape: [2,3] but index 1 has shape: [3,3]",
+        TF
+        + "InvalidArgumentError: TensorArray has inconsistent shapes.  Index 0 has shape: [2,3] but index 1 has shape: [3,3]",
         TF + "InvalidArgumentError: Shapes of all inputs must match: values[0].shape = [4] != values[1].shape = [3]",
         "ValueError: The two structures don't have the same nested structure.",
         "RuntimeError: Tensors must have same number of dimensions: got 3 and 4",
@@ -43,7 +44,8 @@ SAID = {
         "ValueError: Incompatible type conversion requested to type 'float16' for variable of type 'float32'",
         "TypeError: `x` and `y` must have the same dtype, got tf.float32 != tf.int64",
         "TypeError: Tensors in list passed to 'values' of 'ConcatV2' Op have types [float16, float32] that don't all match.",
-        TF + "InvalidArgumentError: Inconsistent values for attr 'T' DT_FLOAT vs. DT_HALF while building NodeDef 'x/AddN'",
+        TF
+        + "InvalidArgumentError: Inconsistent values for attr 'T' DT_FLOAT vs. DT_HALF while building NodeDef 'x/AddN'",
         "TypeError: body_fun output and input must have identical types, got",
         "RuntimeError: Input type (float) and bias type (c10::Half) should be the same",
         "ValueError: Must flatten tensors with the same dtype but got torch.float16 and torch.float32",
@@ -76,7 +78,8 @@ SAID = {
         "RuntimeError: DataLoader worker exited unexpectedly with exit code 1. Details are lost due to multiprocessing.",
     ),
     "sync.collective_mismatch": (
-        TF + "InternalError: Collective Op CollectiveReduceV2: ReduceV2(Add,Id) is assigned to device /device:GPU:0 with type "
+        TF
+        + "InternalError: Collective Op CollectiveReduceV2: ReduceV2(Add,Id) is assigned to device /device:GPU:0 with type "
         "GPU and group_key 1 but that group has type DEFAULT",
         "ValueError: Duplicate tensor name grads_0; If you want to request another tensor, use a different tensor name.",
         "XlaRuntimeError: UNKNOWN: An unexpected peer shows up in the launch group with a different launch id than the "

@@ -53,7 +53,9 @@ def test_a_log_that_goes_on_after_the_set_up_is_not(tmp_path, text):
 
 
 def test_native_code_that_gave_up_without_a_word_is_guessed_to_be_the_frameworks(tmp_path):
-    found = first(tmp_path, "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGABRT\n")
+    found = first(
+        tmp_path, "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGABRT\n"
+    )
     assert found is not None
     assert (found.cause.value, found.ranks, found.confidence) == ("framework.bug_segfault", (1,), Confidence.HYPOTHESIS)
 
@@ -96,7 +98,9 @@ def test_a_gradient_that_is_no_number_is_read_from_the_lines_of_progress(tmp_pat
 
 @pytest.mark.parametrize("struck, rank", [("master-0", 0), ("worker-0", 1)])
 def test_the_workers_of_a_job_with_a_master_follow_it(tmp_path, struck, rank):
-    rows = (f"job-{pod}   0/1   {'OOMKilled' if pod == struck else 'Error'}   0   12m\n" for pod in ("master-0", "worker-0"))
+    rows = (
+        f"job-{pod}   0/1   {'OOMKilled' if pod == struck else 'Error'}   0   12m\n" for pod in ("master-0", "worker-0")
+    )
     found = first(tmp_path, "NAME           READY   STATUS      RESTARTS   AGE\n" + "".join(rows))
     assert found is not None
     assert (found.cause.value, found.ranks) == ("resource.host_oom_killed", (rank,))
@@ -184,7 +188,10 @@ def test_a_log_in_which_one_member_alone_speaks_is_that_members(tmp_path):
     ("text", "wrong"),
     [
         ("RuntimeError: it is not available. Original import error message: none\n", "hardware.nic_fault"),
-        ("ImportError: The engine is unavailable because the torch.npu module is not available.\n", "network.connection_reset_peer_died"),
+        (
+            "ImportError: The engine is unavailable because the torch.npu module is not available.\n",
+            "network.connection_reset_peer_died",
+        ),
         ("ImportError: Could not resolve 'x.y': not a module and not found in z.\n", "network.dns"),
         ("AssertionError: num_layers_per_rank 4 should be divisible by vp_size 3\n", "data.batch_not_divisible"),
         ("ValueError: rollout GPUs (8) must be divisible by tp*dp (3)\n", "data.batch_not_divisible"),

@@ -86,7 +86,9 @@ def test_a_loader_that_gave_up_waiting_is_the_cause_of_the_end(tmp_path):
 
 def test_a_few_long_waits_weigh_as_much_as_many_short_ones(tmp_path):
     waits = [(0.15, 0.0), (67.6, 67.5), (0.16, 0.0), (3.06, 2.99), (0.15, 0.0), (15.2, 15.1)]
-    text = "".join(f"Epoch: [0][{n + 14}/5005]\tTime {t:.3f} (8.0)\tData {d:.3f} (7.7)\n" for n, (t, d) in enumerate(waits))
+    text = "".join(
+        f"Epoch: [0][{n + 14}/5005]\tTime {t:.3f} (8.0)\tData {d:.3f} (7.7)\n" for n, (t, d) in enumerate(waits)
+    )
     assert causes(tmp_path, rank0=text) == ["slow.input_bound"]
 
 

@@ -108,11 +108,37 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
         ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), Kind.LOCK),
         ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), Kind.INPUT),
         ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), Kind.LEAVING),
-        ((py("/usr/lib/python3.11/cmd.py", "cmdloop"), py("/usr/lib/python3.11/pdb.py", "interaction"), py("/job/train.py")), Kind.PERSON),
+        (
+            (
+                py("/usr/lib/python3.11/cmd.py", "cmdloop"),
+                py("/usr/lib/python3.11/pdb.py", "interaction"),
+                py("/job/train.py"),
+            ),
+            Kind.PERSON,
+        ),
         ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), Kind.PERSON),
-        ((interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), interpreter("PyFile_GetLine"), py("/job/train.py")), Kind.PERSON),
-        ((interpreter("my_fgets"), interpreter("PyOS_StdioReadline"), interpreter("PyOS_Readline"), py("/job/train.py")), Kind.PERSON),
-        ((interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), py("/job/train.py")), Kind.FILE),
+        (
+            (
+                interpreter("_io_FileIO_readinto_impl"),
+                interpreter("_textiowrapper_readline"),
+                interpreter("PyFile_GetLine"),
+                py("/job/train.py"),
+            ),
+            Kind.PERSON,
+        ),
+        (
+            (
+                interpreter("my_fgets"),
+                interpreter("PyOS_StdioReadline"),
+                interpreter("PyOS_Readline"),
+                py("/job/train.py"),
+            ),
+            Kind.PERSON,
+        ),
+        (
+            (interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), py("/job/train.py")),
+            Kind.FILE,
+        ),
         ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), Kind.COLLECTIVE),
     ],
 )
@@ -152,7 +178,9 @@ def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
     assert (finding.cause, finding.confidence) == (Cause.FRAMEWORK_BUG_SEGFAULT, Confidence.SUPPORTED)
 
 
-@pytest.mark.parametrize("struck", [(py("/usr/lib/python3.11/dataclasses.py", "_init_fn", 485),), (interpreter("_PyEval_EvalFrameDefault"),)])
+@pytest.mark.parametrize(
+    "struck", [(py("/usr/lib/python3.11/dataclasses.py", "_init_fn", 485),), (interpreter("_PyEval_EvalFrameDefault"),)]
+)
 def test_a_package_that_only_called_python_is_not_surely_to_blame(struck: tuple[Frame, ...]) -> None:
     """Somebody's `kill -FPE` was told as a bug of the package whose Python lines ran at that moment."""
     frames = (*struck, py(f"{SITE}/accelerate/utils/dataclasses.py", "__init__", 60), py("/job/train.py"))
@@ -332,7 +360,11 @@ def test_the_rank_that_sleeps_while_the_others_wait_is_named() -> None:
 
 
 def test_a_rank_at_a_debuggers_prompt_is_told_to_whoever_can_answer_it() -> None:
-    prompt = (interpreter("_io_FileIO_readinto_impl"), py("/usr/lib/python3.11/cmd.py", "cmdloop"), py("/usr/lib/python3.11/pdb.py", "interaction"))
+    prompt = (
+        interpreter("_io_FileIO_readinto_impl"),
+        py("/usr/lib/python3.11/cmd.py", "cmdloop"),
+        py("/usr/lib/python3.11/pdb.py", "interaction"),
+    )
     finding = root(*live(0, *ALL_REDUCE, TRAIN), *live(1, *prompt, TRAIN))
     assert finding.ranks == (1,) and "stuck in a debugger's prompt at train.py:22" in finding.title
     assert "breakpoint()" in finding.fixes[0].do

@@ -172,7 +172,9 @@ def test_a_start_that_waits_and_then_trains_says_nothing(tmp_path):
 def test_ranks_whose_last_words_are_the_folder_of_extensions_wait_for_a_lock_there(tmp_path):
     text = "Using /root/.cache/torch_extensions/py310_cu118 as PyTorch extensions root...\n" * 3
     assert root(tmp_path, text).cause.value == "sync.race_on_shared_state"
-    assert findings(tmp_path, text + "Loading extension module cpu_adam...\nTime to load cpu_adam op: 2.3 seconds\n") == ()
+    assert (
+        findings(tmp_path, text + "Loading extension module cpu_adam...\nTime to load cpu_adam op: 2.3 seconds\n") == ()
+    )
 
 
 def test_a_log_that_ends_when_only_some_ranks_have_come_tells_of_a_wait_for_the_others(tmp_path):

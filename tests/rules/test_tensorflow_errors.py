@@ -32,15 +32,24 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
             "available devices: /job:ps/replica:0/task:0/cpu:0, /job:worker/replica:0/task:1/cpu:0",
             "config.cluster_spec",
         ),
-        ("NotFoundError: hdfs://ns/m/model.ckpt-20.data-00001-of-00002; No such file or directory", "checkpoint.corrupt_or_missing"),
-        ("InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: out of memory", "resource.gpu_oom"),
+        (
+            "NotFoundError: hdfs://ns/m/model.ckpt-20.data-00001-of-00002; No such file or directory",
+            "checkpoint.corrupt_or_missing",
+        ),
+        (
+            "InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: out of memory",
+            "resource.gpu_oom",
+        ),
         (
             "InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: device kernel image is invalid",
             "env.framework_cuda_mismatch",
         ),
         ("UnimplementedError: DNN library is not found.", "env.framework_cuda_mismatch"),
         ("InternalError: Blas xGEMM launch failed : a.shape=[1,100,784]", "resource.gpu_oom"),
-        ("ResourceExhaustedError: SameWorkerRecvDone unable to allocate output tensor. Key: /job:x", "resource.gpu_oom"),
+        (
+            "ResourceExhaustedError: SameWorkerRecvDone unable to allocate output tensor. Key: /job:x",
+            "resource.gpu_oom",
+        ),
         ("InvalidArgumentError: var and delta do not have the same shape[10,20] [10,30]", "data.shape_mismatch"),
         (
             "InvalidArgumentError: TypeError: `generator` yielded an element of shape (3,) where an element of shape (4,) was expected.",
@@ -52,7 +61,10 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
             "data.shape_mismatch",
         ),
         ("AbortedError: Graph handle is not found: 0000000000000001", "worker.restarted_or_incarnation_mismatch"),
-        ("AlreadyExistsError: Resource __per_step_19/gradients/while/f_count/tmp_var/N10tensorflow", "framework.bug_segfault"),
+        (
+            "AlreadyExistsError: Resource __per_step_19/gradients/while/f_count/tmp_var/N10tensorflow",
+            "framework.bug_segfault",
+        ),
         ("FailedPreconditionError: /nfs/ckpt/workertemp_1; Directory not empty", "sync.race_on_shared_state"),
         (
             "InvalidArgumentError: Trying to access resource w located in device /job:worker/replica:0/task:0/device:CPU:0 from "
@@ -72,7 +84,10 @@ def test_an_exception_of_the_runtime_names_its_cause(tmp_path: Path, line: str, 
     ("line", "cause"),
     [
         ("RuntimeError: Must not nest tf.distribute.Strategy scopes.", "sync.variable_outside_strategy_scope"),
-        ("ValueError: MultiWorkerMirroredStrategy cannot be deep copied in eager mode.", "framework.unsupported_combination"),
+        (
+            "ValueError: MultiWorkerMirroredStrategy cannot be deep copied in eager mode.",
+            "framework.unsupported_combination",
+        ),
         ("ValueError: Must specify an explicit `task_index`.", "config.cluster_spec"),
         ("RuntimeError: Requested 4 tasks but only 2 were assigned.", "config.world_size_mismatch"),
         (

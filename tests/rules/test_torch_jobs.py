@@ -81,7 +81,8 @@ IN_COLLECTIVE = "all_reduce (torch/distributed/distributed_c10d.py:2050)"
 
 def test_stacks_that_were_posted_name_the_rank_that_stands_elsewhere(tmp_path):
     text = "".join(
-        SPIED.format(rank=r, pid=100 + r, inner="read (PIL/Image.py:300)" if r == 2 else IN_COLLECTIVE) for r in range(4)
+        SPIED.format(rank=r, pid=100 + r, inner="read (PIL/Image.py:300)" if r == 2 else IN_COLLECTIVE)
+        for r in range(4)
     )
     assert told(tmp_path, text) == [("sync.deadlock_or_hang_waiting_rank", (2,))]
 
@@ -96,7 +97,9 @@ def test_a_stack_of_faulthandler_after_a_time_out(tmp_path):
 
 
 def test_a_stack_that_steps_follow_is_no_hang(tmp_path):
-    text = SPIED.format(rank=0, pid=1, inner=IN_COLLECTIVE) + "".join(f"[rank0]: step {n} loss {3 - n / 10:.2f}\n" for n in range(12))
+    text = SPIED.format(rank=0, pid=1, inner=IN_COLLECTIVE) + "".join(
+        f"[rank0]: step {n} loss {3 - n / 10:.2f}\n" for n in range(12)
+    )
     assert told(tmp_path, text) == []
 
 
@@ -109,7 +112,7 @@ def test_two_threads_in_collectives(tmp_path):
 
 
 def test_a_package_that_the_program_asks_for(tmp_path):
-    text = 'ImportError: Please install flash-attn: pip install flash-attn\n'
+    text = "ImportError: Please install flash-attn: pip install flash-attn\n"
     assert told(tmp_path, text)[0][0] == "env.missing_shared_library"
 
 

@@ -41,7 +41,10 @@ def first(tmp_path: Path, text: str) -> str:
             "serialization.too_large_or_protobuf",
         ),
         ("KeyError: 'COLAB_TPU_ADDR'\n", "tpu.initialization_failure"),
-        ("Epoch: 100%|##########| 1/1 [02:18<00:00, 138.25s/it]\n" + _WAIT + _STOPPED, "sync.deadlock_or_hang_waiting_rank"),
+        (
+            "Epoch: 100%|##########| 1/1 [02:18<00:00, 138.25s/it]\n" + _WAIT + _STOPPED,
+            "sync.deadlock_or_hang_waiting_rank",
+        ),
     ],
 )
 def test_a_tpu_thread_names_its_cause(tmp_path: Path, text: str, cause: str) -> None:

@@ -18,25 +18,49 @@ PROGRAM = (Frame(function="check", file="/ws/train.py", line=3),)
 @pytest.mark.parametrize(
     ("kind", "message", "subject"),
     [
-        ("RuntimeError", "grad_output[0] has shape (8, 4096), which does not match output[0] of (5, 4096)", Subject.SHAPE),
+        (
+            "RuntimeError",
+            "grad_output[0] has shape (8, 4096), which does not match output[0] of (5, 4096)",
+            Subject.SHAPE,
+        ),
         ("AssertionError", "the input length 512 must be equal to the target length 500", Subject.SHAPE),
         ("RuntimeError", "Tensor 3 has wrong input shape (8, 2)", Subject.SHAPE),
         ("RuntimeError", "Tensor 3 has invalid shape [8, 2], but expected [8, 4]", Subject.SHAPE),
         ("ValueError", "Invalid reduction dimension 0 for input with 0 dimensions", None),
         ("ValueError", "all parameters must have the same dtype, one of them is in bf16", Subject.DTYPE),
-        ("AssertionError", "Number of unpadded elements must be same, but differ in the checkpoint: expected 4 but got 5", Subject.CHECKPOINT),
-        ("CheckpointingException", "Unexpected keys: ('decoder.final_norm.weight',) in the loaded tensors", Subject.CHECKPOINT),
-        ("AssertionError", "overlapping the gather of parameters is not supported with this optimizer", Subject.REFUSAL),
+        (
+            "AssertionError",
+            "Number of unpadded elements must be same, but differ in the checkpoint: expected 4 but got 5",
+            Subject.CHECKPOINT,
+        ),
+        (
+            "CheckpointingException",
+            "Unexpected keys: ('decoder.final_norm.weight',) in the loaded tensors",
+            Subject.CHECKPOINT,
+        ),
+        (
+            "AssertionError",
+            "overlapping the gather of parameters is not supported with this optimizer",
+            Subject.REFUSAL,
+        ),
         ("RuntimeError", "broadcast isn't implemented on backend [xpu]", Subject.REFUSAL),
         ("AssertionError", "world size 6 does not match the mesh shape (2, 2)", None),
         ("TypeError", "'<' not supported between instances of 'str' and 'int'", None),
         ("KeyError", "'shape mismatch'", None),
         ("ValueError", "could not convert string to float: 'a'", None),
         ("ValueError", "None values not supported.", None),
-        ("ValueError", "the initial shape (3,) is not compatible with the explicitly supplied shape (4,)", Subject.SHAPE),
+        (
+            "ValueError",
+            "the initial shape (3,) is not compatible with the explicitly supplied shape (4,)",
+            Subject.SHAPE,
+        ),
         ("ValueError", 'Expected a name, got Tensor("x:0", shape=(32, 10), dtype=float32).', None),
         ("ValueError", "Expected all to be array-like. Received: <tf.Tensor 'x:0' shape=(32, 10) dtype=float32>", None),
-        ("TypeError", 'Expected TensorSpec(shape=(2,), dtype=tf.int32), got Tensor("x:0", shape=(3,), dtype=int32)', Subject.SHAPE),
+        (
+            "TypeError",
+            'Expected TensorSpec(shape=(2,), dtype=tf.int32), got Tensor("x:0", shape=(3,), dtype=int32)',
+            Subject.SHAPE,
+        ),
     ],
 )
 def test_the_subject_is_told_by_the_words(kind, message, subject):

@@ -21,9 +21,15 @@ def findings(folder: Path, text: str):
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ("Cannot assign a device for operation mul: Operation was explicitly assigned to /job:ps/task:4", "config.cluster_spec"),
+        (
+            "Cannot assign a device for operation mul: Operation was explicitly assigned to /job:ps/task:4",
+            "config.cluster_spec",
+        ),
         ("Insufficient devices for this mesh: found 1, expected 8", "config.world_size_mismatch"),
-        ("'FooDatasetV9' is neither a type of a primitive operation nor a name of a function registered in binary running", "env.version_mismatch_between_nodes"),
+        (
+            "'FooDatasetV9' is neither a type of a primitive operation nor a name of a function registered in binary running",
+            "env.version_mismatch_between_nodes",
+        ),
         ("failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED", "resource.gpu_oom"),
         ("slurmstepd: error: Job 8518 exceeded memory limit (626359956 > 512000000)", "resource.host_oom_killed"),
         ("array axis 3 is partitioned 8 times, but its size is 12", "data.batch_not_divisible"),

@@ -26,9 +26,7 @@ def asked(rule: Rule, *facts: tuple[int | None, Fact]) -> list[Found]:
 
 
 def test_a_restarted_member_is_blamed_not_the_one_that_noticed() -> None:
-    (found,) = asked(
-        restarted_or_incarnation_mismatch, (0, MemberRestarted(member="/job:worker/task:3", rank=3))
-    )
+    (found,) = asked(restarted_or_incarnation_mismatch, (0, MemberRestarted(member="/job:worker/task:3", rank=3)))
     assert found.ranks == (3,)
 
 
@@ -39,9 +37,7 @@ def test_a_server_that_was_never_reached_is_not_lost() -> None:
 
 
 def test_a_server_whose_connection_broke_is_lost() -> None:
-    (found,) = asked(
-        parameter_server_lost, (0, ParameterServerLost(member="/job:ps/task:1", how="Socket closed"))
-    )
+    (found,) = asked(parameter_server_lost, (0, ParameterServerLost(member="/job:ps/task:1", how="Socket closed")))
     assert "/job:ps/task:1" in found.title
 
 

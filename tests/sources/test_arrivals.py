@@ -34,7 +34,10 @@ def printed(folder: Path, *pieces: tuple[float, bytes]) -> None:
 def told_to_end(folder: Path) -> float:
     at = time.time()
     fact = TerminationRequested(signal="SIGTERM", by="user")
-    append(folder / "exits.jsonl", [Evidence(fact=fact, origin=Origin(source="exits.jsonl"), rank=Rank(index=0), at=at, quote="ending rank0")])
+    append(
+        folder / "exits.jsonl",
+        [Evidence(fact=fact, origin=Origin(source="exits.jsonl"), rank=Rank(index=0), at=at, quote="ending rank0")],
+    )
     return at
 
 

@@ -17,7 +17,13 @@ from keepstep.sources.search import find_files
 
 
 def box(
-    folder: Path, rank: int, *, pid: int = 4_000_000, began: float | None = None, steps: int = 5, host: str = "elsewhere"
+    folder: Path,
+    rank: int,
+    *,
+    pid: int = 4_000_000,
+    began: float | None = None,
+    steps: int = 5,
+    host: str = "elsewhere",
 ) -> Box:
     """A box of a process that is gone."""
     wall = time.time() if began is None else began
@@ -38,7 +44,10 @@ def test_what_each_rank_did_last(tmp_path: Path) -> None:
     box(tmp_path, 1, steps=7)
     items, coverage = read(tmp_path)
     facts = {e.who: e.fact for e in items if isinstance(e.fact, RankDoing)}
-    assert {rank: (f.phase, f.steps, f.alive) for rank, f in facts.items()} == {0: ("input", 5, False), 1: ("compute", 7, False)}
+    assert {rank: (f.phase, f.steps, f.alive) for rank, f in facts.items()} == {
+        0: ("input", 5, False),
+        1: ("compute", 7, False),
+    }
     assert [c.what for c in coverage if c.state is CoverageState.CHECKED] == ["2 black boxes"]
 
 
@@ -128,7 +137,8 @@ def test_ranks_of_hosts_whose_clocks_differ_are_compared_by_what_they_lose(tmp_p
     monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
     began = time.time()
     boxes = [
-        box(tmp_path, rank, pid=5_000_000 + rank, steps=0, host=f"host{rank // 2}", began=began + 40 * (rank // 2)) for rank in range(4)
+        box(tmp_path, rank, pid=5_000_000 + rank, steps=0, host=f"host{rank // 2}", began=began + 40 * (rank // 2))
+        for rank in range(4)
     ]
     held = [0, 0, 0, 0]
     for step in range(1, 101):

@@ -110,7 +110,9 @@ def test_a_signal_that_another_process_sent_is_no_crash(tmp_path: Path) -> None:
     dump = next(e.fact for e in evidence if isinstance(e.fact, CoreDump))
     assert dump.signal == "SIGFPE" and dump.sent_by not in (None, 0, dump.pid)
     assert not any(isinstance(e.fact, FatalSignal) for e in evidence)
-    (tmp_path / "rank3.log").write_text(f"W torch.distributed.elastic: failed (exitcode: -8) local_rank: 0 (pid: {dump.pid}) of binary: python\n")
+    (tmp_path / "rank3.log").write_text(
+        f"W torch.distributed.elastic: failed (exitcode: -8) local_rank: 0 (pid: {dump.pid}) of binary: python\n"
+    )
     root = explain_paths([tmp_path]).report.root
     assert root is not None
     assert (root.cause, root.ranks) == (Cause.UNKNOWN_NOT_ESTABLISHED, (3,))

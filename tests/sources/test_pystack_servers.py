@@ -19,7 +19,9 @@ COMMAND = [sys.executable, "-I", str(Path(pystack_child.__file__)), "serve"]
 
 def test_a_look_that_failed_ends_its_child_and_the_next_one_is_answered() -> None:
     servers = PystackServers(COMMAND, 1)
-    waiting = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"], stdout=subprocess.PIPE)
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"], stdout=subprocess.PIPE
+    )
     try:
         assert waiting.stdout is not None and waiting.stdout.readline() == b"up\n"
         gone = servers.ask(["remote", "999999999", "60", "native"], 60.0)

@@ -134,14 +134,25 @@ def test_files_of_srun_and_cores_of_the_jobs_time_are_found_beside_them(tmp_path
 def test_one_task_of_an_array_brings_only_its_own_files(tmp_path: Path) -> None:
     for name in ("arr_13_0.out", "arr_13_1.out"):
         (tmp_path / name).write_text("text\n")
-    lines = (CAPTURES / "array.scontrol.txt").read_text().replace("/srv/app", str(tmp_path)).replace("(1001)", f"({os.geteuid()})").splitlines()
+    lines = (
+        (CAPTURES / "array.scontrol.txt")
+        .read_text()
+        .replace("/srv/app", str(tmp_path))
+        .replace("(1001)", f"({os.geteuid()})")
+        .splitlines()
+    )
     controller = Answer(out="\n".join(line for line in lines if "ArrayTaskId=1 " in line).encode())
     left = read_slurm_job("13_1", recorded("array", tmp_path, scontrol=controller, sacct=NO_ACCOUNTING))
     assert [path.name for path in left.paths] == ["arr_13_1.out"]
 
 
 def test_names_with_percent_signs_are_expanded_as_slurm_does(tmp_path: Path) -> None:
-    text = (CAPTURES / "failed.scontrol.txt").read_text().replace("/srv/app", str(tmp_path)).replace("(1001)", f"({os.geteuid()})")
+    text = (
+        (CAPTURES / "failed.scontrol.txt")
+        .read_text()
+        .replace("/srv/app", str(tmp_path))
+        .replace("(1001)", f"({os.geteuid()})")
+    )
     for name in ("train-0007-t0.log", "train-0007-t1.log", "train-0008-t0.log"):
         (tmp_path / name).write_text("text\n")
     pattern = text.replace("slurm-7.out", "%x-%4j-t%t.log")

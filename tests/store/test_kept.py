@@ -52,7 +52,10 @@ def test_another_key_or_name_gets_nothing(folder):
     assert Kept(folder).get("literals", "version 2") is None
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b + b"x", lambda b: b"", lambda b: b.replace(b"body", b"body!"), lambda b: b[1:]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b[:-1], lambda b: b + b"x", lambda b: b"", lambda b: b.replace(b"body", b"body!"), lambda b: b[1:]],
+)
 def test_a_damaged_file_gets_nothing(folder, damage):
     Kept(folder).put("literals", "key", b"the body of it")
     path = the_file(folder, "key")

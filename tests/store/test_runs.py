@@ -25,11 +25,15 @@ def test_a_run_is_named_by_time_and_script(tmp_path: Path) -> None:
     assert folder.path.name.endswith("Z-train") and folder.path.is_dir()
     again = runs.create(tmp_path, ["python", "train.py"], name=None, ranks=4, version="1")
     assert again.path != folder.path
-    assert runs.create(tmp_path, ["torchrun", "-m", "pkg"], name="my run!", ranks=1, version="1").path.name.endswith("-my-run")
+    assert runs.create(tmp_path, ["torchrun", "-m", "pkg"], name="my run!", ranks=1, version="1").path.name.endswith(
+        "-my-run"
+    )
 
 
 def test_secrets_are_not_kept(tmp_path: Path) -> None:
-    folder = runs.create(tmp_path, ["python", "train.py", "--api-key=sk-abcdefghijklmnopqrstuvwx123456"], name=None, ranks=1, version="1")
+    folder = runs.create(
+        tmp_path, ["python", "train.py", "--api-key=sk-abcdefghijklmnopqrstuvwx123456"], name=None, ranks=1, version="1"
+    )
     folder.save()
     assert "abcdefghijklmnop" not in (folder.path / "manifest.json").read_text()
 
@@ -48,7 +52,16 @@ def test_a_running_run_whose_supervisor_is_gone_was_killed(tmp_path: Path) -> No
 
 def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     make(tmp_path, "good")
-    for n, text in enumerate(("", "{", "[]", '{"schema": "other"}', '{"schema": "keepstep.run/1"}', '{"schema": "keepstep.run/1", "name": 3, "attempts": 7}')):
+    for n, text in enumerate(
+        (
+            "",
+            "{",
+            "[]",
+            '{"schema": "other"}',
+            '{"schema": "keepstep.run/1"}',
+            '{"schema": "keepstep.run/1", "name": 3, "attempts": 7}',
+        )
+    ):
         (tmp_path / f"bad{n}").mkdir()
         (tmp_path / f"bad{n}" / "manifest.json").write_text(text)
     (tmp_path / "file").write_text("x")

@@ -14,13 +14,30 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 LIMIT_S = 180.0
-OURS = ("KEEPSTEP", "KEEPSTEP_DIR", "KEEPSTEP_RUN", "RANK", "WORLD_SIZE", "TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
+OURS = (
+    "KEEPSTEP",
+    "KEEPSTEP_DIR",
+    "KEEPSTEP_RUN",
+    "RANK",
+    "WORLD_SIZE",
+    "TF_CONFIG",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "OMP_NUM_THREADS",
+)
 
 
 class Running:
     """A `keepstep run` that was started in a folder of its own."""
 
-    def __init__(self, folder: Path, *options: str, script: str, env: dict[str, str] | None = None, command: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        script: str,
+        env: dict[str, str] | None = None,
+        command: list[str] | None = None,
+    ) -> None:
         self.folder = folder
         (folder / "train.py").write_text(script)
         clean = {name: value for name, value in os.environ.items() if name not in OURS}
@@ -76,6 +93,10 @@ def wait_for(question: Callable[[], T | None], limit_s: float = LIMIT_S) -> T:
 def why(path: Path, *options: str) -> str:
     """What `keepstep why` prints of a run folder."""
     done = subprocess.run(
-        [sys.executable, "-m", "keepstep", "why", *options, str(path)], capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}, timeout=LIMIT_S
+        [sys.executable, "-m", "keepstep", "why", *options, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        timeout=LIMIT_S,
     )
     return done.stdout

@@ -39,8 +39,16 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 def rank(folder: Path, body: str, started: list[subprocess.Popen[str]]) -> int:
     """A rank that waits for its end, with its guard."""
-    env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(folder), "KEEPSTEP_SUPERVISOR": str(os.getpid()), "KEEPSTEP_RANK": "0"}
-    process = subprocess.Popen([sys.executable, "-c", RANK.format(body=body)], env=env, stdout=subprocess.PIPE, text=True)
+    env = {
+        **os.environ,
+        "KEEPSTEP": "on",
+        "KEEPSTEP_DIR": str(folder),
+        "KEEPSTEP_SUPERVISOR": str(os.getpid()),
+        "KEEPSTEP_RANK": "0",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", RANK.format(body=body)], env=env, stdout=subprocess.PIPE, text=True
+    )
     started.append(process)
     assert process.stdout is not None and process.stdout.readline() == "there\n"
     return process.pid
@@ -56,9 +64,18 @@ def rank(folder: Path, body: str, started: list[subprocess.Popen[str]]) -> int:
         ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])", True),
         ("guard.phase(Phase.CHECKPOINT)", True),
     ],
-    ids=["nobody listens", "native code listens", "it is ignored", "the script listens", "a thread waits for it", "it is saving"],
+    ids=[
+        "nobody listens",
+        "native code listens",
+        "it is ignored",
+        "the script listens",
+        "a thread waits for it",
+        "it is saving",
+    ],
 )
-def test_grace_is_for_those_who_can_use_it(tmp_path: Path, started: list[subprocess.Popen[str]], body: str, uses: bool) -> None:
+def test_grace_is_for_those_who_can_use_it(
+    tmp_path: Path, started: list[subprocess.Popen[str]], body: str, uses: bool
+) -> None:
     pid = rank(tmp_path, body, started)
     boxes = Boxes(tmp_path)
 

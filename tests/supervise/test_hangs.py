@@ -74,7 +74,10 @@ def test_the_rank_is_named_before_the_native_stacks_are_there(tmp_path, monkeypa
     assert scene.at(1.5) is None and scene.at(3.2) is None
     assert scene.glanced.wait(60)
     assert scene.at(3.5) is None
-    assert scene.said == ["nothing has moved for 2.5 s, 25 times the usual step; looking closer before anything is done", "  rank 1 was stuck in a lock"]
+    assert scene.said == [
+        "nothing has moved for 2.5 s, 25 times the usual step; looking closer before anything is done",
+        "  rank 1 was stuck in a lock",
+    ]
     assert scene.at(3.7) is None and len(scene.said) == 2
     scene.end_look()
     stop = scene.at(5.0)
@@ -129,7 +132,12 @@ def test_ranks_that_moved_while_a_look_gave_them_a_moment_are_not_told_to_be_sil
 
 @pytest.mark.parametrize(
     ("looked", "waits"),
-    [(found(1, sure=False), True), (found(1, still=None, sure=False), True), (found(1, still=False, sure=False), False), (found(1), False)],
+    [
+        (found(1, sure=False), True),
+        (found(1, still=None, sure=False), True),
+        (found(1, still=False, sure=False), False),
+        (found(1), False),
+    ],
 )
 def test_a_look_gives_the_ranks_that_it_held_a_moment_to_move_where_nothing_is_proven(monkeypatch, looked, waits):
     slept: list[float] = []

@@ -21,25 +21,47 @@ from keepstep.supervise.spares import Launch
 
 
 def started(job: Job, tmp_path: Path, **env: str) -> list[Launch]:
-    return launches(job, attempt=2, folder=tmp_path / "attempt-2", exchange=tmp_path / "exchange", token="t", env=env, more={"MORE": "1"})
+    return launches(
+        job,
+        attempt=2,
+        folder=tmp_path / "attempt-2",
+        exchange=tmp_path / "exchange",
+        token="t",
+        env=env,
+        more={"MORE": "1"},
+    )
 
 
 def test_every_rank_gets_the_variables_of_every_framework(tmp_path: Path) -> None:
     ranks = started(plan([sys.executable, "-u", "train.py"], ranks=3), tmp_path, KEPT="yes")
     for rank, launch in enumerate(ranks):
         env = launch.env
-        assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (str(rank), str(rank), "3", "3")
+        assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (
+            str(rank),
+            str(rank),
+            "3",
+            "3",
+        )
         config = json.loads(env["TF_CONFIG"])
         assert config["task"] == {"type": "worker", "index": rank} and len(config["cluster"]["worker"]) == 3
         assert env["JAX_COORDINATOR_ADDRESS"] == ranks[0].env["JAX_COORDINATOR_ADDRESS"] == env["KEEPSTEP_COORDINATOR"]
         assert (env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"]) == ("3", str(rank))
-        assert (env["KEEPSTEP"], env["KEEPSTEP_RANK"], env["KEEPSTEP_WORLD"], env["KEEPSTEP_ATTEMPT"]) == ("on", str(rank), "3", "2")
+        assert (env["KEEPSTEP"], env["KEEPSTEP_RANK"], env["KEEPSTEP_WORLD"], env["KEEPSTEP_ATTEMPT"]) == (
+            "on",
+            str(rank),
+            "3",
+            "2",
+        )
         assert env["KEEPSTEP_SUPERVISOR"] == str(os.getpid()) and env["KEEPSTEP_DIR"].endswith("attempt-2/guard")
         assert env["KEPT"] == "yes" and env["MORE"] == "1"
         cluster = understand(env)
         assert cluster is not None and cluster.size == 3 and cluster.me == rank
     addresses = json.loads(ranks[0].env["TF_CONFIG"])["cluster"]["worker"]
-    ports = {*(address.rpartition(":")[2] for address in addresses), ranks[0].env["MASTER_PORT"], ranks[0].env["KEEPSTEP_COORDINATOR"].rpartition(":")[2]}
+    ports = {
+        *(address.rpartition(":")[2] for address in addresses),
+        ranks[0].env["MASTER_PORT"],
+        ranks[0].env["KEEPSTEP_COORDINATOR"].rpartition(":")[2],
+    }
     assert len(ports) == 5
     again = started(plan([sys.executable, "-u", "train.py"], ranks=3), tmp_path)
     assert again[0].env["MASTER_PORT"] not in ports
@@ -48,7 +70,13 @@ def test_every_rank_gets_the_variables_of_every_framework(tmp_path: Path) -> Non
 def test_roles_of_tensorflow(tmp_path: Path) -> None:
     ranks = started(plan([sys.executable], ranks=2, ps=2, evaluator=True), tmp_path)
     tasks = [json.loads(launch.env["TF_CONFIG"])["task"] for launch in ranks]
-    assert [(task["type"], task["index"]) for task in tasks] == [("chief", 0), ("worker", 0), ("ps", 0), ("ps", 1), ("evaluator", 0)]
+    assert [(task["type"], task["index"]) for task in tasks] == [
+        ("chief", 0),
+        ("worker", 0),
+        ("ps", 0),
+        ("ps", 1),
+        ("evaluator", 0),
+    ]
     cluster = json.loads(ranks[4].env["TF_CONFIG"])["cluster"]
     assert {role: len(each) for role, each in cluster.items()} == {"chief": 1, "worker": 1, "ps": 2}
     assert "RANK" in ranks[1].env and "RANK" not in ranks[2].env and ranks[0].env["WORLD_SIZE"] == "2"
@@ -56,7 +84,9 @@ def test_roles_of_tensorflow(tmp_path: Path) -> None:
 
 
 def test_what_the_user_set_stays(tmp_path: Path) -> None:
-    env = started(plan([sys.executable], ranks=2), tmp_path, KEEPSTEP="strict", OMP_NUM_THREADS="7", PYTHONUNBUFFERED="")[0].env
+    env = started(
+        plan([sys.executable], ranks=2), tmp_path, KEEPSTEP="strict", OMP_NUM_THREADS="7", PYTHONUNBUFFERED=""
+    )[0].env
     assert (env["KEEPSTEP"], env["OMP_NUM_THREADS"], env["PYTHONUNBUFFERED"]) == ("strict", "7", "")
 
 
@@ -79,13 +109,25 @@ def test_launchers_are_known(command: list[str], launcher: str | None) -> None:
     assert launcher_of(command) == launcher
 
 
-@pytest.mark.parametrize("command", [["torchrun", "train.py"], [sys.executable, "train.py"], ["bash", "go.sh"], ["./own-launcher"]])
-def test_without_n_a_command_gets_no_variables_of_a_rank(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "command", [["torchrun", "train.py"], [sys.executable, "train.py"], ["bash", "go.sh"], ["./own-launcher"]]
+)
+def test_without_n_a_command_gets_no_variables_of_a_rank(
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     env = started(plan(command, ranks=None), tmp_path, KEPT="yes")[0].env
-    assert env.keys() == {"KEPT", "MORE", "KEEPSTEP", "KEEPSTEP_DIR", "KEEPSTEP_SUPERVISOR", "KEEPSTEP_RUN", "PYTHONFAULTHANDLER"}
+    assert env.keys() == {
+        "KEPT",
+        "MORE",
+        "KEEPSTEP",
+        "KEEPSTEP_DIR",
+        "KEEPSTEP_SUPERVISOR",
+        "KEEPSTEP_RUN",
+        "PYTHONFAULTHANDLER",
+    }
     assert env["KEEPSTEP"] == "on"
 
 
@@ -98,7 +140,9 @@ def test_without_n_a_command_gets_no_variables_of_a_rank(tmp_path: Path, command
         (["bash", "go.sh"], "bash", "command"),
     ],
 )
-def test_the_users_own_command_is_called_by_its_name(command: list[str], words: str, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_command_is_called_by_its_name(
+    command: list[str], words: str, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     job = plan(command, ranks=None)
     assert (job.words, job.members[0].name, job.as_given) == (words, log, True)
@@ -129,8 +173,18 @@ def test_ports_are_free_and_out_of_reach_of_outgoing_connections() -> None:
 
 def test_limits_are_the_childs_and_not_ours(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE)
-    command = (sys.executable, "-c", "import resource as r; print(r.getrlimit(r.RLIMIT_NOFILE)[0], r.getrlimit(r.RLIMIT_CORE))")
-    launch = Launch(rank=0, command=command, env={}, cwd=tmp_path, limits=(("RLIMIT_NOFILE", 99), ("RLIMIT_CORE", -1), ("RLIMIT_NONE", 1)))
+    command = (
+        sys.executable,
+        "-c",
+        "import resource as r; print(r.getrlimit(r.RLIMIT_NOFILE)[0], r.getrlimit(r.RLIMIT_CORE))",
+    )
+    launch = Launch(
+        rank=0,
+        command=command,
+        env={},
+        cwd=tmp_path,
+        limits=(("RLIMIT_NOFILE", 99), ("RLIMIT_CORE", -1), ("RLIMIT_NONE", 1)),
+    )
     with (tmp_path / "out").open("wb") as out:
         assert start(launch, out.fileno(), out.fileno()).wait() == 0
     hard = before[1][1]
@@ -159,7 +213,9 @@ def test_why_there_is_no_core_file() -> None:
     assert core_files.find(CorePlace("|/opt/take"), [1], Path("/"), 0.0) == {}
 
 
-def test_a_script_that_is_not_there_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_is_not_there_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"there is no script train\.py"):
         plan([sys.executable, "train.py"], ranks=2)

@@ -25,12 +25,19 @@ def starts_of(name):
     return len(list(pathlib.Path(".").glob(f"{name}-*.start")))
 """
 """A cluster of the four roles, without a framework: each start leaves a file with its TF_CONFIG."""
-MEMBERS = (Member(rank=0, role="chief"), Member(rank=1, role="worker"), Member(rank=2, role="worker", index=1), Member(rank=3, role="ps"))
+MEMBERS = (
+    Member(rank=0, role="chief"),
+    Member(rank=1, role="worker"),
+    Member(rank=2, role="worker", index=1),
+    Member(rank=3, role="ps"),
+)
 KILLED = Exit(pid=7, at=0.0, signal="SIGKILL")
 
 
 def test_a_lost_worker_comes_back_alone_with_its_address_and_the_run_ends_well(tmp_path: Path) -> None:
-    script = CLUSTER + """
+    script = (
+        CLUSTER
+        + """
 if me == "worker1" and starts_of(me) == 1:
     print("last words", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -38,28 +45,38 @@ while task["type"] != "chief" or starts_of("worker1") < 2:
     time.sleep(0.05)
 time.sleep(1.0)
 """
+    )
     running = Running(tmp_path, "-n", "3", "--ps", "1", script=script)
     assert running.finish() == 0, running.err
     assert len(running.manifest["attempts"]) == 1
-    decision = next(n for n, line in enumerate(running.err.splitlines()) if "decision: start worker 1 (rank 2) again now" in line)
+    decision = next(
+        n for n, line in enumerate(running.err.splitlines()) if "decision: start worker 1 (rank 2) again now" in line
+    )
     assert "rank 2 ended with SIGKILL" in running.err.splitlines()[decision - 1]
     texts = {path.read_text() for path in tmp_path.glob("worker1-*.start")}
     assert len(list(tmp_path.glob("worker1-*.start"))) == 2 and len(texts) == 1
     assert [len(list(tmp_path.glob(f"{name}-*.start"))) for name in ("chief0", "worker0", "ps0")] == [1, 1, 1]
     assert "last words" in (running.run / "lost" / "attempt-0-rank2-1" / "rank2.log").read_text()
-    done = subprocess.run([sys.executable, "-m", "keepstep", "why", str(running.run), "--json"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "keepstep", "why", str(running.run), "--json"], capture_output=True, text=True
+    )
     report = json.loads(done.stdout)
     assert (done.returncode, report["verdict"]) == (0, "healthy")
     assert [each["rule"] for each in report["findings"]] == ["WRK003"]
-    assert report["findings"][0]["ranks"] == [2] and "was lost (SIGKILL) and came back" in report["findings"][0]["title"]
+    assert (
+        report["findings"][0]["ranks"] == [2] and "was lost (SIGKILL) and came back" in report["findings"][0]["title"]
+    )
 
 
 def test_a_worker_that_dies_again_and_again_ends_the_run_with_its_reason(tmp_path: Path) -> None:
-    script = CLUSTER + """
+    script = (
+        CLUSTER
+        + """
 if me == "worker0":
     raise SystemExit(3)
 time.sleep(120)
 """
+    )
     running = Running(tmp_path, "-n", "3", "--ps", "1", script=script)
     assert running.finish() == 3, running.err
     assert len(list(tmp_path.glob("worker0-*.start"))) == 1 + MOST
@@ -68,7 +85,9 @@ time.sleep(120)
 
 
 def test_a_lost_parameter_server_restarts_all(tmp_path: Path) -> None:
-    script = CLUSTER + """
+    script = (
+        CLUSTER
+        + """
 if me == "ps0" and starts_of(me) == 1:
     while starts_of("chief0") + starts_of("worker0") < 2:
         time.sleep(0.05)
@@ -76,6 +95,7 @@ if me == "ps0" and starts_of(me) == 1:
 while task["type"] != "chief" or starts_of("ps0") < 2:
     time.sleep(0.05)
 """
+    )
     running = Running(tmp_path, "-n", "2", "--ps", "1", script=script)
     assert running.finish() == 0, running.err
     assert len(running.manifest["attempts"]) == 2

@@ -73,7 +73,11 @@ def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
         out, err = output.open(f"rank{rank}", rank, tmp_path / f"rank{rank}.log")
         os.close(err)
         with (tmp_path / f"said{rank}").open("wb") as said:
-            started.append(subprocess.Popen([sys.executable, "-I", str(tmp_path / "prints.py"), str(SECONDS)], stdout=out, stderr=said))
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-I", str(tmp_path / "prints.py"), str(SECONDS)], stdout=out, stderr=said
+                )
+            )
         os.close(out)
     terminal = Terminal(out=io.StringIO(), words=io.StringIO())
     terminal.follow(output)
@@ -85,7 +89,9 @@ def test_64_ranks_of_output_do_not_wait(tmp_path: Path) -> None:
     total = 0
     for rank in range(RANKS):
         _, size, _, _ = (tmp_path / f"said{rank}").read_text().split()
-        assert (tmp_path / f"rank{rank}.log").stat().st_size == int(size), "all that was printed is there, and nobody waited for a reader"
+        assert (tmp_path / f"rank{rank}.log").stat().st_size == int(size), (
+            "all that was printed is there, and nobody waited for a reader"
+        )
         total += int(size)
     assert total > RANKS * 1e5
 
@@ -164,7 +170,9 @@ def test_the_supervisor_reads_while_it_works(tmp_path: Path) -> None:
     os.close(err)
     end = time.monotonic() + 0.5
     written = 0
-    process = subprocess.Popen([sys.executable, "-I", "-c", "import os\nfor _ in range(200): os.write(1, b'q' * 65536)"], stdout=out)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", "import os\nfor _ in range(200): os.write(1, b'q' * 65536)"], stdout=out
+    )
     os.close(out)
     while time.monotonic() < end or process.poll() is None:
         written += sum(range(1000))

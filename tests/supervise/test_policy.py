@@ -27,7 +27,12 @@ SMALLER = Remedy(name="batch", does="halve the batch", safety=Safety.CHANGES_RES
 NO_IB = Remedy(name="NCCL_IB_DISABLE", does="see whether TCP works", safety=Safety.NEEDS_OWNER, advice_only=True)
 
 
-def report(cause: Cause | None, *facts: Fact, confidence: Confidence = Confidence.ESTABLISHED, severity: Severity = Severity.FATAL) -> Report:
+def report(
+    cause: Cause | None,
+    *facts: Fact,
+    confidence: Confidence = Confidence.ESTABLISHED,
+    severity: Severity = Severity.FATAL,
+) -> Report:
     if cause is None:
         return Report(verdict=Verdict.UNKNOWN)
     facts = facts or (ProcessExited(reporter="keepstep run", code=1),)
@@ -47,9 +52,13 @@ def report(cause: Cause | None, *facts: Fact, confidence: Confidence = Confidenc
     return Report(verdict=Verdict.FAILED, findings=(finding,))
 
 
-def attempt(cause: Cause | None = Cause.UNKNOWN_NOT_ESTABLISHED, number: int = 0, *facts: Fact, **known: Any) -> Attempt:
+def attempt(
+    cause: Cause | None = Cause.UNKNOWN_NOT_ESTABLISHED, number: int = 0, *facts: Fact, **known: Any
+) -> Attempt:
     found = known.pop("report", None) or report(cause, *facts)
-    return Attempt(**{"number": number, "happened": Happened.EXITED, "report": found, "first_rank": 1, "code": 1, **known})
+    return Attempt(
+        **{"number": number, "happened": Happened.EXITED, "report": found, "first_rank": 1, "code": 1, **known}
+    )
 
 
 def test_every_cause_of_the_vocabulary_has_a_standing() -> None:
@@ -75,7 +84,9 @@ def test_what_comes_back_surely_ends_the_run_at_once(cause: Cause) -> None:
     assert "advice: look into it" in decision.words
 
 
-@pytest.mark.parametrize("cause", [Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.RESOURCE_HOST_OOM_KILLED, Cause.FRAMEWORK_BUG_SEGFAULT])
+@pytest.mark.parametrize(
+    "cause", [Cause.NETWORK_CONNECTION_RESET_PEER_DIED, Cause.RESOURCE_HOST_OOM_KILLED, Cause.FRAMEWORK_BUG_SEGFAULT]
+)
 def test_what_may_pass_restarts_at_once_the_first_time(cause: Cause) -> None:
     decision = decide(attempt(cause, steps=500))
     assert (decision.action, decision.wait_s, decision.attempts_left) == (Action.RESTART, 0.0, 3)
@@ -87,9 +98,16 @@ def test_a_cause_that_is_only_guessed_does_not_end_the_run() -> None:
     assert decide(attempt(report=guess, steps=3)).action is Action.RESTART
 
 
-@pytest.mark.parametrize(("type_", "action"), [("ModuleNotFoundError", Action.END), ("TypeError", Action.END), ("RuntimeError", Action.RESTART)])
-def test_an_exception_that_only_the_program_raises_ends_it_whatever_its_words_may_mean(type_: str, action: Action) -> None:
-    guess = report(Cause.ENV_MISSING_SHARED_LIBRARY, ExceptionRaised(type=type_, message="x"), confidence=Confidence.HYPOTHESIS)
+@pytest.mark.parametrize(
+    ("type_", "action"),
+    [("ModuleNotFoundError", Action.END), ("TypeError", Action.END), ("RuntimeError", Action.RESTART)],
+)
+def test_an_exception_that_only_the_program_raises_ends_it_whatever_its_words_may_mean(
+    type_: str, action: Action
+) -> None:
+    guess = report(
+        Cause.ENV_MISSING_SHARED_LIBRARY, ExceptionRaised(type=type_, message="x"), confidence=Confidence.HYPOTHESIS
+    )
     assert decide(attempt(report=guess)).action is action
 
 
@@ -143,7 +161,10 @@ def test_the_same_cause_at_the_same_step_twice_is_no_accident() -> None:
     assert decide(attempt(Cause.RESOURCE_HOST_OOM_KILLED, 1, steps=12), (first,)).action is Action.RESTART
     unknown = replace(first, steps=None, lived_s=3600.0)
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, lived_s=3000.0), (unknown,)).action is Action.RESTART
-    assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, lived_s=3.0), (replace(unknown, lived_s=2.0),)).action is Action.END
+    assert (
+        decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, lived_s=3.0), (replace(unknown, lived_s=2.0),)).action
+        is Action.END
+    )
 
 
 def test_the_same_step_is_known_by_its_number_when_a_run_resumes() -> None:
@@ -181,7 +202,9 @@ def test_the_budget_is_used_up_without_progress_and_filled_again_by_it() -> None
 def test_progress_is_told_by_steps_shown_numbers_and_checkpoints() -> None:
     first = attempt(number=0, steps=100, shown_step=100)
     assert budget_used((first, attempt(number=1, steps=5, shown_step=105))) == 1
-    assert budget_used((first, attempt(number=1, steps=5, shown_step=95), attempt(number=2, steps=5, shown_step=95))) == 2
+    assert (
+        budget_used((first, attempt(number=1, steps=5, shown_step=95), attempt(number=2, steps=5, shown_step=95))) == 2
+    )
     first = attempt(number=0, steps=100)
     assert budget_used((first, attempt(number=1, steps=60, saved=True, resumed=True), attempt(number=2, steps=1))) == 1
     assert budget_used((first, attempt(number=1, steps=60, saved=True), attempt(number=2, steps=1))) == 2
@@ -189,7 +212,9 @@ def test_progress_is_told_by_steps_shown_numbers_and_checkpoints() -> None:
 
 
 def test_one_attempt_means_no_restart() -> None:
-    assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, steps=3), settings=Settings(max_attempts=1)).action is Action.END
+    assert (
+        decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, steps=3), settings=Settings(max_attempts=1)).action is Action.END
+    )
 
 
 def test_a_proven_hang_restarts_and_a_suspected_one_waits_first() -> None:
@@ -200,16 +225,23 @@ def test_a_proven_hang_restarts_and_a_suspected_one_waits_first() -> None:
     assert "wait 10 min" in waits.words and "not proven that rank 1 hangs" in waits.words
     slow = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=60.0))
     assert slow.wait_s == 2980.0
-    asked = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0), settings=Settings(suspected_wait_s=30.0))
+    asked = decide(
+        attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0), settings=Settings(suspected_wait_s=30.0)
+    )
     assert asked.wait_s == 10.0
     assert decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=601.0)).action is Action.RESTART
 
 
 def test_a_hang_that_the_program_is_built_for_is_not_restarted() -> None:
-    assert decide(attempt(Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, happened=Happened.STOPPED, code=None)).action is Action.END
+    assert (
+        decide(attempt(Cause.DATA_SHARDING_UNEVEN_OR_EMPTY, happened=Happened.STOPPED, code=None)).action is Action.END
+    )
 
 
-@pytest.mark.parametrize(("code", "action"), [(2, Action.END), (126, Action.END), (127, Action.END), (1, Action.RESTART), (77, Action.RESTART)])
+@pytest.mark.parametrize(
+    ("code", "action"),
+    [(2, Action.END), (126, Action.END), (127, Action.END), (1, Action.RESTART), (77, Action.RESTART)],
+)
 def test_exit_codes_that_speak_for_themselves(code: int, action: Action) -> None:
     assert decide(attempt(None, code=code)).action is action
     assert decide(attempt(None, code=code, steps=5)).action is Action.RESTART
@@ -223,8 +255,14 @@ def test_the_end_of_a_run_is_no_failure() -> None:
 def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
     settings = Settings(restarts=False)
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT), settings=settings).action is Action.END
-    hangs = decide(attempt(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, happened=Happened.STOPPED, code=None), settings=settings)
-    assert hangs.action is Action.WAIT and "only with --max-attempts" in hangs.reason and "nothing is ended" in hangs.reason
+    hangs = decide(
+        attempt(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, happened=Happened.STOPPED, code=None), settings=settings
+    )
+    assert (
+        hangs.action is Action.WAIT
+        and "only with --max-attempts" in hangs.reason
+        and "nothing is ended" in hangs.reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,7 +274,9 @@ def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
         (RemedyMode.ALL, [RAISE, SMALLER], [], Action.RESTART),
     ],
 )
-def test_remedies_are_taken_as_asked_for(mode: RemedyMode, applied: list[Remedy], asked: list[Remedy], action: Action) -> None:
+def test_remedies_are_taken_as_asked_for(
+    mode: RemedyMode, applied: list[Remedy], asked: list[Remedy], action: Action
+) -> None:
     now = attempt(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, steps=4)
     decision = decide(now, settings=Settings(remedy=mode), offered=(RAISE, SMALLER, NO_IB))
     assert (list(decision.remedies), list(decision.ask), decision.action) == (applied, asked, action)
@@ -274,7 +314,9 @@ def test_progress_is_read_from_boxes_and_logs() -> None:
         seen(RankDoing(phase="compute", steps=40)),
         *(seen(StepSeen(step=n)) for n in (100, 120, 140)),
         seen(StepSeen(step=141), "rank1.log"),
-        replace(seen(PhaseSeen(phase=Phase.RESTORING)), quote="=> loading checkpoint 'out/model-3.pt' (epoch 3), lr=0.1"),
+        replace(
+            seen(PhaseSeen(phase=Phase.RESTORING)), quote="=> loading checkpoint 'out/model-3.pt' (epoch 3), lr=0.1"
+        ),
     )
     found = progress_of(EvidenceSet(items=items))
     assert (found.steps, found.shown_step, found.shown_every, found.resumed, found.saved) == (41, 141, 20, True, None)

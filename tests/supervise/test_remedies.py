@@ -53,7 +53,9 @@ def test_a_limit_is_raised_as_far_as_the_host_allows(tmp_path: Path) -> None:
     lower = min(256, soft)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lower, hard))
     try:
-        found = remedy.offered(report(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files")), {}, tmp_path)
+        found = remedy.offered(
+            report(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files")), {}, tmp_path
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [each.safety for each in found] == [Safety.SAFE]
@@ -85,7 +87,9 @@ def test_the_allocator_is_not_changed_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_guess_or_an_unknown_cause_offers_nothing(tmp_path: Path) -> None:
-    guess = report(Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files"), confidence=Confidence.HYPOTHESIS)
+    guess = report(
+        Cause.RESOURCE_FD_OR_PROCESS_LIMIT, LimitReached(limit="open files"), confidence=Confidence.HYPOTHESIS
+    )
     assert remedy.offered(guess, {}, tmp_path) == ()
     assert remedy.offered(report(Cause.USER_CODE_EXCEPTION, LimitReached(limit="x")), {}, tmp_path) == ()
     assert remedy.offered(Report(verdict=Verdict.UNKNOWN), {}, tmp_path) == ()
@@ -109,9 +113,13 @@ def test_a_damaged_checkpoint_goes_aside_and_the_one_before_is_the_newest(tmp_pa
 def test_the_file_that_the_script_named_is_meant_where_its_reader_names_none(tmp_path: Path) -> None:
     archive(tmp_path / "m-1.pt")
     archive(tmp_path / "m-2.pt", whole=False)
-    unreadable = report(Cause.CHECKPOINT_CORRUPT_OR_MISSING, CheckpointUnreadable(why="failed finding central directory"))
+    unreadable = report(
+        Cause.CHECKPOINT_CORRUPT_OR_MISSING, CheckpointUnreadable(why="failed finding central directory")
+    )
     assert remedy.offered(unreadable, {}, tmp_path) == ()
-    assert remedy.offered(unreadable, {}, tmp_path, restored_from=("absent.pt", "m-1.pt")) == ()  # whole: something else is meant
+    assert (
+        remedy.offered(unreadable, {}, tmp_path, restored_from=("absent.pt", "m-1.pt")) == ()
+    )  # whole: something else is meant
     (found,) = remedy.offered(unreadable, {}, tmp_path, restored_from=("absent.pt", "m-2.pt", "m-1.pt"))
     assert found.older is not None and found.older.instead == "m-1.pt"
 
@@ -146,14 +154,20 @@ def test_tensorflows_list_of_checkpoints_names_the_older_one(tmp_path: Path) -> 
         (folder / f"ckpt-{number}.index").write_bytes(b"index")
         (folder / f"ckpt-{number}.data-00000-of-00001").write_bytes(b"data")
     listed = folder / "checkpoint"
-    listed.write_text('model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-2"\n')
+    listed.write_text(
+        'model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-2"\n'
+    )
     for told in ("ckpt-2", "ckpt-2.index", "ckpt-2.data-00000-of-00001"):
         found = older_than(folder / told)
         assert found is not None and found.instead == "ckpt-1" and len(found.damaged) == 2
     assert found is not None
     set_aside(found)
     assert listed.read_text() == 'model_checkpoint_path: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-1"\n'
-    assert sorted(each.name for each in found.place.iterdir()) == ["checkpoint", "ckpt-2.data-00000-of-00001", "ckpt-2.index"]
+    assert sorted(each.name for each in found.place.iterdir()) == [
+        "checkpoint",
+        "ckpt-2.data-00000-of-00001",
+        "ckpt-2.index",
+    ]
 
 
 def test_a_folder_is_one_checkpoint(tmp_path: Path) -> None:

@@ -21,14 +21,21 @@ print("attempt", attempt, flush=True)
 
 
 def test_the_same_death_at_the_start_twice_ends_the_run(tmp_path: Path) -> None:
-    running = Running(tmp_path, "-n", "2", script=DEATHS + 'if os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n')
+    running = Running(
+        tmp_path,
+        "-n",
+        "2",
+        script=DEATHS + 'if os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n',
+    )
     assert running.finish() == 137
     assert len(running.manifest["attempts"]) == 2
     assert "ended in the same way at the same place (before the first step)" in running.err + running.out
 
 
 def test_the_budget_bounds_attempts(tmp_path: Path) -> None:
-    running = Running(tmp_path, "-n", "1", "--max-attempts", "1", script=DEATHS + "os.kill(os.getpid(), signal.SIGKILL)\n")
+    running = Running(
+        tmp_path, "-n", "1", "--max-attempts", "1", script=DEATHS + "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
     assert running.finish() == 137
     assert len(running.manifest["attempts"]) == 1
 

@@ -34,7 +34,9 @@ def pids_in(folder: Path) -> list[int]:
 
 
 def test_all_ranks_end_well(tmp_path: Path) -> None:
-    run = Running(tmp_path, "-n", "3", script=STEPS.format(steps=5) + "print('world', os.environ['WORLD_SIZE'], 'of', rank)")
+    run = Running(
+        tmp_path, "-n", "3", script=STEPS.format(steps=5) + "print('world', os.environ['WORLD_SIZE'], 'of', rank)"
+    )
     assert run.finish() == 0
     assert "rank 2 | world 3 of 2" in run.out
     assert "world 3 of 1" in run.log(1)
@@ -61,7 +63,9 @@ def test_the_status_is_that_of_the_first_rank_that_failed(tmp_path: Path) -> Non
 
 
 def test_a_signal_is_128_and_its_number(tmp_path: Path) -> None:
-    script = "import os, signal, time\nif os.environ['RANK'] == '0': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"
+    script = (
+        "import os, signal, time\nif os.environ['RANK'] == '0': os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"
+    )
     run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
     assert run.finish() == 137
 
@@ -94,12 +98,19 @@ while True: time.sleep(0.1)
 
 @pytest.mark.parametrize(
     ("sent", "told"),
-    [(signal.SIGINT, "the user ended the run (Ctrl-C)"), (signal.SIGTERM, "the run was told to end from outside (SIGTERM)")],
+    [
+        (signal.SIGINT, "the user ended the run (Ctrl-C)"),
+        (signal.SIGTERM, "the run was told to end from outside (SIGTERM)"),
+    ],
     ids=["SIGINT", "SIGTERM"],
 )
 @pytest.mark.parametrize("how", [("-n", "2"), pytest.param((), marks=pytest.mark.long)], ids=["ranks", "as given"])
-def test_the_report_names_the_signal_that_ended_the_run(tmp_path: Path, how: tuple[str, ...], sent: int, told: str) -> None:
-    script = "import os, time\nopen(f\"pid-{os.environ.get('RANK', 0)}\", 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+def test_the_report_names_the_signal_that_ended_the_run(
+    tmp_path: Path, how: tuple[str, ...], sent: int, told: str
+) -> None:
+    script = (
+        "import os, time\nopen(f\"pid-{os.environ.get('RANK', 0)}\", 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+    )
     run = Running(tmp_path, *how, script=script)
     wait_for(lambda: len(pids_in(tmp_path)) == (2 if how else 1))
     run.process.send_signal(sent)

@@ -48,8 +48,13 @@ def said_at(run: Running, attempt: int = 0) -> float:
 
 
 def test_a_sleeping_rank_is_named_and_the_run_comes_back(tmp_path: Path) -> None:
-    script = HEAD + "train(60, at=30, what=(lambda: time.sleep(600)) if attempt == 0 else (lambda: None))\nprint('trained', flush=True)"
-    run = Running(tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "4", script=script)  # a sleep may end: not proven
+    script = (
+        HEAD
+        + "train(60, at=30, what=(lambda: time.sleep(600)) if attempt == 0 else (lambda: None))\nprint('trained', flush=True)"
+    )
+    run = Running(
+        tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "4", script=script
+    )  # a sleep may end: not proven
     assert run.finish() == 0, run.err
     took = said_at(run) - float((tmp_path / "struck-0").read_text())
     assert took < 5 + 3 * 0.06 + ROOM_S, took
@@ -71,7 +76,9 @@ def test_a_stopped_rank_is_named_and_ended_though_it_hears_no_sigterm(tmp_path: 
 
 def test_pauses_are_no_hangs(tmp_path: Path) -> None:
     """An evaluation and a checkpoint by rank 0 alone, that no hook knows, while the other waits; a phase told by hand."""
-    script = HEAD + """
+    script = (
+        HEAD
+        + """
 train(30)
 if rank == 0:
     end = time.monotonic() + 6
@@ -91,6 +98,7 @@ with keepstep.guard().phase("evaluation"):
 dist.barrier()
 train(30)
 """
+    )
     run = Running(tmp_path, "-n", "2", "--no-spares", script=script)
     assert run.finish() == 0, run.err
     assert "nothing has moved" not in run.err
@@ -152,25 +160,50 @@ def test_the_users_torchrun_is_left_to_itself(tmp_path: Path) -> None:
 def test_the_companion_names_a_hang_where_nobody_supervises(tmp_path: Path) -> None:
     import subprocess
 
-    (tmp_path / "train.py").write_text(HEAD.replace('int(os.environ["KEEPSTEP_ATTEMPT"])', "0") + "train(4000, at=30, what=lambda: time.sleep(600))")
+    (tmp_path / "train.py").write_text(
+        HEAD.replace('int(os.environ["KEEPSTEP_ATTEMPT"])', "0") + "train(4000, at=30, what=lambda: time.sleep(600))"
+    )
     port = "29631"
     ranks = []
     for rank in range(2):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "KEEPSTEP": "on", "KEEPSTEP_DIR": str(tmp_path / "guard")}
+        env = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "KEEPSTEP": "on",
+            "KEEPSTEP_DIR": str(tmp_path / "guard"),
+        }
         with (tmp_path / f"rank{rank}.log").open("wb") as log:
             ranks.append(subprocess.Popen([sys.executable, "train.py"], cwd=tmp_path, env=env, stdout=log, stderr=log))
     try:
         stacks = wait_for(lambda: next(iter((tmp_path / "guard").glob("host-*.stacks.jsonl")), None))
         took = stacks.stat().st_mtime - float((tmp_path / "struck-0").read_text())
         assert took < 5 + 3 * 0.06 + ROOM_S, took
-        said = wait_for(lambda: next((log for n in (0, 1) if "rank 1 was stuck in time.sleep" in (log := (tmp_path / f"rank{n}.log").read_text())), None))
+        said = wait_for(
+            lambda: next(
+                (
+                    log
+                    for n in (0, 1)
+                    if "rank 1 was stuck in time.sleep" in (log := (tmp_path / f"rank{n}.log").read_text())
+                ),
+                None,
+            )
+        )
         assert said.count("was stuck in") == 1
         assert all(process.poll() is None for process in ranks), "it only reports"
     finally:
         for process in ranks:
             process.kill()
             process.wait()
-    boxes = wait_for(lambda: found if (found := list((tmp_path / "guard").glob("*.box"))) and not any(p.is_symlink() for p in found) else None)
+    boxes = wait_for(
+        lambda: (
+            found
+            if (found := list((tmp_path / "guard").glob("*.box"))) and not any(p.is_symlink() for p in found)
+            else None
+        )
+    )
     assert len(boxes) == 2
     wait_for(lambda: not list((tmp_path / "guard").glob(".companion-*")))
     assert "rank 1 was stuck in time.sleep" in why(tmp_path)

@@ -65,7 +65,9 @@ def test_ranks_of_a_launcher_announce_themselves(tmp_path: Path, launcher: list[
     assert run.finish() == 0, run.err
     boxes = sorted(path.name.split("-")[0] for path in run.run.glob("attempt-0/guard/*.box"))
     assert boxes == ["rank0", "rank1"]
-    measured = [json.loads(line)["ranks"] for line in (run.run / "attempt-0" / "metrics.jsonl").read_text().splitlines()]
+    measured = [
+        json.loads(line)["ranks"] for line in (run.run / "attempt-0" / "metrics.jsonl").read_text().splitlines()
+    ]
     assert any({"0", "1"} <= ranks.keys() and ranks["1"]["own"] > 0 for ranks in measured)
     assert not any(map(alive, pids_in(tmp_path)))
 
@@ -76,7 +78,10 @@ def test_the_rank_that_failed_under_a_launcher_is_named(tmp_path: Path, launcher
     assert run.finish() not in (0, 2), run.err
     found = json.loads((run.run / "report.json").read_text())["findings"][0]
     assert found["ranks"] == [1], run.out
-    assert found["cause"] in ("user.code_exception" if fault == "raise" else "user.native_crash", "framework.bug_segfault")
+    assert found["cause"] in (
+        "user.code_exception" if fault == "raise" else "user.native_crash",
+        "framework.bug_segfault",
+    )
     assert "only with --max-attempts" in run.err
     assert not any(map(alive, pids_in(tmp_path)))
 

@@ -82,7 +82,11 @@ print("trained", flush=True)
 
 def raised(run: Running, attempt: int = 0) -> dict[str, Any]:
     """The last words of a rank."""
-    lines = [line for path in (run.run / f"attempt-{attempt}" / "guard").glob("*.notes.jsonl") for line in path.read_text().splitlines()]
+    lines = [
+        line
+        for path in (run.run / f"attempt-{attempt}" / "guard").glob("*.notes.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     found: dict[str, Any] = next(note for line in lines if (note := json.loads(line))["fact"] == "RankRaised")
     return found
 
@@ -101,7 +105,10 @@ def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Pat
     run = Running(tmp_path, "-n", "2", "--no-spares", script=JAX)
     assert run.finish() == 1
     assert "rank 1 is on its way out with an error, and has not exited" in run.err
-    assert re.search(r"decision: end the run: rank 1 raised ValueError in train.py:\d+: bad sample", run.err) and "decision: wait" not in run.err
+    assert (
+        re.search(r"decision: end the run: rank 1 raised ValueError in train.py:\d+: bad sample", run.err)
+        and "decision: wait" not in run.err
+    )
     assert decided_s(run) < 2.0 + ROOM_S
 
 
@@ -143,7 +150,9 @@ finally:
 
 def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    leave = "try:\n    train(30)\n    if rank == 1: raise KeyError('lost')\n    train(3000)\nfinally:\n    dist.barrier()"
+    leave = (
+        "try:\n    train(30)\n    if rank == 1: raise KeyError('lost')\n    train(3000)\nfinally:\n    dist.barrier()"
+    )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     run = Running(tmp_path, script=TORCH + leave, command=command)
     wait_for(lambda: (run.run / "attempt-0" / "report.json").exists())
@@ -159,7 +168,9 @@ def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> 
     sleep = "if first == 0:\n    train(90)\n    if rank == 1: time.sleep(600)\ntrain(150, begin=first)\nprint('trained', flush=True)"
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TORCH + sleep)
     assert run.finish() == 0, run.err
-    assert re.search(r"a restart costs about [\d.]+ s \([\d.]+ s to start, [\d.]+ s of work since step 81\)", run.err), run.err
+    assert re.search(
+        r"a restart costs about [\d.]+ s \([\d.]+ s to start, [\d.]+ s of work since step 81\)", run.err
+    ), run.err
     assert "came back 1 time" in run.err and "trained" in run.log(0, attempt=1) and "10 min" not in run.err
 
 
@@ -208,7 +219,10 @@ def test_a_script_that_starts_over_is_ended_before_it_overwrites_its_checkpoints
     pytest.importorskip("torch")
     script = TORCH.replace('torch.load("model.pt")["step"] if os.path.exists("model.pt") else 0', "0")
     script += "if os.environ['KEEPSTEP_ATTEMPT'] == '0':\n    train(80)\n    os.kill(os.getpid(), 9)\ntrain(3000)\n"
-    script = script.replace("if rank == 0 and step % 20 == 0:", "if rank == 0: print(f'iter {step}: loss 0.5', flush=True)\n        if rank == 0 and step % 20 == 19:")
+    script = script.replace(
+        "if rank == 0 and step % 20 == 0:",
+        "if rank == 0: print(f'iter {step}: loss 0.5', flush=True)\n        if rank == 0 and step % 20 == 19:",
+    )
     run = Running(tmp_path, "-n", "2", "--no-spares", "--max-lost-work", "1s", script=script)
     assert run.finish() != 0
     assert "decision: restart now" in run.err and "began at its first step again" in run.err, run.err

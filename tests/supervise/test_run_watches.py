@@ -57,14 +57,26 @@ def test_runs_are_listed_and_explained_by_name(tmp_path: Path) -> None:
     assert run.finish() == 1
     listed = subprocess.run([sys.executable, "-m", "keepstep", "runs"], cwd=tmp_path, capture_output=True, text=True)
     assert "-first" in listed.stdout and "failed 1" in listed.stdout
-    said = json.loads(subprocess.run([sys.executable, "-m", "keepstep", "runs", "--json"], cwd=tmp_path, capture_output=True, text=True).stdout)
+    said = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "keepstep", "runs", "--json"], cwd=tmp_path, capture_output=True, text=True
+        ).stdout
+    )
     assert said[0]["status"] == 1 and said[0]["state"] == "failed"
-    by_name = subprocess.run([sys.executable, "-m", "keepstep", "why", "last"], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+    by_name = subprocess.run(
+        [sys.executable, "-m", "keepstep", "why", "last"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
     assert by_name.stdout == why(run.run) and by_name.stdout in run.out
 
 
 def test_what_the_supervisor_wrote_is_not_read_as_a_log(tmp_path: Path) -> None:
-    run = Running(tmp_path, "-n", "1", script="print('Traceback (most recent call last)\\nValueError: x')\nraise ValueError('x')")
+    run = Running(
+        tmp_path, "-n", "1", script="print('Traceback (most recent call last)\\nValueError: x')\nraise ValueError('x')"
+    )
     assert run.finish() == 1
     assert "1 log " in why(run.run)
 
@@ -85,7 +97,9 @@ if rank == "1" and attempt == "0": os.kill(os.getpid(), signal.SIGKILL)
     assert run.log(0).split()[2] != run.log(0, attempt=1).split()[2], "ports are new"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory").is_dir(), reason="makes a control group (version 1)")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory").is_dir(), reason="makes a control group (version 1)"
+)
 def test_a_kill_by_a_control_group_is_told_from_others(tmp_path: Path) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"keepstep-test-{os.getpid()}"
     group.mkdir()
@@ -128,7 +142,9 @@ def test_memory_that_rises_is_told_and_nothing_is_ended_for_it(tmp_path: Path) -
     assert len(run.manifest["attempts"]) == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory").is_dir(), reason="makes a control group (version 1)")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory").is_dir(), reason="makes a control group (version 1)"
+)
 def test_memory_that_rose_until_the_kernel_killed_began_it(tmp_path: Path) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"keepstep-test-{os.getpid()}"
     group.mkdir()
@@ -139,7 +155,9 @@ import os
 if os.environ["RANK"] == "1":
     open({str(group / "cgroup.procs")!r}, "w").write(str(os.getpid()))
 """
-        run = Running(tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=enters + LEAKS.format(steps=5000))
+        run = Running(
+            tmp_path, "-n", "2", "--no-spares", "--max-attempts", "1", script=enters + LEAKS.format(steps=5000)
+        )
         assert run.finish() == 137
         assert run.manifest["attempts"][0]["cause"] == "resource.memory_leak", run.out
         assert "memory of rank 1 kept rising" in run.out

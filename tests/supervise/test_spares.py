@@ -59,9 +59,19 @@ class Bench:
 
     def launch(self, *words: str, rank: int = 0, **env: str) -> Launch:
         known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        known |= {"KEEPSTEP": "on", "KEEPSTEP_RANK": str(rank), "KEEPSTEP_WORLD": "1", "KEEPSTEP_ATTEMPT": str(self.attempt)}
+        known |= {
+            "KEEPSTEP": "on",
+            "KEEPSTEP_RANK": str(rank),
+            "KEEPSTEP_WORLD": "1",
+            "KEEPSTEP_ATTEMPT": str(self.attempt),
+        }
         known |= {"KEEPSTEP_DIR": str(self.folder / f"guard{self.attempt}"), "KEEPSTEP_SUPERVISOR": str(os.getpid())}
-        known |= {"MASTER_PORT": str(20000 + self.attempt), "PYTHONDONTWRITEBYTECODE": "1", **self.pool.variables, **env}
+        known |= {
+            "MASTER_PORT": str(20000 + self.attempt),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **self.pool.variables,
+            **env,
+        }
         return Launch(rank=rank, command=(sys.executable, *words), env=known, cwd=self.folder)
 
     def go(self, launch: Launch, *, warm: bool) -> tuple[subprocess.Popen[bytes], Path]:
@@ -90,7 +100,9 @@ class Bench:
         for warm in (False, True):
             process, log = self.go(self.launch(*words, **env), warm=warm)
             end = time.monotonic() + PATIENCE_S
-            while process.poll() is None and "WAITING" not in log.read_text(errors="replace") and time.monotonic() < end:
+            while (
+                process.poll() is None and "WAITING" not in log.read_text(errors="replace") and time.monotonic() < end
+            ):
                 time.sleep(0.02)
             if not warm:
                 self.warm_up(self.launch(*words, **env), process)
@@ -160,7 +172,14 @@ def test_a_module_runs_from_a_spare_too(bench: Bench, fake: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [("raise ValueError('no')", 1), ("sys.exit(7)", 7), ("sys.exit('bye')", 1), ("1/0 if jax else 0", 1), ("os.abort()", -6), ("pass", 0)],
+    [
+        ("raise ValueError('no')", 1),
+        ("sys.exit(7)", 7),
+        ("sys.exit('bye')", 1),
+        ("1/0 if jax else 0", 1),
+        ("os.abort()", -6),
+        ("pass", 0),
+    ],
 )
 def test_every_end_of_a_script_looks_the_same(bench: Bench, fake: str, tmp_path: Path, body: str, status: int) -> None:
     text = f"""
@@ -231,7 +250,9 @@ def test_a_spare_of_something_else_is_not_used(bench: Bench, fake: str, tmp_path
     assert len(waiting) == 1 and not psutil.pid_exists(waiting[0])
 
 
-def test_parts_that_are_loaded_late_are_loaded_ahead_where_the_script_changed_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_parts_that_are_loaded_late_are_loaded_ahead_where_the_script_changed_nothing(
+    bench: Bench, tmp_path: Path
+) -> None:
     write(tmp_path / "site" / "jax" / "__init__.py", "import jaxlib, os\nos.environ['BY_JAX'] = '1'\n__version__ = '1'")
     for name in ("__init__", "late", "later"):
         write(tmp_path / "site" / "jaxlib" / f"{name}.py", "")
@@ -253,7 +274,10 @@ def test_parts_that_are_loaded_late_are_loaded_ahead_where_the_script_changed_no
 
 
 def test_no_spares_where_it_is_not_known_what_they_would_do(bench: Bench, fake: str, tmp_path: Path) -> None:
-    write(tmp_path / "train.py", "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nimport jax, time\ntime.sleep(100)")
+    write(
+        tmp_path / "train.py",
+        "import os\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nimport jax, time\ntime.sleep(100)",
+    )
     if len(os.sched_getaffinity(0)) > 1:
         first, _ = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=False)
         bench.warm_up(bench.launch("train.py", PYTHONPATH=fake), first)
@@ -262,14 +286,19 @@ def test_no_spares_where_it_is_not_known_what_they_would_do(bench: Bench, fake: 
 
 
 def test_a_framework_that_cannot_be_imported_twice_gives_no_spare(bench: Bench, fake: str, tmp_path: Path) -> None:
-    write(tmp_path / "site" / "jax" / "__init__.py", "import os\nif os.path.exists('once'): raise ImportError('only once')\nopen('once', 'w')\n")
+    write(
+        tmp_path / "site" / "jax" / "__init__.py",
+        "import os\nif os.path.exists('once'): raise ImportError('only once')\nopen('once', 'w')\n",
+    )
     write(tmp_path / "train.py", "import jax, time\ntime.sleep(100)")
     first, _ = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=False)
     bench.warm_up(bench.launch("train.py", PYTHONPATH=fake), first)
     assert bench.said == ["no warm spares: ImportError: only once"]
 
 
-def test_memory_that_is_short_means_no_spares(bench: Bench, fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_short_means_no_spares(
+    bench: Bench, fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "train.py", "import jax, time\ntime.sleep(100)")
     first, _ = bench.go(bench.launch("train.py", PYTHONPATH=fake), warm=False)
     launch = bench.launch("train.py", PYTHONPATH=fake)
@@ -346,7 +375,9 @@ def test_settings_made_inside_the_script_hold_warm_as_cold(bench: Bench, tmp_pat
     write(tmp_path / "train.py", SETTINGS)
     cold, warm = bench.cold_and_warm("train.py")
     lines = [line for line in cold.splitlines() if line.startswith(("keras", "jax", "torch", "status"))]
-    assert lines[0].startswith("keras jax [") and lines[1].startswith("jax float64 ") and lines[2].startswith("torch 1 ")
+    assert (
+        lines[0].startswith("keras jax [") and lines[1].startswith("jax float64 ") and lines[2].startswith("torch 1 ")
+    )
     assert [line for line in warm.splitlines() if line.startswith(("keras", "jax", "torch", "status"))] == lines
     assert "started cold" not in warm
 

@@ -308,4 +308,6 @@ def test_where_a_rank_has_left_by_itself_the_others_may_be_on_their_way_out() ->
     assert suspicion is not None
     assert world.watch.judge(suspicion, still=True, at=suspicion.at + TELLS_S, sure=False) is None
     assert world.watch.judge(suspicion, still=True, at=suspicion.at + TELLS_BETWEEN_S, sure=False) is not None
-    assert world.watch.judge(suspicion, still=True, at=suspicion.at, sure=True) is not None, "what is proven is told at once"
+    assert world.watch.judge(suspicion, still=True, at=suspicion.at, sure=True) is not None, (
+        "what is proven is told at once"
+    )

@@ -115,7 +115,14 @@ def test_the_streams_of_several_ranks_stay_apart_and_bars_show_their_end(tmp_pat
 
 
 def test_a_bar_that_is_never_finished_shows_how_far_it_came(tmp_path: Path) -> None:
-    run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=BAR.replace('sys.exit(3 if "unfinished" in sys.argv', 'sys.exit(3 if True'))
+    run = Running(
+        tmp_path,
+        "-n",
+        "2",
+        "--max-attempts",
+        "1",
+        script=BAR.replace('sys.exit(3 if "unfinished" in sys.argv', "sys.exit(3 if True"),
+    )
     assert run.finish() == 3
     assert f"rank 1 | 1 100%|{'#' * 100}|\n" in run.err
 
@@ -141,7 +148,9 @@ def test_standard_input_reaches_a_single_process(tmp_path: Path, options: tuple[
 
 
 def test_a_debugger_works_on_a_terminal(tmp_path: Path) -> None:
-    run = OnTerminal(tmp_path, "--", sys.executable, "train.py", script="secret = 41\nbreakpoint()\nprint('went on with', secret)\n")
+    run = OnTerminal(
+        tmp_path, "--", sys.executable, "train.py", script="secret = 41\nbreakpoint()\nprint('went on with', secret)\n"
+    )
     run.until("(Pdb) ")
     run.type("p secret + 1\n")
     run.until("42")
@@ -187,9 +196,13 @@ def test_a_reader_that_goes_away_harms_nobody(tmp_path: Path, options: tuple[str
     assert "BrokenPipe" not in said and "finished with status 0" in said
 
 
-@pytest.mark.skipif(Path("/proc/sys/kernel/core_pattern").read_text().strip().startswith(("/", "|")), reason="cores go elsewhere")
+@pytest.mark.skipif(
+    Path("/proc/sys/kernel/core_pattern").read_text().strip().startswith(("/", "|")), reason="cores go elsewhere"
+)
 def test_core_files_go_to_the_run_folder(tmp_path: Path) -> None:
-    script = "import os, signal, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGSEGV)\ntime.sleep(60)\n"
+    script = (
+        "import os, signal, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGSEGV)\ntime.sleep(60)\n"
+    )
     run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
     assert run.finish() == 128 + signal.SIGSEGV
     assert [path.name for path in run.run.glob("attempt-0/cores/*")] == ["rank1.core"]

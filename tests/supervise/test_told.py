@@ -32,9 +32,15 @@ def blocked(told: Told, cpu_s: float = 0.0) -> list[int | None]:
 
 @pytest.mark.parametrize(
     ("fact", "fields"),
-    [("RankRaised", {"how": "uncaught"}), ("RankRaised", {"how": "leaving"}), ("RankEnded", {"status": 1, "goodbye": True})],
+    [
+        ("RankRaised", {"how": "uncaught"}),
+        ("RankRaised", {"how": "leaving"}),
+        ("RankEnded", {"status": 1, "goodbye": True}),
+    ],
 )
-def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(tmp_path: Path, fact: str, fields: dict[str, Any]) -> None:
+def test_a_rank_that_fails_and_blocks_on_its_way_out_is_told_once(
+    tmp_path: Path, fact: str, fields: dict[str, Any]
+) -> None:
     write(tmp_path, fact, **fields)
     assert blocked(Told(tmp_path)) == [1]
 
@@ -73,7 +79,9 @@ def arriving(folder: Path, rank: int, **fields: Any) -> None:
         ({}, {}, False),
     ],
 )
-def test_ranks_that_are_certain_never_to_meet(tmp_path: Path, of_rank_0: dict[str, Any], of_rank_1: dict[str, Any] | None, certain: bool) -> None:
+def test_ranks_that_are_certain_never_to_meet(
+    tmp_path: Path, of_rank_0: dict[str, Any], of_rank_1: dict[str, Any] | None, certain: bool
+) -> None:
     told = Told(tmp_path)
     arriving(tmp_path, 0, **of_rank_0)
     if of_rank_1 is not None:

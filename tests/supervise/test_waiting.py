@@ -22,8 +22,24 @@ HANG = Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK
 
 def silent(number: int = 0, **known: Any) -> Attempt:
     """A rank that is idle in a step, in a run whose restart costs 14 s."""
-    usual: dict[str, Any] = {"happened": Happened.SUSPECTED, "code": None, "kind": "step", "stopped_s": 4.0, "idle_s": 4.0, "usual_s": 0.02}
-    usual |= {"start_s": 3.0, "unsaved_s": 11.0, "work_s": 40.0, "saved": True, "resumed": False, "saved_step": 200, "steps": 420, "place": "train.py:7"}
+    usual: dict[str, Any] = {
+        "happened": Happened.SUSPECTED,
+        "code": None,
+        "kind": "step",
+        "stopped_s": 4.0,
+        "idle_s": 4.0,
+        "usual_s": 0.02,
+    }
+    usual |= {
+        "start_s": 3.0,
+        "unsaved_s": 11.0,
+        "work_s": 40.0,
+        "saved": True,
+        "resumed": False,
+        "saved_step": 200,
+        "steps": 420,
+        "place": "train.py:7",
+    }
     return attempt(HANG, number, **usual | known)
 
 
@@ -32,7 +48,9 @@ def test_it_waits_as_long_as_a_restart_costs_and_says_both_numbers() -> None:
     assert (first.action, first.wait_s) == (Action.WAIT, 10.0)
     assert "a restart costs about 14 s (3.0 s to start, 11 s of work since step 200); waiting 14 s" in first.words
     then = decide(silent(stopped_s=14.5, idle_s=14.1))
-    assert then.action is Action.RESTART and "a restart costs about 14 s" in then.reason and "idle for 14 s" in then.reason
+    assert (
+        then.action is Action.RESTART and "a restart costs about 14 s" in then.reason and "idle for 14 s" in then.reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +69,20 @@ def test_it_waits_as_long_as_a_restart_costs_and_says_both_numbers() -> None:
         ({"unsaved_s": 3600.0}, 596.0),
         ({"stopped_s": 20.0, "idle_s": 6.0}, 8.0),
     ],
-    ids=["never less than 5 s", "nothing saved", "between", "alone", "start", "compile", "evaluation", "checkpoint", "no guard", "no step yet", "an hour of work", "it worked meanwhile"],
+    ids=[
+        "never less than 5 s",
+        "nothing saved",
+        "between",
+        "alone",
+        "start",
+        "compile",
+        "evaluation",
+        "checkpoint",
+        "no guard",
+        "no step yet",
+        "an hour of work",
+        "it worked meanwhile",
+    ],
 )
 def test_how_long(known: dict[str, Any], wait_s: float) -> None:
     decision = decide(silent(**known))
@@ -101,7 +132,14 @@ def test_what_is_proven_is_not_waited_for() -> None:
     ],
 )
 def test_a_rank_that_raised_and_did_not_exit_is_decided_at_once(type_: str, settings: Settings, action: Action) -> None:
-    raised = attempt(Cause.USER_CODE_EXCEPTION, 0, ExceptionRaised(type=type_, message="x"), happened=Happened.RAISED, code=None, steps=5)
+    raised = attempt(
+        Cause.USER_CODE_EXCEPTION,
+        0,
+        ExceptionRaised(type=type_, message="x"),
+        happened=Happened.RAISED,
+        code=None,
+        steps=5,
+    )
     decision = decide(raised, settings=settings)
     assert decision.action is action
     if action is Action.WAIT:
@@ -115,17 +153,52 @@ KILLED = Cause.RESOURCE_HOST_OOM_KILLED
 @pytest.mark.parametrize(
     ("now", "before", "action", "words"),
     [
-        (attempt(KILLED, 0, saved=True, resumed=False, **LONG), (), Action.RESTART, "it is not known whether this script resumes"),
+        (
+            attempt(KILLED, 0, saved=True, resumed=False, **LONG),
+            (),
+            Action.RESTART,
+            "it is not known whether this script resumes",
+        ),
         (attempt(KILLED, 0, saved=True, resumed=True, **LONG), (), Action.RESTART, None),
-        (attempt(KILLED, 0, saved=False, resumed=False, **LONG), (), Action.RESTART, "no checkpoint was saved: a restart begins at the first step, and 60 min"),
-        (attempt(KILLED, 0, saved=False, resumed=False, happened=Happened.STOPPED, **LONG), (), Action.END, "more than 10 min of work would be lost"),
-        (attempt(KILLED, 1, saved=True, resumed=False, **{**LONG, "steps": 950}), (attempt(KILLED, saved=True, **LONG),), Action.END, "loaded none"),
-        (attempt(KILLED, 1, saved=True, resumed=True, **{**LONG, "steps": 950}), (attempt(KILLED, saved=True, **LONG),), Action.RESTART, None),
+        (
+            attempt(KILLED, 0, saved=False, resumed=False, **LONG),
+            (),
+            Action.RESTART,
+            "no checkpoint was saved: a restart begins at the first step, and 60 min",
+        ),
+        (
+            attempt(KILLED, 0, saved=False, resumed=False, happened=Happened.STOPPED, **LONG),
+            (),
+            Action.END,
+            "more than 10 min of work would be lost",
+        ),
+        (
+            attempt(KILLED, 1, saved=True, resumed=False, **{**LONG, "steps": 950}),
+            (attempt(KILLED, saved=True, **LONG),),
+            Action.END,
+            "loaded none",
+        ),
+        (
+            attempt(KILLED, 1, saved=True, resumed=True, **{**LONG, "steps": 950}),
+            (attempt(KILLED, saved=True, **LONG),),
+            Action.RESTART,
+            None,
+        ),
         (attempt(KILLED, 0, saved=None, resumed=None, **LONG), (), Action.RESTART, None),
     ],
-    ids=["not known", "it resumes", "crash, nothing saved", "hang, nothing saved", "seen not to load", "came back before", "no guard"],
+    ids=[
+        "not known",
+        "it resumes",
+        "crash, nothing saved",
+        "hang, nothing saved",
+        "seen not to load",
+        "came back before",
+        "no guard",
+    ],
 )
-def test_a_restart_that_would_lose_much_is_not_done_unasked(now: Attempt, before: tuple[Attempt, ...], action: Action, words: str | None) -> None:
+def test_a_restart_that_would_lose_much_is_not_done_unasked(
+    now: Attempt, before: tuple[Attempt, ...], action: Action, words: str | None
+) -> None:
     decision = decide(now, before)
     assert decision.action is action
     assert words in decision.words if words else "note:" not in decision.words
@@ -137,7 +210,9 @@ def test_a_script_that_starts_over_is_ended_before_it_overwrites() -> None:
     assert decision.action is Action.END and "before it overwrites" in decision.reason
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), ("30", 30.0), ("off", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), ("30", 30.0), ("off", None)]
+)
 def test_times_are_read(text: str, seconds: float | None) -> None:
     assert _seconds(text) == seconds
 

@@ -66,10 +66,17 @@ def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[
         if each.rank is None and isinstance(fact, ExceptionRaised) and line is not None:
             known = {rank for said, rank in raised if _is_same(said, fact)}
             if len(known) == 1:
-                owners.setdefault(each.origin.source, []).append((range(line, line + max(fact.lines, 1) + 1), known.pop()))
+                owners.setdefault(each.origin.source, []).append(
+                    (range(line, line + max(fact.lines, 1) + 1), known.pop())
+                )
     if not owners:
         return list(logged)
-    return [each if each.rank is not None or each.origin.source not in owners else replace(each, rank=_within(each.origin, owners)) for each in logged]
+    return [
+        each
+        if each.rank is not None or each.origin.source not in owners
+        else replace(each, rank=_within(each.origin, owners))
+        for each in logged
+    ]
 
 
 def _is_same(said: RankRaised, fact: ExceptionRaised) -> bool:
@@ -124,7 +131,9 @@ def _owner(log: Scanned) -> Writer:
     task = _own_task(log) if not said else None
     if task is not None:
         return Writer(key="", rank=task[1], role=task[0], name=log.name, by_words=True)
-    counted = {int(found[1]) for s in log.sightings if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))}
+    counted = {
+        int(found[1]) for s in log.sightings if isinstance(s.fact, StepSeen) and (found := _OF_A_STEP.search(s.quote))
+    }
     if len(counted) == 1 and counted != {0}:
         return Writer(key="", rank=counted.pop(), name=log.name, by_words=True)
     return named
@@ -139,7 +148,9 @@ def _own_task(log: Scanned) -> tuple[str, int] | None:
     address = started.pop()
     jobs = {s.fact for s in own if isinstance(s.fact, AddressMap) and s.fact.dense}
     there = {(each.job, each.addresses.index(address)) for each in jobs if each.addresses.count(address) == 1}
-    return there.pop() if len(there) == 1 and all(job in ("worker", "ps", "chief", "master") for job, _ in there) else None
+    return (
+        there.pop() if len(there) == 1 and all(job in ("worker", "ps", "chief", "master") for job, _ in there) else None
+    )
 
 
 _OF_A_STEP = lazy_pattern(r"\brank[ =:] ?(\d{1,5})\b")
@@ -170,7 +181,12 @@ class _Learned:
                 self._failed_first.setdefault(fact.local_rank, fact.rank)
             several = fact.local_rank > 0 or writer.role is None
             self._of_hosts |= several and not writer.own and writer.rank not in (None, fact.rank)
-        if isinstance(fact, ProcessExited) and fact.reporter == "torch_xla" and fact.rank is not None and not writer.own:
+        if (
+            isinstance(fact, ProcessExited)
+            and fact.reporter == "torch_xla"
+            and fact.rank is not None
+            and not writer.own
+        ):
             self._of_hosts |= writer.rank not in (None, fact.rank)
         if isinstance(fact, WorldSeen) and fact.index is not None and writer.rank is not None and not writer.own:
             said = self._said.setdefault(writer.key, set())

@@ -24,10 +24,16 @@ def of_all_attempts(reports: Mapping[int, Report], attempts: Sequence[AttemptSai
     """
     last = attempts[-1]
     own = numbered(reports[last.number], last.number)
-    earlier = [numbered(reports[each.number], each.number) for each in reversed(attempts[:-1]) if each.number in reports]
+    earlier = [
+        numbered(reports[each.number], each.number) for each in reversed(attempts[:-1]) if each.number in reports
+    ]
     before = tuple(replace(f, role=Role.CONTRIBUTING) for report in earlier for f in report.findings)
     findings = (*before, *own.findings) if last.status == 0 else (*own.findings, *before)
-    return replace(own, findings=findings, story=tuple(_told(each, attempts, reports) for each in attempts) if len(attempts) > 1 else ())
+    return replace(
+        own,
+        findings=findings,
+        story=tuple(_told(each, attempts, reports) for each in attempts) if len(attempts) > 1 else (),
+    )
 
 
 def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[int, Report]) -> str:
@@ -36,7 +42,11 @@ def _told(each: AttemptSaid, attempts: Sequence[AttemptSaid], reports: Mapping[i
     title = root.title if root is not None else each.title
     if each.status == 0:
         return f"attempt {number} finished with status 0{after}"
-    how = f"attempt {number} ended{after}: {title}" if title else f"attempt {number} ended{after}, with status {each.status}"
+    how = (
+        f"attempt {number} ended{after}: {title}"
+        if title
+        else f"attempt {number} ended{after}, with status {each.status}"
+    )
     if each is not attempts[-1]:
         return f"{how}. The run came back."
     return how if each.ended is not None else f"attempt {number} was not seen to end"

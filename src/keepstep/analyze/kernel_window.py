@@ -31,7 +31,9 @@ CLOSE_S = 120.0
 _PYTHON = lazy_pattern(r"\b(?:python|pt_main_thread|pt_data_worker|ray::)")
 
 
-def kernel_evidence(evidence: Sequence[Evidence[Fact]], written: Sequence[float]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
+def kernel_evidence(
+    evidence: Sequence[Evidence[Fact]], written: Sequence[float]
+) -> tuple[list[Evidence[Fact]], list[Coverage]]:
     """Kernel facts that belong to the run; ``written``: when its files last changed. Logs without times, old or foreign ones leave nothing to look for."""
     ended = _ended([e.at for e in evidence if e.at is not None], written)
     now = time.time()

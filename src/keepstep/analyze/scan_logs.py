@@ -121,7 +121,9 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
 
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     groups = _grouped(parts)
-    with ProcessPoolExecutor(min(cores, len(groups)), mp_context=multiprocessing.get_context(method), initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(
+        min(cores, len(groups)), mp_context=multiprocessing.get_context(method), initializer=_end_with_parent
+    ) as pool:
         futures = [pool.submit(_scan_group, group) for group in groups]
         meanwhile()
         for future in as_completed(futures):
@@ -162,12 +164,22 @@ def _scan_group(parts: list[_Part]) -> list[_Done]:
 
 def _scan(part: _Part) -> _Done:
     when = time.gmtime(part.left.modified) if part.left.modified else time.gmtime()
-    scan = LogScan(_knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday), patience=Patience(part.patience_s))
+    scan = LogScan(
+        _knowledge or known(), year=when.tm_year, day=(when.tm_mon, when.tm_mday), patience=Patience(part.patience_s)
+    )
     chunks = Chunks(part.left, part.begin, part.end)
     sightings = tuple(scan.scan(chunks))
     patience = scan.patience
     return _Done(
-        part.index, part.begin, sightings, scan.lines, scan.bytes, chunks.problem, len(patience.cut_lines), patience.gave_up_after_s, chunks.stopped
+        part.index,
+        part.begin,
+        sightings,
+        scan.lines,
+        scan.bytes,
+        chunks.problem,
+        len(patience.cut_lines),
+        patience.gave_up_after_s,
+        chunks.stopped,
     )
 
 

@@ -31,7 +31,9 @@ END_S = 5.0
 MOST_LOOKED_FOR = 64
 
 
-def lead(place: Place, appointment: Appointment, parts: tuple[str, ...], sample: int | None, judge: Callable[[Looked], int]) -> int:
+def lead(
+    place: Place, appointment: Appointment, parts: tuple[str, ...], sample: int | None, judge: Callable[[Looked], int]
+) -> int:
     """Receive the others, gather what they saw, hold the tournament, judge, and tell everybody the status."""
     looked = look(place, parts)
     lost = Looked()
@@ -46,7 +48,9 @@ def lead(place: Place, appointment: Appointment, parts: tuple[str, ...], sample:
         with_it, status = _attend(place, desk, Duty(place, appointment.token), _Looking(place, parts))
         return judge(with_it) if status is None else status
     if desk is None:
-        looked.add(place.saw(MeetingPortsTaken(ports=appointment.ports), "listening sockets", f"ports {appointment.ports}"))
+        looked.add(
+            place.saw(MeetingPortsTaken(ports=appointment.ports), "listening sockets", f"ports {appointment.ports}")
+        )
         return judge(looked)
     duty = Duty(place, appointment.token)
     try:
@@ -88,7 +92,13 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
     words = f"{appointment.where}: {found.reached.value}, for {duration(appointment.wait)}"
     looked.add(place.saw(fact, "the meeting of the check", words))
     if found.reached is Reached.UNRESOLVED:
-        looked.add(place.saw(NameLookedUp(name=appointment.host, error=found.said), "the resolver", f"{appointment.host}: {found.said}"))
+        looked.add(
+            place.saw(
+                NameLookedUp(name=appointment.host, error=found.said),
+                "the resolver",
+                f"{appointment.host}: {found.said}",
+            )
+        )
     looked.unavailable("the other processes", f"rank 0 could not be reached at {appointment.where}")
     return looked, None
 
@@ -161,7 +171,9 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
     missing = desk.missing()
     hosts = {task.rank: task.host for task in place.cluster.tasks} if place.cluster else {}
     came = {guest.host for guest in desk.guests} | {place.host}
-    names = list(dict.fromkeys(host for rank in missing if (host := hosts.get(rank)) and host not in came))[:MOST_LOOKED_FOR]
+    names = list(dict.fromkeys(host for rank in missing if (host := hosts.get(rank)) and host not in came))[
+        :MOST_LOOKED_FOR
+    ]
     attempts: dict[str, Attempt] = {}
     if names:
         with ThreadPoolExecutor(16) as pool:
@@ -182,7 +194,9 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
         if attempt is not None:
             words += f"; its host: {attempt.said or attempt.reached.value}"
         if attempt is not None and attempt.reached is Reached.UNRESOLVED:
-            looked.add(place.saw(NameLookedUp(name=host or "", error=attempt.said), "the resolver", f"{host}: {attempt.said}"))
+            looked.add(
+                place.saw(NameLookedUp(name=host or "", error=attempt.said), "the resolver", f"{host}: {attempt.said}")
+            )
         origin = Origin(source=f"the meeting on {place.host}")
         looked.add(Evidence(fact=fact, origin=origin, rank=Rank(index=rank, node=host), quote=words))
     return looked

@@ -76,7 +76,9 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     as the first of them ends with a status of 1.
     """
     place = place_of(asked, env)
-    expects = asked.wait is not None or asked.meet is not None or asked.member is not None or started_by(env) is not None
+    expects = (
+        asked.wait is not None or asked.meet is not None or asked.member is not None or started_by(env) is not None
+    )
     appointment = arrange(place, asked.meet, WAIT_S if asked.wait is None else asked.wait) if expects else None
     done: list[Checked] = []
 
@@ -121,4 +123,6 @@ def judge(looked: Looked) -> Report:
 def side_by_side(seen: EvidenceSet, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Before a run nothing follows from anything else yet: each problem stands for itself, the worst first."""
     severities, confidences = list(Severity), list(Confidence)
-    return tuple(sorted(findings, key=lambda f: (severities.index(f.severity), confidences.index(f.confidence), f.rule)))
+    return tuple(
+        sorted(findings, key=lambda f: (severities.index(f.severity), confidences.index(f.confidence), f.rule))
+    )

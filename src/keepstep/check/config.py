@@ -25,7 +25,13 @@ from keepstep.core.facts.cluster import (
 from keepstep.core.facts.network import PortTaken
 from keepstep.sources import host
 
-INTERFACE_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include")
+INTERFACE_VARIABLES = (
+    "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "UCX_NET_DEVICES",
+    "OMPI_MCA_btl_tcp_if_include",
+)
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 EXEMPT = ("no_grpc_proxy", "no_proxy")
 AGREED = (
@@ -100,7 +106,9 @@ def _seen(cluster: Cluster, place: Place) -> ClusterSeen:
 def _quote(cluster: Cluster) -> str:
     own = cluster.own
     who = f"{own.role} {own.index}" if own else "nobody in it"
-    return f"{cluster.size} tasks, this process is {who}" + (f", they meet at {cluster.meeting}" if cluster.meeting else "")
+    return f"{cluster.size} tasks, this process is {who}" + (
+        f", they meet at {cluster.meeting}" if cluster.meeting else ""
+    )
 
 
 def _host(place: Place) -> HostSeen:
@@ -122,7 +130,9 @@ def _names(place: Place, clusters: list[Cluster]) -> Looked:
         quote = f"{name} -> {', '.join(addresses) or error}"
         looked.add(place.saw(NameLookedUp(name=name, addresses=addresses, error=error), "the resolver", quote))
     if len(names) > MOST_NAMES:
-        looked.unavailable(f"{len(names) - MOST_NAMES} host names", f"only the first {MOST_NAMES} are looked up by each process")
+        looked.unavailable(
+            f"{len(names) - MOST_NAMES} host names", f"only the first {MOST_NAMES} are looked up by each process"
+        )
     return looked
 
 
@@ -152,7 +162,9 @@ def _proxies(place: Place, cluster: Cluster) -> Looked:
         variable = next((each for each in (name, name.upper()) if place.env.get(each, "").strip()), None)
         if variable is None:
             continue
-        exempt = [part for each in EXEMPT for part in (place.env.get(each) or place.env.get(each.upper()) or "").split(",")]
+        exempt = [
+            part for each in EXEMPT for part in (place.env.get(each) or place.env.get(each.upper()) or "").split(",")
+        ]
         through = tuple(each for each in _reached(cluster) if not any(_covers(part.strip(), each) for part in exempt))
         if through:
             looked.add(place.saw(ProxySet(variable=variable, through=through[:20]), variable, f"{variable} is set"))

@@ -34,5 +34,9 @@ def _pairs(found: dict[str, str]) -> Pairs:
 
 def _quote(found: SoftwareSeen) -> str:
     packages = dict(found.packages)
-    named = [name for name in ("tensorflow", "tensorflow-cpu", "torch", "jax", "jaxlib", "keras", "numpy") if name in packages]
+    named = [
+        name
+        for name in ("tensorflow", "tensorflow-cpu", "torch", "jax", "jaxlib", "keras", "numpy")
+        if name in packages
+    ]
     return ", ".join(f"{name} {packages[name]}" for name in named) or "no framework"

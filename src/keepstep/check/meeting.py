@@ -157,7 +157,9 @@ class Guest:
 class Desk:
     """Where rank 0 receives the others. Closed by ``close``, also when something goes wrong."""
 
-    def __init__(self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Guest, str, str], None]) -> None:
+    def __init__(
+        self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Guest, str, str], None]
+    ) -> None:
         self._appointment = appointment
         self._listening = listening
         self._on_lost = on_lost
@@ -178,7 +180,13 @@ class Desk:
         came = {guest.rank for guest in self.guests}
         return tuple(rank for rank in self._appointment.expected or () if rank not in came)
 
-    def ask(self, requests: Mapping[Guest, dict[str, Any]], within: float, during: str, meanwhile: Callable[[], None] | None = None) -> dict[Guest, dict[str, Any]]:
+    def ask(
+        self,
+        requests: Mapping[Guest, dict[str, Any]],
+        within: float,
+        during: str,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> dict[Guest, dict[str, Any]]:
         """Send each its request and collect the answers; who does not answer is gone from then on."""
         waiting: set[Guest] = set()
         for guest, request in requests.items():
@@ -281,7 +289,9 @@ def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Guest:
     )
 
 
-def open_desk(appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Guest, str, str], None]) -> Desk | Channel | None:
+def open_desk(
+    appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Guest, str, str], None]
+) -> Desk | Channel | None:
     """Begin to listen. A channel where another process leads this very check already; None where every port is taken."""
     _allow_many_files(len(appointment.expected or ()))
     if not _is_here(appointment.host):
@@ -305,7 +315,9 @@ def _allow_many_files(guests: int) -> None:
     wanted = 2 * guests + 512
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+            )
 
 
 def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
@@ -328,7 +340,9 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
         time.sleep(PAUSE_S)
 
 
-def _try(appointment: Appointment, host: str, port: int, hello: dict[str, Any], within: float = CALL_S) -> Channel | Attempt:
+def _try(
+    appointment: Appointment, host: str, port: int, hello: dict[str, Any], within: float = CALL_S
+) -> Channel | Attempt:
     connection = connect(host, port, within)
     if isinstance(connection, Attempt):
         return connection

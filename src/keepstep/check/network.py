@@ -281,7 +281,9 @@ def _counted(name: str, before: dict[str, Counted], after: dict[str, Counted]) -
 
 
 def _said(each: InterfaceCounters) -> str:
-    now = f", {each.errors_now} and {each.dropped_now} of {each.packets_now} during the check" if each.packets_now else ""
+    now = (
+        f", {each.errors_now} and {each.dropped_now} of {each.packets_now} during the check" if each.packets_now else ""
+    )
     return f"{each.interface}: {each.errors} errors and {each.dropped} dropped of {each.packets} packets{now}"
 
 

@@ -45,13 +45,17 @@ class GrpcAnswers:
         handler = grpc.unary_unary_rpc_method_handler(echo)
         service, method = METHOD.strip("/").split("/")
         self._pool = ThreadPoolExecutor(4)
-        self._server = grpc.server(self._pool, options=(("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LARGEST)))
+        self._server = grpc.server(
+            self._pool, options=(("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LARGEST))
+        )
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
 
     def open(self, port: int) -> int:
         """Listen; the port. Raises ``OSError`` where that cannot be."""
         try:
-            number = int(self._server.add_insecure_port(f"[::]:{port}") or self._server.add_insecure_port(f"0.0.0.0:{port}"))
+            number = int(
+                self._server.add_insecure_port(f"[::]:{port}") or self._server.add_insecure_port(f"0.0.0.0:{port}")
+            )
         except RuntimeError as error:
             raise OSError(str(error)) from error
         if not number:

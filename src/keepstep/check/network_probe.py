@@ -80,7 +80,9 @@ def failed(error: OSError) -> Attempt:
     return Attempt(Reached.REJECTED, said)
 
 
-def probe(address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S) -> Attempt:
+def probe(
+    address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S
+) -> Attempt:
     """Call ``who`` at an address: the handshake, and the measurements if a time is given for the longest of them."""
     connection = connect(address, port, within)
     if isinstance(connection, Attempt):

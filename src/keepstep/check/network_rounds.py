@@ -88,7 +88,10 @@ class _Conductor:
 
     def listen(self, looked: Looked) -> None:
         """Everybody opens its ports; which are held by somebody is said."""
-        told = self._tell({n: {"do": "listen", "ports": p.job_ports, "as": p.host} for n, p in enumerate(self._players)}, "opening ports")
+        told = self._tell(
+            {n: {"do": "listen", "ports": p.job_ports, "as": p.host} for n, p in enumerate(self._players)},
+            "opening ports",
+        )
         for n, answer in told.items():
             player = self._players[n]
             how = {int(port): str(what) for port, what in dict(answer["ports"]).items()}
@@ -97,14 +100,21 @@ class _Conductor:
             for port, what in how.items():
                 if what != "listening":
                     why = "the launcher or another process listens there" if what == "held" else what
-                    looked.unavailable(f"port {port} of {player.host}", f"{why}; its links were tried on port {player.free}")
+                    looked.unavailable(
+                        f"port {port} of {player.host}", f"{why}; its links were tried on port {player.free}"
+                    )
 
     def play(self, pairs: Sequence[Pair], again: bool) -> list[Evidence[Fact]]:
         requests: dict[int, dict[str, Any]] = {}
         for source, target in pairs:
             caller, called = self._players[source], self._players[target]
             if not caller.gone and not called.gone and called.free:
-                requests[source] = {"do": "probe", "target": self._target(called), "again": again, "bulk_s": BULK_AGAIN_S if again else self._bulk_s}
+                requests[source] = {
+                    "do": "probe",
+                    "target": self._target(called),
+                    "again": again,
+                    "bulk_s": BULK_AGAIN_S if again else self._bulk_s,
+                }
         return _evidence(self._tell(requests, "the probes between hosts"))
 
     def grpc(self, looked: Looked, probed: list[Evidence[Fact]], most: int, seed: str) -> list[Evidence[Fact]]:
@@ -117,11 +127,17 @@ class _Conductor:
         ready = [n for n, port in ports.items() if port]
         if len(ready) < len(self._players):
             names = [self._players[n].host for n in range(len(self._players)) if n not in ready]
-            looked.unavailable(f"gRPC calls to {listing(names[:4])}", "grpcio cannot be imported or cannot listen there")
+            looked.unavailable(
+                f"gRPC calls to {listing(names[:4])}", "grpcio cannot be imported or cannot listen there"
+            )
         found: list[Evidence[Fact]] = []
         for pairs in rounds(len(self._players), most, seed):
             for turn in (pairs, [(b, a) for a, b in pairs]):
-                asked = {a: {"do": "grpc", "target": {**self._target(self._players[b]), "free": ports[b]}} for a, b in turn if b in ready and (a, b) not in broken}
+                asked = {
+                    a: {"do": "grpc", "target": {**self._target(self._players[b]), "free": ports[b]}}
+                    for a, b in turn
+                    if b in ready and (a, b) not in broken
+                }
                 found += _evidence(self._tell(asked, "gRPC calls between hosts"))
         if found:
             looked.checked(f"gRPC calls on {len(found)} links")

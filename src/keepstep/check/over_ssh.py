@@ -65,7 +65,9 @@ def hosts_of(text: str) -> tuple[str, ...]:
 def cluster_of(hosts: Sequence[str], me: int) -> Cluster:
     """The cluster that a list of hosts means: one process on each."""
     names = [host.rpartition("@")[2] for host in hosts]
-    return Cluster(said_by="--hosts", tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me)
+    return Cluster(
+        said_by="--hosts", tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me
+    )
 
 
 def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Looked:
@@ -78,7 +80,18 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
     threads: list[threading.Thread] = []
     try:
         for number, host in enumerate(hosts):
-            check = [*shlex.split(remote), "check", *words, "--meet", meet, "--hosts", listed, "--member", str(number), "--evidence"]
+            check = [
+                *shlex.split(remote),
+                "check",
+                *words,
+                "--meet",
+                meet,
+                "--hosts",
+                listed,
+                "--member",
+                str(number),
+                "--evidence",
+            ]
             script = f"read -r KEEPSTEP_TOKEN && export KEEPSTEP_TOKEN && exec {shlex.join(check)}"
             each = _Started(host, _start([*SSH, "--", host, script]))
             started.append(each)
@@ -89,7 +102,9 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
             for name in ("stdout", "stderr"):
                 thread = threading.Thread(target=_read, args=(each, name), daemon=True)
                 thread.start()
-                threads.append(thread)  # only once it runs: Ctrl-C may come in between, and nobody can wait for a thread that was not started
+                threads.append(
+                    thread
+                )  # only once it runs: Ctrl-C may come in between, and nobody can wait for a thread that was not started
         _wait(started)
     finally:
         for each in started:
@@ -101,7 +116,9 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
     except OSError as error:
         raise UserError(f"ssh cannot be started: {error.strerror}", hint="--hosts needs the ssh client") from error
 
@@ -148,7 +165,11 @@ def _gathered(started: list[_Started]) -> Looked:
             words = each.words.decode(errors="replace").strip()
             status = each.process.returncode if each.process.returncode is not None else -1
             fact = HostNotStarted(rank=number, host=each.host, status=status, said=words[:MOST_WORDS])
-            looked.add(Evidence(fact=fact, origin=Origin(source=f"ssh {each.host}"), quote=words[:MOST_WORDS] or f"status {status}"))
+            looked.add(
+                Evidence(
+                    fact=fact, origin=Origin(source=f"ssh {each.host}"), quote=words[:MOST_WORDS] or f"status {status}"
+                )
+            )
     return looked
 
 

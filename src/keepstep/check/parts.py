@@ -28,5 +28,7 @@ def look(place: Place, parts: Iterable[str]) -> Looked:
             try:
                 looked.take(part(place))
             except Exception as error:
-                looked.unavailable(f"{name} of {place.host}", f"the check itself failed: {type(error).__name__}: {error}")
+                looked.unavailable(
+                    f"{name} of {place.host}", f"the check itself failed: {type(error).__name__}: {error}"
+                )
     return looked

@@ -21,5 +21,7 @@ def reachable(cluster: Cluster, env: Mapping[str, str]) -> Cluster:
     from keepstep.sources.slurm_nodes import addresses_of
 
     addresses = addresses_of(unknown)
-    tasks = tuple(replace(task, host=addresses.get(task.host)) if task.host in unknown else task for task in cluster.tasks)
+    tasks = tuple(
+        replace(task, host=addresses.get(task.host)) if task.host in unknown else task for task in cluster.tasks
+    )
     return replace(cluster, tasks=tasks)

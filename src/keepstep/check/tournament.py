@@ -85,7 +85,9 @@ def hold(players: int, play: Play, most: int | None = None, seed: str = "") -> l
     return found
 
 
-def measured_again(found: Sequence[Evidence[Fact]], number: Callable[[LinkProbed], Pair | None], play: Play) -> list[Evidence[Fact]]:
+def measured_again(
+    found: Sequence[Evidence[Fact]], number: Callable[[LinkProbed], Pair | None], play: Play
+) -> list[Evidence[Fact]]:
     """A second, longer look at the links that fell behind, few at once, the worst first; the best counts."""
     more: list[Evidence[Fact]] = []
     for turn in range(TIMES_AGAIN):
@@ -120,7 +122,10 @@ def suspects(found: Sequence[Evidence[Any]], hopeless: bool = True) -> list[Link
                 first.append(fact.rate_bytes_s)
             known = best.get((fact.source, fact.target))
             if known is not None:
-                rate, quickest = max(known.rate_bytes_s or 0.0, fact.rate_bytes_s), min(known.quickest_s or 0.0, fact.quickest_s or 0.0)
+                rate, quickest = (
+                    max(known.rate_bytes_s or 0.0, fact.rate_bytes_s),
+                    min(known.quickest_s or 0.0, fact.quickest_s or 0.0),
+                )
                 fact = replace(fact, rate_bytes_s=rate, quickest_s=quickest)
             best[fact.source, fact.target] = fact
     links = list(best.values())
@@ -131,7 +136,9 @@ def suspects(found: Sequence[Evidence[Any]], hopeless: bool = True) -> list[Link
     slow = [link for link in links if (link.rate_bytes_s or 0.0) < max(usual / SUSPECT, FLOOR_BYTES_S)]
     slow = [link for link in slow if hopeless or (link.rate_bytes_s or 0.0) > usual / HOPELESS]
     slow.sort(key=lambda link: link.rate_bytes_s or 0.0)
-    behind = sorted((link for link in links if (link.quickest_s or 0.0) > late), key=lambda link: -(link.quickest_s or 0.0))
+    behind = sorted(
+        (link for link in links if (link.quickest_s or 0.0) > late), key=lambda link: -(link.quickest_s or 0.0)
+    )
     return [*slow, *(link for link in behind if link not in slow)]
 
 

@@ -31,7 +31,22 @@ MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
 VERBS = ("why", "check", "run", "runs", "rules", "lab")
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")
-_TYPES = frozenset(["'int'", "'str'", "'bytes'", "'float'", "'bool'", "'list'", "'dict'", "'tuple'", "'set'", "'NoneType'", "'utf-8'", "'ascii'"])
+_TYPES = frozenset(
+    [
+        "'int'",
+        "'str'",
+        "'bytes'",
+        "'float'",
+        "'bool'",
+        "'list'",
+        "'dict'",
+        "'tuple'",
+        "'set'",
+        "'NoneType'",
+        "'utf-8'",
+        "'ascii'",
+    ]
+)
 _PYTHONS_OWN = re.compile(
     r"(?:unsupported operand type\(s\) for |can only concatenate |unhashable type: |bad operand type for |argument of type |cannot unpack non-iterable "
     r"|'[\w.]+' (?:object|codec) (?:is not |has no |does not |can't |cannot )|'[<>=!]{1,2}' not supported between instances of |'\.\.\.' object (?:is not |has no |does not )"
@@ -149,7 +164,9 @@ def _write(text: str) -> Path | None:
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _forget_oldest(folder)
-            handle, name = tempfile.mkstemp(prefix=time.strftime("keepstep-broke-%Y%m%dT%H%M%S-"), suffix=".txt", dir=folder)
+            handle, name = tempfile.mkstemp(
+                prefix=time.strftime("keepstep-broke-%Y%m%dT%H%M%S-"), suffix=".txt", dir=folder
+            )
             with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
                 stream.write(text)
             return Path(name)

@@ -55,7 +55,9 @@ def _tell(asked: argparse.Namespace, checked: Checked) -> None:
     links = [each for each in checked.seen.items if isinstance(each.fact, LinkProbed)]
     if links and not asked.json:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(render_link_matrix(redacted(tuple(links)), width=shutil.get_terminal_size().columns, colour=colour), end="")
+        print(
+            render_link_matrix(redacted(tuple(links)), width=shutil.get_terminal_size().columns, colour=colour), end=""
+        )
     sys.stdout.flush()
     if asked.html:
         from keepstep.render.html import render_preflight
@@ -99,7 +101,9 @@ def _write(asked: argparse.Namespace) -> int:
     from keepstep.cluster.write import cluster_of, exports, with_ports
 
     if asked.hosts:
-        cluster = cluster_of(list(hosts_of(asked.hosts)), per_host=asked.per_host, chief=asked.chief, ps=asked.ps, port=asked.port)
+        cluster = cluster_of(
+            list(hosts_of(asked.hosts)), per_host=asked.per_host, chief=asked.chief, ps=asked.ps, port=asked.port
+        )
     else:
         understood = understand(os.environ)
         understood = reachable(understood, os.environ) if understood else None

@@ -44,11 +44,16 @@ def _list(asked: argparse.Namespace) -> int:
 
 def _list_faults(asked: argparse.Namespace) -> int:
     if asked.json:
-        rows = [{"name": f.name, "note": f.note, "causes": list(f.causes), "ranks": list(f.ranks), "restarted": f.restarted} for f in FAULTS.values()]
+        rows = [
+            {"name": f.name, "note": f.note, "causes": list(f.causes), "ranks": list(f.ranks), "restarted": f.restarted}
+            for f in FAULTS.values()
+        ]
         print(json.dumps(rows, indent=1))
         return 0
     for fault in FAULTS.values():
-        print(f"{fault.name:18} {fault.note}\n{'':18} {fault.causes[0]}; `keepstep run -n` {'restarts it' if fault.restarted else 'does not restart it'}")
+        print(
+            f"{fault.name:18} {fault.note}\n{'':18} {fault.causes[0]}; `keepstep run -n` {'restarts it' if fault.restarted else 'does not restart it'}"
+        )
     return 0
 
 
@@ -83,7 +88,10 @@ def _ways(given: list[str] | None, guest: Guest) -> list[Way]:
     chosen = [Way(name) for name in given] if given else list(guest.ways)
     for way in chosen:
         if way not in guest.ways:
-            raise UserError(f"{guest.name} cannot be run as `{way.words}`", hint=f"it can be run as: {', '.join(each.value for each in guest.ways)}")
+            raise UserError(
+                f"{guest.name} cannot be run as `{way.words}`",
+                hint=f"it can be run as: {', '.join(each.value for each in guest.ways)}",
+            )
     return chosen
 
 

@@ -48,7 +48,9 @@ def _list(asked: argparse.Namespace) -> int:
         missing = score.what_is_missing(scenario) if scenario.hosts or scenario.needs else None
         print(f"{scenario.name:32} {scenario.ranks} ranks  {said}{later}")
         note = scenario.note + (f" [cannot run here: {missing}]" if missing else "")
-        print(textwrap.fill(note, shutil.get_terminal_size().columns - 1, initial_indent="    ", subsequent_indent="    "))
+        print(
+            textwrap.fill(note, shutil.get_terminal_size().columns - 1, initial_indent="    ", subsequent_indent="    ")
+        )
     struck = {s.fault for s in chosen if s.fault and not s.healthy}
     healthy = sum(s.healthy for s in chosen)
     print(f"\n{len(chosen) - healthy} failing scenarios over {len(struck)} faults, {healthy} healthy ones")
@@ -56,9 +58,28 @@ def _list(asked: argparse.Namespace) -> int:
 
 
 def _described(scenario: Scenario) -> dict[str, object]:
-    keys = ("name", "framework", "job", "fault", "ranks", "hosts", "launcher", "cause", "later", "hang", "needs", "quick", "note")
+    keys = (
+        "name",
+        "framework",
+        "job",
+        "fault",
+        "ranks",
+        "hosts",
+        "launcher",
+        "cause",
+        "later",
+        "hang",
+        "needs",
+        "quick",
+        "note",
+    )
     found = {key: getattr(scenario, key) for key in keys}
-    return {**found, "also_accept": list(scenario.also_accept), "root_ranks": scenario.root_ranks, "healthy": scenario.healthy}
+    return {
+        **found,
+        "also_accept": list(scenario.also_accept),
+        "root_ranks": scenario.root_ranks,
+        "healthy": scenario.healthy,
+    }
 
 
 def _run(asked: argparse.Namespace) -> int:
@@ -77,7 +98,9 @@ def _run(asked: argparse.Namespace) -> int:
         scenario = replace(scenario, mark=asked.mark)
     if not asked.json:
         _say(f"{scenario.name}: {scenario.note}")
-        _say(f"starting {scenario.ranks} ranks of {scenario.job} ({scenario.framework}); at most {scenario.limit:.0f} s")
+        _say(
+            f"starting {scenario.ranks} ranks of {scenario.job} ({scenario.framework}); at most {scenario.limit:.0f} s"
+        )
     outcome, explained = score.run_one(
         scenario,
         python=_python(asked.python),
@@ -154,11 +177,15 @@ def _score(asked: argparse.Namespace) -> int:
             watch=asked.watch,
         )
     if asked.json:
-        print(json.dumps({"schema": "keepstep.lab/1", "outcomes": [outcome.to_dict() for outcome in outcomes]}, indent=1))
+        print(
+            json.dumps({"schema": "keepstep.lab/1", "outcomes": [outcome.to_dict() for outcome in outcomes]}, indent=1)
+        )
     else:
         print(f"\n{table.totals(outcomes)}")
     if asked.markdown:
-        Path(asked.markdown).write_text(table.markdown(outcomes, f"keepstep lab score{f' --with {asked.watch}' if asked.watch else ''}"))
+        Path(asked.markdown).write_text(
+            table.markdown(outcomes, f"keepstep lab score{f' --with {asked.watch}' if asked.watch else ''}")
+        )
     if all(outcome.status is Status.SKIPPED for outcome in outcomes):
         return 3
     return 1 if any(outcome.status in (Status.WRONG, Status.UNPROVEN) for outcome in outcomes) else 0

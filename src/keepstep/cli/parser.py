@@ -127,16 +127,41 @@ def build() -> argparse.ArgumentParser:
     why = verbs.add_parser("why", help="explain a failed or stuck run", description=_WHY, formatter_class=plain)
     why.add_argument("paths", nargs="*", metavar="PATH", help="what the run left")
     why.add_argument("--live", action="store_true", help="look at the training processes of this host instead")
-    why.add_argument("--pid", type=int, action="append", default=[], metavar="PID", help="with --live: these processes only (repeatable)")
+    why.add_argument(
+        "--pid",
+        type=int,
+        action="append",
+        default=[],
+        metavar="PID",
+        help="with --live: these processes only (repeatable)",
+    )
     why.add_argument("--json", action="store_true", help="print one JSON document (schema keepstep.report/1)")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
-    why.add_argument("--bundle", metavar="FILE", help="also write one archive (.tar.gz) with the report and all evidence, redacted")
+    why.add_argument(
+        "--bundle", metavar="FILE", help="also write one archive (.tar.gz) with the report and all evidence, redacted"
+    )
     why.add_argument("--force", action="store_true", help="overwrite FILE of --html and --bundle")
-    why.add_argument("--config", metavar="FILE", help="keepstep.toml to use, Python rules included (default: the nearest one upwards, for its TOML signatures)")
-    why.add_argument("--rules", action="append", default=[], metavar="FOLDER", help="use your own rules in FOLDER, Python included (repeatable)")
+    why.add_argument(
+        "--config",
+        metavar="FILE",
+        help="keepstep.toml to use, Python rules included (default: the nearest one upwards, for its TOML signatures)",
+    )
+    why.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="use your own rules in FOLDER, Python included (repeatable)",
+    )
     why.add_argument("--follow", action="store_true", help="also read what links inside of PATH lead to outside of it")
     why.add_argument("--no-kernel-log", action="store_true", help="do not read this host's kernel log")
-    why.add_argument("--seconds-per-file", type=float, default=20.0, metavar="S", help="a log that takes longer than S seconds of processor time, and one more for each megabyte of it, is left there; the report says so (default: 20)")
+    why.add_argument(
+        "--seconds-per-file",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="a log that takes longer than S seconds of processor time, and one more for each megabyte of it, is left there; the report says so (default: 20)",
+    )
     why.set_defaults(run="why")
 
     _add_check(verbs)
@@ -144,16 +169,27 @@ def build() -> argparse.ArgumentParser:
     rules = verbs.add_parser("rules", help="the knowledge, readable", description="List, search and show the rules.")
     rules.add_argument("--json", action="store_true", help="as JSON")
     rules.add_argument("--config", metavar="FILE", help="keepstep.toml with your own rules")
-    rules.add_argument("--rules", action="append", default=[], metavar="FOLDER", help="a folder of your own rules (repeatable)")
+    rules.add_argument(
+        "--rules", action="append", default=[], metavar="FOLDER", help="a folder of your own rules (repeatable)"
+    )
     rules.set_defaults(run="rules", ask="list", words=[])
     asks = rules.add_subparsers(dest="ask_given", metavar="list | search WORDS | show ID | trust FOLDER")
-    for name, about in (("list", "all rules"), ("search", "rules that speak of these words"), ("show", "all that a rule knows")):
+    for name, about in (
+        ("list", "all rules"),
+        ("search", "rules that speak of these words"),
+        ("show", "all that a rule knows"),
+    ):
         ask = asks.add_parser(name, help=about)
         ask.set_defaults(ask=name)
         ask.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
         if name != "list":
             ask.add_argument("words", nargs="+", metavar="WORD" if name == "search" else "ID")
-    trust = asks.add_parser("trust", help="let the Python rules of a folder run, as they are now", description=_TRUST, formatter_class=argparse.RawDescriptionHelpFormatter)
+    trust = asks.add_parser(
+        "trust",
+        help="let the Python rules of a folder run, as they are now",
+        description=_TRUST,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     trust.set_defaults(ask="trust")
     trust.add_argument("words", nargs="*", metavar="FOLDER")
     trust.add_argument("--list", action="store_true", help="show the folders that you trust")
@@ -164,62 +200,168 @@ def build() -> argparse.ArgumentParser:
 
 def _add_check(verbs: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
-    check = verbs.add_parser("check", help="find what would kill the run, before it starts", description=_CHECK, formatter_class=plain)
-    check.add_argument("parts", nargs="*", metavar="config | network | env | resources", help="only these parts (default: all)")
+    check = verbs.add_parser(
+        "check", help="find what would kill the run, before it starts", description=_CHECK, formatter_class=plain
+    )
+    check.add_argument(
+        "parts", nargs="*", metavar="config | network | env | resources", help="only these parts (default: all)"
+    )
     check.add_argument("--script", metavar="FILE", help="the training script: its content must be the same everywhere")
-    check.add_argument("--path", metavar="DIR", action="append", default=[], help="where the run will write checkpoints or logs (repeatable)")
-    check.add_argument("--meet", metavar="HOST:PORT", help="where rank 0's check listens (default: as the launcher's variables say)")
-    check.add_argument("--wait", type=float, nargs="?", const=30.0, metavar="SECONDS", help="wait so long for the other processes of the job (30 s where no number is given; the default under a launcher that started them, else nobody is waited for)")
-    check.add_argument("--sample", type=int, metavar="ROUNDS", help="let each host meet so many others instead of all (for thousands of hosts)")
+    check.add_argument(
+        "--path",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="where the run will write checkpoints or logs (repeatable)",
+    )
+    check.add_argument(
+        "--meet", metavar="HOST:PORT", help="where rank 0's check listens (default: as the launcher's variables say)"
+    )
+    check.add_argument(
+        "--wait",
+        type=float,
+        nargs="?",
+        const=30.0,
+        metavar="SECONDS",
+        help="wait so long for the other processes of the job (30 s where no number is given; the default under a launcher that started them, else nobody is waited for)",
+    )
+    check.add_argument(
+        "--sample",
+        type=int,
+        metavar="ROUNDS",
+        help="let each host meet so many others instead of all (for thousands of hosts)",
+    )
     check.add_argument("--json", action="store_true", help="print one JSON document (schema keepstep.report/1)")
     check.add_argument("--html", metavar="FILE", help="also write one self-contained page")
     check.add_argument("--force", action="store_true", help="overwrite FILE of --html")
-    check.add_argument("--hosts", metavar="A,B,C", help="check these hosts over ssh; with --write: the hosts of the cluster")
-    check.add_argument("--remote", metavar="COMMAND", default="keepstep", help="with --hosts: how keepstep is called there (default: keepstep)")
+    check.add_argument(
+        "--hosts", metavar="A,B,C", help="check these hosts over ssh; with --write: the hosts of the cluster"
+    )
+    check.add_argument(
+        "--remote",
+        metavar="COMMAND",
+        default="keepstep",
+        help="with --hosts: how keepstep is called there (default: keepstep)",
+    )
     check.add_argument("--member", type=int, help=argparse.SUPPRESS)
     check.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
-    writing = check.add_argument_group("writing the variables", "`keepstep check config --write` prints TF_CONFIG and the torch and JAX variables of each rank")
+    writing = check.add_argument_group(
+        "writing the variables",
+        "`keepstep check config --write` prints TF_CONFIG and the torch and JAX variables of each rank",
+    )
     writing.add_argument("--write", action="store_true", help="print them, from Slurm, MPI, Kubernetes or --hosts")
-    writing.add_argument("--per-host", type=int, default=1, metavar="N", help="tasks on each host of --hosts (default: 1)")
+    writing.add_argument(
+        "--per-host", type=int, default=1, metavar="N", help="tasks on each host of --hosts (default: 1)"
+    )
     writing.add_argument("--chief", action="store_true", help="the first task is a chief")
     writing.add_argument("--ps", type=int, default=0, metavar="N", help="the last N tasks are parameter servers")
-    writing.add_argument("--port", type=int, default=2222, metavar="PORT", help="the first port on each host (default: 2222)")
+    writing.add_argument(
+        "--port", type=int, default=2222, metavar="PORT", help="the first port on each host (default: 2222)"
+    )
     check.set_defaults(run="check")
 
 
 def _add_run(verbs: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     run_ = verbs.add_parser(
-        "run", help="start, watch and bring back a training", description=_RUN, formatter_class=plain, usage="keepstep run [options] -- COMMAND ..."
+        "run",
+        help="start, watch and bring back a training",
+        description=_RUN,
+        formatter_class=plain,
+        usage="keepstep run [options] -- COMMAND ...",
     )
-    run_.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what every rank runs; without -n your own launcher or program")
+    run_.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND",
+        help="what every rank runs; without -n your own launcher or program",
+    )
     run_.add_argument("-n", "--ranks", type=int, metavar="N", help="start N ranks that train, and set their variables")
     run_.add_argument("--name", metavar="NAME", help="name of the run (default: the script's)")
     run_.add_argument("--run-dir", metavar="DIR", help="where run folders are made (default: .keepstep/runs)")
     run_.add_argument("--no-check", action="store_true", help="start without the fast parts of `keepstep check`")
-    run_.add_argument("-q", "--quiet", action="store_true", help="do not show what the ranks print (it is in the run folder)")
+    run_.add_argument(
+        "-q", "--quiet", action="store_true", help="do not show what the ranks print (it is in the run folder)"
+    )
     roles = run_.add_argument_group("TensorFlow roles")
     roles.add_argument("--chief", action="store_true", help="the first of the N is the chief")
-    roles.add_argument("--ps", type=int, default=0, metavar="K", help="K parameter servers besides (the first of the N is then the chief)")
+    roles.add_argument(
+        "--ps",
+        type=int,
+        default=0,
+        metavar="K",
+        help="K parameter servers besides (the first of the N is then the chief)",
+    )
     roles.add_argument("--evaluator", action="store_true", help="one evaluator besides")
     back = run_.add_argument_group("coming back")
-    back.add_argument("--max-attempts", type=int, metavar="N", help="attempts without progress in between (default: 4 with -n; without it your command is not restarted)")
-    back.add_argument("--remedy", choices=("off", "safe", "ask", "all"), default="safe", help="what may be changed for the next attempt: nothing, what changes no results (default), what you agree to, all")
-    back.add_argument("--max-lost-work", default="10m", metavar="TIME", help="do not restart by itself where the script would begin at its first step again and lose more work than this, as 90s, 10m, 2h (default: 10m), or overwrite the checkpoints of so much work; off: restart all the same")
-    back.add_argument("--no-spares", action="store_true", help="keep no warm processes in waiting (they cost memory and bring the run back sooner)")
-    back.add_argument("--on-failure", metavar="COMMAND|URL", help="is told of each failure: the report as JSON on its standard input, or by POST")
+    back.add_argument(
+        "--max-attempts",
+        type=int,
+        metavar="N",
+        help="attempts without progress in between (default: 4 with -n; without it your command is not restarted)",
+    )
+    back.add_argument(
+        "--remedy",
+        choices=("off", "safe", "ask", "all"),
+        default="safe",
+        help="what may be changed for the next attempt: nothing, what changes no results (default), what you agree to, all",
+    )
+    back.add_argument(
+        "--max-lost-work",
+        default="10m",
+        metavar="TIME",
+        help="do not restart by itself where the script would begin at its first step again and lose more work than this, as 90s, 10m, 2h (default: 10m), or overwrite the checkpoints of so much work; off: restart all the same",
+    )
+    back.add_argument(
+        "--no-spares",
+        action="store_true",
+        help="keep no warm processes in waiting (they cost memory and bring the run back sooner)",
+    )
+    back.add_argument(
+        "--on-failure",
+        metavar="COMMAND|URL",
+        help="is told of each failure: the report as JSON on its standard input, or by POST",
+    )
     times = run_.add_argument_group("times", "nobody needs these: they are learned")
-    times.add_argument("--hang-timeout", type=float, metavar="SECONDS", help="how long steps may stand still before stacks are looked at")
-    times.add_argument("--suspected-wait", type=float, metavar="SECONDS", help="how long a hang that nothing proves may go on before a restart (default: as long as a restart would cost)")
-    times.add_argument("--grace", type=float, default=10.0, metavar="SECONDS", help="between SIGTERM and SIGKILL (default: 10)")
+    times.add_argument(
+        "--hang-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="how long steps may stand still before stacks are looked at",
+    )
+    times.add_argument(
+        "--suspected-wait",
+        type=float,
+        metavar="SECONDS",
+        help="how long a hang that nothing proves may go on before a restart (default: as long as a restart would cost)",
+    )
+    times.add_argument(
+        "--grace", type=float, default=10.0, metavar="SECONDS", help="between SIGTERM and SIGKILL (default: 10)"
+    )
     run_.set_defaults(run="run")
-    runs = verbs.add_parser("runs", help="list the runs of this folder", description="List what `keepstep run` has kept, the newest last.")
+    runs = verbs.add_parser(
+        "runs", help="list the runs of this folder", description="List what `keepstep run` has kept, the newest last."
+    )
     runs.add_argument("--run-dir", metavar="DIR", help="where run folders are (default: .keepstep/runs)")
     runs.add_argument("--json", action="store_true", help="as JSON")
-    runs.add_argument("--prune", action="store_true", help="remove old ones instead (this also happens by itself when a run starts)")
+    runs.add_argument(
+        "--prune", action="store_true", help="remove old ones instead (this also happens by itself when a run starts)"
+    )
     runs.add_argument("--keep", type=int, default=5, metavar="N", help="with --prune: never the newest N (default: 5)")
-    runs.add_argument("--keep-days", type=float, default=30.0, metavar="DAYS", help="with --prune: those younger than this stay (default: 30) ...")
-    runs.add_argument("--keep-gb", type=float, default=10.0, metavar="GB", help="... unless all take more than this together (default: 10)")
+    runs.add_argument(
+        "--keep-days",
+        type=float,
+        default=30.0,
+        metavar="DAYS",
+        help="with --prune: those younger than this stay (default: 30) ...",
+    )
+    runs.add_argument(
+        "--keep-gb",
+        type=float,
+        default=10.0,
+        metavar="GB",
+        help="... unless all take more than this together (default: 10)",
+    )
     runs.set_defaults(run="runs")
 
 
@@ -233,16 +375,32 @@ def _add_lab(verbs: Any) -> None:
     lab.set_defaults(run="lab")
     run_.add_argument("name", metavar="NAME", help="see `keepstep lab list`")
     run_.add_argument("--keep", metavar="DIR", help="copy what the run left to DIR")
-    run_.add_argument("--script", metavar="FILE", help="break this training script instead of the lab's own job (faults from outside only)")
+    run_.add_argument(
+        "--script",
+        metavar="FILE",
+        help="break this training script instead of the lab's own job (faults from outside only)",
+    )
     for each in (run_, score):
-        each.add_argument("--with", dest="watch", default="", choices=("guard", "run"), help="guard: run the ranks with KEEPSTEP=on, and judge only what the guard wrote down; run: start them by `keepstep run`, and judge its report")
-    run_.add_argument("--mark", metavar="TEXT", help="with --script: the fault strikes when a rank has printed this (default: as the scenario says)")
+        each.add_argument(
+            "--with",
+            dest="watch",
+            default="",
+            choices=("guard", "run"),
+            help="guard: run the ranks with KEEPSTEP=on, and judge only what the guard wrote down; run: start them by `keepstep run`, and judge its report",
+        )
+    run_.add_argument(
+        "--mark",
+        metavar="TEXT",
+        help="with --script: the fault strikes when a rank has printed this (default: as the scenario says)",
+    )
     for each in (scenarios, score):
         each.add_argument("names", nargs="*", metavar="NAME", help="only these")
         each.add_argument("--framework", choices=("tensorflow", "torch", "jax"), help="only of this framework")
     for each in (run_, score):
         each.add_argument("--record", metavar="DIR", help="keep each as a recording under DIR")
-        each.add_argument("--python", metavar="PYTHON", default=sys.executable, help="the Python that trains (default: this one)")
+        each.add_argument(
+            "--python", metavar="PYTHON", default=sys.executable, help="the Python that trains (default: this one)"
+        )
     score.add_argument("--replay", metavar="DIR", help="judge the recordings under DIR; start nothing")
     score.add_argument("--quick", action="store_true", help="only the small part that `make test` runs")
     score.add_argument("--jobs", type=int, default=1, metavar="N", help="so many side by side (default: 1)")
@@ -254,7 +412,9 @@ def _add_lab(verbs: Any) -> None:
 
 def _add_guests(asks: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
-    guests = asks.add_parser("guests", help="other people's kinds of programs, run unmodified", description=_GUESTS, formatter_class=plain)
+    guests = asks.add_parser(
+        "guests", help="other people's kinds of programs, run unmodified", description=_GUESTS, formatter_class=plain
+    )
     verbs = guests.add_subparsers(dest="guests_ask", metavar="list | run NAME | score", required=True)
     listed = verbs.add_parser("list", help="the guests, and which ways there are to run them")
     run_ = verbs.add_parser("run", help="run one, and judge it")
@@ -265,15 +425,27 @@ def _add_guests(asks: Any) -> None:
         each.add_argument("names", nargs="*", metavar="NAME", help="only these")
         each.add_argument("--framework", choices=("tensorflow", "torch", "jax"), help="only of this framework")
     for each in (run_, score):
-        each.add_argument("--way", action="append", choices=("plain", "guard", "ranks", "wrapped"), help="only this way (repeatable; default: all that apply)")
-    run_.add_argument("--fault", action="append", metavar="FAULT", help="break it in this way, from outside (repeatable; `all`: those it is scored with); see `guests list --faults`")
+        each.add_argument(
+            "--way",
+            action="append",
+            choices=("plain", "guard", "ranks", "wrapped"),
+            help="only this way (repeatable; default: all that apply)",
+        )
+    run_.add_argument(
+        "--fault",
+        action="append",
+        metavar="FAULT",
+        help="break it in this way, from outside (repeatable; `all`: those it is scored with); see `guests list --faults`",
+    )
     listed.add_argument("--faults", action="store_true", help="the faults instead")
     kinds = score.add_mutually_exclusive_group()
     kinds.add_argument("--healthy", action="store_true", help="only unbroken guests")
     kinds.add_argument("--broken", action="store_true", help="only broken guests")
     score.add_argument("--quick", action="store_true", help="only the small part that `make test` runs")
     score.add_argument("--jobs", type=int, default=1, metavar="N", help="so many side by side (default: 1)")
-    score.add_argument("--load", type=int, default=0, metavar="N", help="keep N more processes busy all the while (default: 0)")
+    score.add_argument(
+        "--load", type=int, default=0, metavar="N", help="keep N more processes busy all the while (default: 0)"
+    )
     score.add_argument("--markdown", metavar="FILE", help="also write the tables to FILE")
     for each in (listed, run_, score):
         each.add_argument("--json", action="store_true", help="as JSON; progress goes to standard error")

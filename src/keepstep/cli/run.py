@@ -17,7 +17,11 @@ from keepstep.supervise.run import Supervisor
 def run_verb(asked: argparse.Namespace) -> int:
     """Run, and return the job's own status."""
     command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
-    for name, value in (("--max-attempts", asked.max_attempts), ("--hang-timeout", asked.hang_timeout), ("--grace", asked.grace)):
+    for name, value in (
+        ("--max-attempts", asked.max_attempts),
+        ("--hang-timeout", asked.hang_timeout),
+        ("--grace", asked.grace),
+    ):
         if value is not None and value < (1 if name == "--max-attempts" else 0):
             raise UserError(f"{name} {value:g} cannot be")
     job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)

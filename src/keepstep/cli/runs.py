@@ -19,12 +19,17 @@ def runs_verb(asked: argparse.Namespace) -> int:
     """List, or prune."""
     root = Path(asked.run_dir) if asked.run_dir else runs.DEFAULT
     if asked.prune:
-        removed = runs.prune(root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep)
+        removed = runs.prune(
+            root, most_bytes=int(asked.keep_gb * (1 << 30)), most_s=asked.keep_days * 86400.0, least=asked.keep
+        )
         print(f"removed {count(len(removed), 'run')}" + "".join(f"\n  {visible(str(path))}" for path in removed))
         return 0
     listed = runs.runs(root)
     if asked.json:
-        rows = [{"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes} for run in listed]
+        rows = [
+            {"path": str(run.path), **asdict(run.manifest), "state": run.state, "size_bytes": run.size_bytes}
+            for run in listed
+        ]
         print(json.dumps(rows, indent=1))
         return 0
     if not listed:
@@ -60,4 +65,6 @@ def _why(run: runs.Listed) -> str:
     told = [f"attempt {each.number} ended: {each.title or f'status {each.status}'}; came back" for each in before]
     if last.status == 0:
         return "; ".join([*told, f"attempt {last.number} finished"])
-    return "; ".join([*told, f"attempt {last.number} ended: {last.title or run.state}"] if run.state != "running" else told)
+    return "; ".join(
+        [*told, f"attempt {last.number} ended: {last.title or run.state}"] if run.state != "running" else told
+    )

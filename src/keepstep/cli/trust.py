@@ -58,7 +58,9 @@ def _folder_of_rules(given: Path) -> Path:
 
 def _trust(folder: Path) -> None:
     files = trust.trust(folder)
-    print(f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {'it does' if len(files) == 1 else 'they do'} not change:")
+    print(
+        f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {'it does' if len(files) == 1 else 'they do'} not change:"
+    )
     for name, data in files.items():
         print(f"  {_shown(name)}  ({size(len(data))})")
 

@@ -70,7 +70,9 @@ def _ids_in_use() -> Iterator[str]:
 
 
 def _explain(asked: argparse.Namespace) -> Explained:
-    own = load_extensions(Path(asked.config) if asked.config else None, folders=[Path(each) for each in asked.rules], taken=_ids_in_use())
+    own = load_extensions(
+        Path(asked.config) if asked.config else None, folders=[Path(each) for each in asked.rules], taken=_ids_in_use()
+    )
     if asked.live:
         return explain_live(asked.pid or None, rules=own.rules)
     paths: list[Path] = []
@@ -139,7 +141,11 @@ def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] |
     from keepstep.analyze.comeback import of_all_attempts
 
     last = max(folders)
-    reports = {number: explain_paths([folder], follow=asked.follow).report for number, folder in folders.items() if number != last}
+    reports = {
+        number: explain_paths([folder], follow=asked.follow).report
+        for number, folder in folders.items()
+        if number != last
+    }
     attempts = [each for each in manifest.attempts if each.number <= last]
     return lambda report: of_all_attempts({**reports, last: report}, attempts)
 

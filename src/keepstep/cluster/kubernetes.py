@@ -26,7 +26,9 @@ def read_kubernetes(env: Mapping[str, str]) -> Said:
     if pod is None:
         return Said()
     read = Variables(env)
-    counts = [name for name in ("NUM_PODS", "REPLICAS", "WORLD_SIZE", "NUM_PROCESSES", "JOB_PARALLELISM") if name in env]
+    counts = [
+        name for name in ("NUM_PODS", "REPLICAS", "WORLD_SIZE", "NUM_PROCESSES", "JOB_PARALLELISM") if name in env
+    ]
     size = read.number(counts[0], low=1) if counts else None
     if not size or pod.index >= size:
         return Said(faults=read.faults)

@@ -42,7 +42,13 @@ class Variables:
             self.fault(name, Fault.NOT_A_NUMBER, text, wanted, _EXAMPLES.get(name, str(low)))
             return None
         if not low <= int(text) <= high:
-            self.fault(name, Fault.OUT_OF_RANGE, text.strip(), wanted, _EXAMPLES.get(name, str(high if int(text) == high + 1 else low)))
+            self.fault(
+                name,
+                Fault.OUT_OF_RANGE,
+                text.strip(),
+                wanted,
+                _EXAMPLES.get(name, str(high if int(text) == high + 1 else low)),
+            )
             return None
         return int(text)
 
@@ -51,7 +57,9 @@ class Variables:
         text = (self.env.get(name) or "").strip()
         if not text:
             if needed:
-                self.fault(name, Fault.ABSENT, self.env.get(name), "the address of the host of rank 0", socket.gethostname())
+                self.fault(
+                    name, Fault.ABSENT, self.env.get(name), "the address of the host of rank 0", socket.gethostname()
+                )
             return None
         address = read_address(text)
         if address.fault is Fault.ADDRESS_WITHOUT_PORT:
@@ -76,11 +84,16 @@ class Variables:
     def fault(self, name: str, fault: Fault, value: str | None, wanted: str, better: str | None = None) -> None:
         shown = None if value is None else value[:_LONGEST_SHOWN]
         sure = fault is Fault.SCHEME_IN_ADDRESS
-        self.faults.append(VariableFaulty(variable=name, fault=fault, value=shown, wanted=wanted, better=better, sure=sure))
+        self.faults.append(
+            VariableFaulty(variable=name, fault=fault, value=shown, wanted=wanted, better=better, sure=sure)
+        )
 
 
-def evenly(size: int, *, me: int | None = None, local: int | None = None, hosts: tuple[str, ...] = ()) -> tuple[Task, ...]:
+def evenly(
+    size: int, *, me: int | None = None, local: int | None = None, hosts: tuple[str, ...] = ()
+) -> tuple[Task, ...]:
     """``size`` tasks, spread in blocks over ``hosts`` where those are known."""
+
     def host_of(rank: int) -> str | None:
         return hosts[rank * len(hosts) // size] if hosts else None
 

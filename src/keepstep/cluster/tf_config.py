@@ -84,7 +84,7 @@ def _hint(text: str, column: int) -> str:
         return "values; a variable or template in it was not filled in"
     if "'" in text and '"' not in text.replace('\\"', ""):
         return "double quotes; it has single ones, as Python prints a dictionary"
-    if text.lstrip()[:2] in ('{\\', "'{", '"{'):
+    if text.lstrip()[:2] in ("{\\", "'{", '"{'):
         return "one layer of quotes; it was quoted twice"
     if re.search(r",\s*[}\]]", text):
         return "no comma after the last entry"
@@ -146,7 +146,9 @@ def _cluster_faults(found: dict[str, Any], better: _Better) -> Iterator[Variable
             yield from _address_faults(f"{role}:{index}", text, corrected[role], taken, better)
     if "evaluator" in corrected:
         del corrected["evaluator"]
-        yield _fault(Fault.EVALUATOR_IN_CLUSTER, "evaluator", wanted="an evaluator only as its own task, not in the cluster")
+        yield _fault(
+            Fault.EVALUATOR_IN_CLUSTER, "evaluator", wanted="an evaluator only as its own task, not in the cluster"
+        )
     chiefs = len(corrected.get("chief", [])) + len(corrected.get("master", []))
     if chiefs > 1:
         better.sure = False
@@ -184,7 +186,9 @@ def _address_faults(
     whole = address.better or joined(address.host, address.port) or text
     if whole in taken:
         better.sure = False
-        yield _fault(Fault.DUPLICATE_ADDRESS, f"{whole} for {taken[whole]} and {task}", wanted="an address of its own for each")
+        yield _fault(
+            Fault.DUPLICATE_ADDRESS, f"{whole} for {taken[whole]} and {task}", wanted="an address of its own for each"
+        )
         while whole in taken and address.host:
             port = int(whole.rpartition(":")[2]) + 1
             whole = joined(address.host, port) or whole

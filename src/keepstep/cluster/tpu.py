@@ -16,7 +16,9 @@ PORT = 8476
 
 def read_tpu(env: Mapping[str, str]) -> Said:
     """TPU_WORKER_ID and TPU_WORKER_HOSTNAMES (or TPU_PROCESS_ADDRESSES)."""
-    named = next((name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if env.get(name, "").strip()), None)
+    named = next(
+        (name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if env.get(name, "").strip()), None
+    )
     if named is None:
         return Said()
     read = Variables(env)

@@ -89,7 +89,11 @@ def meeting(mine: Arrival, others: Sequence[Arrival]) -> Meeting:
     same = [each for each in kin if each.at == mine.at]
     waiting = [each for each in same if not each.done]
     arrived = {each.index for each in (mine, *waiting) if each.index is not None}
-    twice = [each.pid for each in same if each.index == mine.index is not None and (not each.done or each.session == mine.session)]
+    twice = [
+        each.pid
+        for each in same
+        if each.index == mine.index is not None and (not each.done or each.session == mine.session)
+    ]
     sizes = {(each.index, each.size) for each in waiting if each.size != mine.size and each.index is not None}
     elsewhere = [
         f"process {each.pid} of the same program waits at {each.at} as rank {each.index} of {each.size}"

@@ -148,7 +148,15 @@ def identity(data: Bytes) -> dict[str, Any]:
     return {}
 
 
-_WHOLE = {"rank": MOST_RANKS, "world": MOST_RANKS + 1, "local": MOST_RANKS, "attempt": 1 << 31, "pid": 1 << 31, "started": 1 << 63, "monotonic": 1 << 63}
+_WHOLE = {
+    "rank": MOST_RANKS,
+    "world": MOST_RANKS + 1,
+    "local": MOST_RANKS,
+    "attempt": 1 << 31,
+    "pid": 1 << 31,
+    "started": 1 << 63,
+    "monotonic": 1 << 63,
+}
 """What is a whole number in a header, and below which one."""
 
 
@@ -172,7 +180,11 @@ def read(data: Bytes) -> BlackBox:
     pairs = enumerate(zip(ring.numbers, ring.again, strict=True))
     whole = [place for place, (number, again) in pairs if number and number == again and number % capacity == place]
     whole.sort(key=ring.numbers.__getitem__)
-    damaged = capacity - places + sum(any(field[place] for field in ring) for place in set(range(len(ring.numbers))).difference(whole))
+    damaged = (
+        capacity
+        - places
+        + sum(any(field[place] for field in ring) for place in set(range(len(ring.numbers))).difference(whole))
+    )
     fields = (ring.numbers, ring.at, ring.kinds, ring.values, ring.extras, ring.spare)
     return BlackBox(who, tuple(map(Record, *([field[place] for place in whole] for field in fields))), damaged)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 Stated = Mapping[str, str]
 """What one rank states: what it is about, and its value, in words."""
 
+
 class Subject:
     """What contracts are about: the first word of every subject (``program train_step``, ``batch``); rules go by it."""
 

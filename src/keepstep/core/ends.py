@@ -68,11 +68,23 @@ def _kind(seen: EvidenceSet, ends: Ends, each: Evidence[RankEnded]) -> dict[int 
     if fact.goodbye and fact.raised == INTERRUPTED:
         return ends.interrupted
     if fact.goodbye:
-        return ends.badly if (code if code is not None else fact.status) or (told is not None and told.fact.signal) else ends.well
+        return (
+            ends.badly
+            if (code if code is not None else fact.status) or (told is not None and told.fact.signal)
+            else ends.well
+        )
     if told is not None and code == 0:
         return ends.well
-    by_design = told is None or (told.fact.signal in _SENT_BY_DESIGN and (not code or code == _LEFT_BY_DESIGN.get(fact.killed_as or "")))
-    if fact.killed_as and not fact.in_training and by_design and not raised_by(seen, each.who) and not _missed(seen, each):
+    by_design = told is None or (
+        told.fact.signal in _SENT_BY_DESIGN and (not code or code == _LEFT_BY_DESIGN.get(fact.killed_as or ""))
+    )
+    if (
+        fact.killed_as
+        and not fact.in_training
+        and by_design
+        and not raised_by(seen, each.who)
+        and not _missed(seen, each)
+    ):
         return ends.well
     return ends.silent
 
@@ -100,7 +112,8 @@ def stopped_before(seen: EvidenceSet, at: float | None) -> bool:
     Who stops in a step, or provably, has stopped; saving and evaluating take their time.
     """
     return waited_to_the_end(seen) is not None or any(
-        (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at) for e in seen.all(RankStopped)
+        (e.fact.proven or e.fact.phase in _STEPPING) and (at is None or e.at is None or e.at <= at)
+        for e in seen.all(RankStopped)
     )
 
 
@@ -108,7 +121,11 @@ def ended_by_hand(seen: EvidenceSet) -> bool:
     """Whether all that ended badly here was ended by Ctrl-C."""
     ends = seen.once(ends_of)
     pids = {e.fact.pid for e in ends.interrupted.values()}
-    raised = {e.fact.type.rpartition(".")[2] for e in seen.all(ExceptionRaised) if not seen.survived(e) and not seen.merely_logged(e)}
+    raised = {
+        e.fact.type.rpartition(".")[2]
+        for e in seen.all(ExceptionRaised)
+        if not seen.survived(e) and not seen.merely_logged(e)
+    }
     told = all(e.fact.pid in pids or e.fact.signal in _SENT_BY_DESIGN[1:] for e in seen.bad_exits)
     return bool(pids) and not ends.badly and raised <= {INTERRUPTED, "SignalException"} and told
 

@@ -172,9 +172,13 @@ class EvidenceSet:
             return True
         if self._finished.get(place.origin.source, -1) > line and self._said_more(place):
             return True
-        later = [e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line and e.fact.step != 0]
+        later = [
+            e for e in self.near(place, StepSeen, after=TO_THE_END) if (e.origin.line or 0) > line and e.fact.step != 0
+        ]
         drawn = {e.fact.of: e.fact.step for e in self.near(place, StepSeen, before=LINES_OF_BARS) if e.fact.of}
-        different = {(e.fact.step, e.fact.of) for e in later if not e.fact.of or drawn.get(e.fact.of, -1) != e.fact.step}
+        different = {
+            (e.fact.step, e.fact.of) for e in later if not e.fact.of or drawn.get(e.fact.of, -1) != e.fact.step
+        }
         return len(different) >= 2 or sum(e.fact.step is None for e in later) >= 2
 
     def merely_logged(self, raised: Evidence[ExceptionRaised]) -> bool:
@@ -213,7 +217,11 @@ class EvidenceSet:
     @cached_property
     def bad_exits(self) -> tuple[Evidence[ProcessExited], ...]:
         """Processes of the run that ended badly: not where the run trained on, or was finished and tidied up."""
-        return tuple(e for e in self.all(ProcessExited) if (e.fact.code or e.fact.signal) and not self.survived(e) and not self._tidied_up(e))
+        return tuple(
+            e
+            for e in self.all(ProcessExited)
+            if (e.fact.code or e.fact.signal) and not self.survived(e) and not self._tidied_up(e)
+        )
 
     def _tidied_up(self, exited: Evidence[ProcessExited]) -> bool:
         told_to = exited.fact.signal == "SIGTERM" or exited.fact.code in (143, -15)

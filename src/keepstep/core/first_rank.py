@@ -141,7 +141,13 @@ def _whose(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
         return (named,)
     if first is not None:
         return (first,)
-    return _missed(seen) or _by_device(seen, root) or _only_member(seen, root) or _named_as_lost(seen, root) or _few(exited)
+    return (
+        _missed(seen)
+        or _by_device(seen, root)
+        or _only_member(seen, root)
+        or _named_as_lost(seen, root)
+        or _few(exited)
+    )
 
 
 def _exited(seen: EvidenceSet) -> list[int]:
@@ -174,7 +180,9 @@ def _named_as_lost(seen: EvidenceSet, root: Finding) -> tuple[int, ...]:
     """Of a process that was killed, elsewhere in the text than its end is told: the one rank named below the loss of a peer."""
     if root.cause not in (Cause.RESOURCE_HOST_OOM_KILLED, Cause.UNKNOWN_NOT_ESTABLISHED):
         return ()
-    named = {e.who for lost in seen.all(PeerLost) for e in seen.near(lost, TaskNamed, before=0, after=LINES_OF_A_MESSAGE)}
+    named = {
+        e.who for lost in seen.all(PeerLost) for e in seen.near(lost, TaskNamed, before=0, after=LINES_OF_A_MESSAGE)
+    }
     return tuple(who for who in named if who is not None) if len(named) == 1 else ()
 
 

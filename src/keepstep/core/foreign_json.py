@@ -13,7 +13,9 @@ MOST_PARTS = 4_000_000
 """Values in one document. Each takes some 64 bytes and more in memory, however short its text."""
 DEEPEST_WORDS = "it is nested too deeply"
 
-_ESCAPES = lazy_pattern(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.")
+_ESCAPES = lazy_pattern(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\."
+)
 
 
 def loads(text: str | bytes, *, most_parts: int = MOST_PARTS) -> Any:

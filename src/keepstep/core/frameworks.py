@@ -29,7 +29,9 @@ _FOR = {
 }
 """What a fix says that is meant for one framework."""
 _SPOKEN = {
-    "torch": lazy_pattern(r"\btorch(?:run|\.|/)|\bProcessGroup|\bDistributedDataParallel|\bc10d?::|\bTCPStore\b|\[PG ID|\[rank\d+\]:"),
+    "torch": lazy_pattern(
+        r"\btorch(?:run|\.|/)|\bProcessGroup|\bDistributedDataParallel|\bc10d?::|\bTCPStore\b|\[PG ID|\[rank\d+\]:"
+    ),
     "tensorflow": lazy_pattern(
         r"\btensorflow\b|\btf_keras\b|\bTF_CONFIG\b|/job:(?:worker|ps|chief)|\btf\.distribute|MultiWorkerMirrored|base_collective_executor|\bkeras/"
     ),

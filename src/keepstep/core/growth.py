@@ -138,7 +138,9 @@ def _goes_on(lows: Sequence[Reading], told: Sequence[Reading], begin: float, who
     if begin - told[0].steps < 0.5 * whole:
         return True
     before = [each for each in told if begin - whole / 3 <= each.steps <= begin]
-    return len(before) < 2 or later >= GOES_ON * (before[-1].bytes - before[0].bytes) / max(1, before[-1].steps - before[0].steps)
+    return len(before) < 2 or later >= GOES_ON * (before[-1].bytes - before[0].bytes) / max(
+        1, before[-1].steps - before[0].steps
+    )
 
 
 def _is_new(lows: Sequence[Reading], told: Sequence[Reading], begin: float) -> bool:

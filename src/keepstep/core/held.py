@@ -124,7 +124,9 @@ def _shares(records: Sequence[Record], since: int, until: int) -> _Shares | None
 
 def _between_looks(records: Sequence[Record], since: int, until: int) -> Iterator[tuple[Record, Record]]:
     """The kernel's counters from one look to the next, where the rank did nothing but steps of usual length in between."""
-    longest = max(PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0]), PAUSE_NS)
+    longest = max(
+        PAUSE * median([r.extra for r in records if r.kind == Kind.STEP and since <= r.at <= until] or [0]), PAUSE_NS
+    )
     before: Record | None = None
     steps = True
     for record in records:

@@ -43,7 +43,9 @@ def complete(kind: type[Any]) -> None:
     """Put in place what the standard library makes of the same fields. For those who look at signatures; else it comes by itself."""
     columns = dataclasses.fields(kind)
     body = {"__annotations__": {each.name: each.type for each in columns}, "__module__": kind.__module__}
-    model: type[Any] = dataclasses.dataclass(frozen=True)(type(kind.__name__, (), {**body, **{each.name: _like(each) for each in columns}}))
+    model: type[Any] = dataclasses.dataclass(frozen=True)(
+        type(kind.__name__, (), {**body, **{each.name: _like(each) for each in columns}})
+    )
     for name in _MADE_LATER:
         setattr(kind, name, vars(model)[name])
 

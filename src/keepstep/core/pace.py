@@ -111,7 +111,16 @@ def _late_by_the_processor(records: Mapping[int, Sequence[Record]]) -> tuple[Lat
     step_s = found.step_ns / 1e9
     before = found.before * step_s if found.before is not None else None
     return (
-        Late(found.rank, Phase.COMPUTE, found.share * step_s, found.others * step_s, step_s, found.steps, before, held=True),
+        Late(
+            found.rank,
+            Phase.COMPUTE,
+            found.share * step_s,
+            found.others * step_s,
+            step_s,
+            found.steps,
+            before,
+            held=True,
+        ),
     )
 
 
@@ -128,7 +137,11 @@ def _late_by_input(records: Mapping[int, Sequence[Record]]) -> tuple[Late, ...]:
         steps=min(steps for _, _, steps in known.values()),
         crowd=max(map(crowding, records.values())),
     )
-    return tuple(replace(late, before_s=_input_before(records[late.rank])) for late in found if not _merely_held(late, records[late.rank]))
+    return tuple(
+        replace(late, before_s=_input_before(records[late.rank]))
+        for late in found
+        if not _merely_held(late, records[late.rank])
+    )
 
 
 def _input_before(records: Sequence[Record]) -> float | None:
@@ -205,7 +218,9 @@ def _usually(delays: list[int]) -> int:
     return sum(kept) // len(kept)
 
 
-def _odd_one(lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int, crowd: float = 1.0) -> tuple[Late, ...]:
+def _odd_one(
+    lost: Mapping[int, int], *, step_ns: int, share: float, phase: Phase, steps: int, crowd: float = 1.0
+) -> tuple[Late, ...]:
     worst = max(lost, key=lambda rank: lost[rank])
     others = max(value for rank, value in lost.items() if rank != worst)
     if lost[worst] < max(LEAST_NS, share * step_ns) or lost[worst] < ALIKE * crowd * others:

@@ -155,7 +155,9 @@ def taken_out(before: str, after: str) -> set[str]:
         at = 0
         gone: list[str] = []
         for number, kept in enumerate(_UNSEEN.sub("", clean).split(MARK)):
-            place = line.find(kept, at) if kept else len(line) if number and at < len(line) and clean.endswith(MARK) else at
+            place = (
+                line.find(kept, at) if kept else len(line) if number and at < len(line) and clean.endswith(MARK) else at
+            )
             if place < 0:
                 break  # split by colours
             gone.append(line[at:place])

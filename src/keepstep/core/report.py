@@ -51,7 +51,9 @@ class Report:
     @property
     def is_partial(self) -> bool:
         """Nothing wrong was seen, and not all could be looked at: that is neither healthy nor nothing."""
-        return self.verdict is Verdict.UNKNOWN and any(each.state in (CoverageState.CHECKED, CoverageState.PARTLY) for each in self.coverage)
+        return self.verdict is Verdict.UNKNOWN and any(
+            each.state in (CoverageState.CHECKED, CoverageState.PARTLY) for each in self.coverage
+        )
 
     @property
     def exit_status(self) -> int:

@@ -20,11 +20,29 @@ DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128",
     "bool", "bfloat16", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64",
 )  # fmt: skip
-BITS = {"uint8": 8, "int8": 8, "int16": 16, "float16": 16, "bfloat16": 16, "uint16": 16, "bool": 8, "int64": 64, "float64": 64, "uint64": 64, "complex64": 64, "complex128": 128}
+BITS = {
+    "uint8": 8,
+    "int8": 8,
+    "int16": 16,
+    "float16": 16,
+    "bfloat16": 16,
+    "uint16": 16,
+    "bool": 8,
+    "int64": 64,
+    "float64": 64,
+    "uint64": 64,
+    "complex64": 64,
+    "complex128": 128,
+}
 SIZED = ("all_reduce", "reduce", "reduce_scatter")
 """All ranks must bring equally many of one type; the others that move tensors need not (a gather of uneven parts)."""
 BYTES = ("broadcast",)
-OBJECTS = {"all_gather_object": "all_gather", "broadcast_object_list": "broadcast", "gather_object": "all_gather", "scatter_object_list": "broadcast"}
+OBJECTS = {
+    "all_gather_object": "all_gather",
+    "broadcast_object_list": "broadcast",
+    "gather_object": "all_gather",
+    "scatter_object_list": "broadcast",
+}
 """What a function for Python objects issues first: the sizes."""
 ALIKE = 8
 """So many collectives before the first difference must be alike, or all there were: else the ranks count differently."""
@@ -66,7 +84,9 @@ class Mismatch:
         parts = []
         for value, ranks in self.values:
             line = next((places[rank] for rank in ranks if places.get(rank)), "")
-            parts.append(f"{value}{f' at {line}' if line else ''} on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}")
+            parts.append(
+                f"{value}{f' at {line}' if line else ''} on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
+            )
         return f"{self.what}: {' but '.join(parts)}"
 
 
@@ -108,7 +128,14 @@ def placed(spare: int) -> tuple[int, int]:
 def key(operation: str, dtype: str = "", elements: int = 0) -> str:
     """What must be the same on every rank, whoever wrote it down: the guard, its black box or torch's flight recorder."""
     operation = OBJECTS.get(operation, operation)
-    base = "_".join(operation.strip("_").removesuffix("_base").removesuffix("_into_tensor").removesuffix("_tensor").removesuffix("_single").split())
+    base = "_".join(
+        operation.strip("_")
+        .removesuffix("_base")
+        .removesuffix("_into_tensor")
+        .removesuffix("_tensor")
+        .removesuffix("_single")
+        .split()
+    )
     base = {"allgather": "all_gather", "allreduce": "all_reduce", "alltoall": "all_to_all"}.get(base, base)
     if base in SIZED:
         return f"{base} {dtype}x{elements}"

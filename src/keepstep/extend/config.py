@@ -52,7 +52,9 @@ def named_by_file(path: Path) -> Path | None:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
     except Unusable as wrong:
-        raise UserError(f"{path}: {wrong}" if "TOML" not in str(wrong) else f"{path} is {wrong}", hint=EXAMPLE) from wrong
+        raise UserError(
+            f"{path}: {wrong}" if "TOML" not in str(wrong) else f"{path} is {wrong}", hint=EXAMPLE
+        ) from wrong
     if folder is not None and not folder.is_dir():
         raise UserError(f"{path}: [rules] folder is no folder: {folder}", hint="make it, or take the line out")
     return folder

@@ -188,7 +188,9 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
     for path in paths:
         data = files.get(path.name)
         if data is None and path.is_symlink():
-            gathered.complain(str(path), "it is a link out of the folder" if _leads_out(folder, path) else "it is a link")
+            gathered.complain(
+                str(path), "it is a link out of the folder" if _leads_out(folder, path) else "it is a link"
+            )
         if data is None:
             continue
         try:

@@ -89,7 +89,14 @@ class Waiting:
 
 @contextlib.contextmanager
 def rendezvous(
-    session: Session, framework: str, size: int | None, index: int | None, at: str | None, *, here: bool = False, holds_lock: bool = False
+    session: Session,
+    framework: str,
+    size: int | None,
+    index: int | None,
+    at: str | None,
+    *,
+    here: bool = False,
+    holds_lock: bool = False,
 ) -> Iterator[None]:
     """Around the framework's own waiting. Nothing that fails in here reaches it. ``holds_lock``: no Python thread runs meanwhile."""
     child: subprocess.Popen[bytes] | None = None

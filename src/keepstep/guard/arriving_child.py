@@ -24,7 +24,12 @@ def main(arrival: str, notes: str) -> None:
     def note(fields: dict[str, Any], words: str) -> None:
         if not notes:
             return
-        line: dict[str, Any] = {"fact": "RanksArriving", "fields": fields, "origin": {"source": os.path.basename(notes)}, "at": time.time()}
+        line: dict[str, Any] = {
+            "fact": "RanksArriving",
+            "fields": fields,
+            "origin": {"source": os.path.basename(notes)},
+            "at": time.time(),
+        }
         line |= {"rank": {"index": mine.index}} if mine.index is not None else {}
         append(notes, f"{json.dumps({**line, 'quote': words[:1000]})}\n".encode())
 

@@ -25,6 +25,7 @@ SHARE = 0.0002
 """Of the time that passes, for looks at values."""
 MOST_TOLD = 10
 
+
 class BatchFault:
     """What can be wrong with a batch."""
 
@@ -137,7 +138,9 @@ class Batches:
         if rows == 0 and all(shape[:1] == (0,) for _, shape, _ in signature):
             name, shape, _ = signature[0]
             self._odd(BatchFault.EMPTY, name, str(list(shape)), str([self._rows, *shape[1:]]))
-        for number, ((name, shape, dtype), (known_name, known, known_dtype)) in enumerate(zip(signature, self._learned, strict=False)):
+        for number, ((name, shape, dtype), (known_name, known, known_dtype)) in enumerate(
+            zip(signature, self._learned, strict=False)
+        ):
             for pattern, wanted in self.dtypes.items():
                 if name.endswith(pattern) and dtype != wanted:
                     self._odd(BatchFault.DTYPE, name, dtype, wanted, declared=True)
@@ -167,13 +170,22 @@ class Batches:
             if name.endswith(pattern) and not (low <= least and largest <= high):
                 self._odd(BatchFault.LABEL, name, f"{least:g} to {largest:g}", f"{low:g} to {high:g}", declared=True)
 
-    def _odd(self, kind: str, part: str, seen: str, wanted: str, *, declared: bool = False, quiet: bool = False) -> None:
+    def _odd(
+        self, kind: str, part: str, seen: str, wanted: str, *, declared: bool = False, quiet: bool = False
+    ) -> None:
         if (kind, part) in self._told or len(self._told) >= MOST_TOLD:
             return
         self._told.add((kind, part))
         session = self._session
         words = f"{part} has {seen} where {'the contract asks for' if declared else 'the batches before had'} {wanted} ({kind})"
-        fields = {"kind": kind, "part": part, "seen": seen, "wanted": wanted, "step": session.steps, "declared": declared}
+        fields = {
+            "kind": kind,
+            "part": part,
+            "seen": seen,
+            "wanted": wanted,
+            "step": session.steps,
+            "declared": declared,
+        }
         session.note("BatchOdd", fields, f"batch after step {session.steps}: {words}")
         if quiet:
             return

@@ -72,7 +72,9 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
             start_new_session=True,
         )
     pausing, end = threading.Event(), time.monotonic() + STARTS_S
-    while started.poll() is None and time.monotonic() < end:  # it forks and ends: the training has no child that it does not know
+    while (
+        started.poll() is None and time.monotonic() < end
+    ):  # it forks and ends: the training has no child that it does not know
         pausing.wait(0.02)  # time.sleep fails under libfaketime
 
 

@@ -177,12 +177,15 @@ def bounded(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write_verdict(verdict: Verdict) -> str:
-    return json.dumps({"differences": [[each.what, each.values, each.kept] for each in verdict.differences], "where": verdict.where})
+    return json.dumps(
+        {"differences": [[each.what, each.values, each.kept] for each in verdict.differences], "where": verdict.where}
+    )
 
 
 def _read_verdict(text: str) -> Verdict:
     read = json.loads(text)
     found = (
-        Difference(what, tuple((value, tuple(ranks)) for value, ranks in values), kept) for what, values, kept in read["differences"]
+        Difference(what, tuple((value, tuple(ranks)) for value, ranks in values), kept)
+        for what, values, kept in read["differences"]
     )
     return Verdict(tuple(found), {int(rank): line for rank, line in read["where"].items()})

@@ -40,6 +40,9 @@ class Folder:
         write_whole(path, value.encode(errors="surrogateescape"))
 
     def get(self, key: str) -> str | None:
-        with contextlib.suppress(FileNotFoundError), (self._path / key.replace("/", "+")).open(encoding="utf-8", errors="surrogateescape") as stream:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            (self._path / key.replace("/", "+")).open(encoding="utf-8", errors="surrogateescape") as stream,
+        ):
             return stream.read(LONGEST)
         return None

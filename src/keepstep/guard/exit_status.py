@@ -51,6 +51,8 @@ def _high(handle: int) -> int:
     """The same file under a number that is handed out only when very many are open."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
-        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, (min(allowed, MOST) if allowed != resource.RLIM_INFINITY else MOST) // 2)
+        return fcntl.fcntl(
+            handle, fcntl.F_DUPFD_CLOEXEC, (min(allowed, MOST) if allowed != resource.RLIM_INFINITY else MOST) // 2
+        )
     finally:
         os.close(handle)

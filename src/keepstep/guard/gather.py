@@ -50,7 +50,9 @@ class Gathering:
 
         while self._waiting and self._session.who.rank:
             line = self._waiting.pop(0)
-            self._exchange.put(self._key(self._session.who.rank, self._published), json.dumps(redacted(line), default=str))
+            self._exchange.put(
+                self._key(self._session.who.rank, self._published), json.dumps(redacted(line), default=str)
+            )
             self._published += 1
         if self._session.who.rank == 0 and self._session.folder is not None:
             self._collect(self._session.folder)

@@ -19,7 +19,12 @@ from keepstep.core.numbers import whole
 
 MOST_FILES, LONGEST_NAME = 12, 60
 """Of the script's files: the names must fit into the black box beside the rest."""
-HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch/_inductor/compile_worker", "torch._inductor.compile_worker")
+HELPERS = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "torch/_inductor/compile_worker",
+    "torch._inductor.compile_worker",
+)
 ALONE = "alone"
 """The job of a process whose variables name no others."""
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
@@ -52,7 +57,9 @@ def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
     """By the variables; what they do not say stays None."""
     from keepstep.cluster import understand
 
-    found = Identity(attempt=_number(env.get("KEEPSTEP_ATTEMPT")) or _number(env.get("TORCHELASTIC_RESTART_COUNT")) or 0)
+    found = Identity(
+        attempt=_number(env.get("KEEPSTEP_ATTEMPT")) or _number(env.get("TORCHELASTIC_RESTART_COUNT")) or 0
+    )
     cluster = None
     with contextlib.suppress(Exception):  # whatever is in the variables, the training goes on
         cluster = understand(env)

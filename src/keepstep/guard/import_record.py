@@ -206,7 +206,9 @@ def _is_being_imported(name: str) -> bool:
 
 
 def _is_installed(path: str) -> bool:
-    return "site-packages" in path or "dist-packages" in path or path.startswith((_STANDARD, _OWN)) or path.startswith("<")
+    return (
+        "site-packages" in path or "dist-packages" in path or path.startswith((_STANDARD, _OWN)) or path.startswith("<")
+    )
 
 
 _STANDARD = sysconfig.get_path("stdlib")
@@ -221,7 +223,12 @@ def _native_strangers() -> list[str]:
         top = name.partition(".")[0]
         if not isinstance(origin, str) or not origin.endswith((".so", ".pyd")):
             continue
-        if top not in QUIET and top not in FAMILY and top not in sys.stdlib_module_names and not origin.startswith(_STANDARD):
+        if (
+            top not in QUIET
+            and top not in FAMILY
+            and top not in sys.stdlib_module_names
+            and not origin.startswith(_STANDARD)
+        ):
             found.append(name)
     return found[:20]
 

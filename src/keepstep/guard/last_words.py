@@ -170,11 +170,15 @@ def _main_program_is_over() -> bool:
     """Whether the main thread has left the script: it waits for threads, or runs what was registered for the end."""
     script = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "<string>")
     stack = calls(threading.main_thread().ident or 0)
-    return len(stack) < DEEPEST and not any(function == "<module>" and os.path.basename(file) == script for file, _, function in stack)
+    return len(stack) < DEEPEST and not any(
+        function == "<module>" and os.path.basename(file) == script for file, _, function in stack
+    )
 
 
 def _name(kind: type[BaseException]) -> str:
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _message(error: BaseException) -> str:
@@ -197,7 +201,12 @@ def _place(error: BaseException) -> tuple[str | None, int | None, str | None, st
     at = found or innermost
     if at is None or innermost is None:
         return None, None, None, None
-    return at.tb_frame.f_code.co_filename, at.tb_lineno, at.tb_frame.f_code.co_name, innermost.tb_frame.f_code.co_filename
+    return (
+        at.tb_frame.f_code.co_filename,
+        at.tb_lineno,
+        at.tb_frame.f_code.co_name,
+        innermost.tb_frame.f_code.co_filename,
+    )
 
 
 def _text(error: BaseException) -> str:

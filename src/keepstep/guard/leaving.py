@@ -19,7 +19,14 @@ from types import FrameType
 from typing import Any
 
 LARGEST_SOURCE = 2 << 20
-PASS_ON = ("contextlib.py", "multiprocessing/process.py", "torch/multiprocessing/spawn.py", "<frozen runpy>", "/runpy.py", "<frozen importlib")
+PASS_ON = (
+    "contextlib.py",
+    "multiprocessing/process.py",
+    "torch/multiprocessing/spawn.py",
+    "<frozen runpy>",
+    "/runpy.py",
+    "<frozen importlib",
+)
 """Their own `except` blocks do not bring a training back."""
 SWALLOWS = re.compile(r"(?i)suppress|raises|ignor|retr|attempt|catch|swallow|toler")
 """Names of context managers that may keep an exception to themselves."""
@@ -88,7 +95,11 @@ def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> Leavin
 
 def _around(tree: ast.Module, line: int) -> Iterator[ast.stmt]:
     """Statements that enclose a line, the innermost last."""
-    found = [each for each in ast.walk(tree) if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or each.lineno)]
+    found = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or each.lineno)
+    ]
     yield from sorted(found, key=lambda each: (each.lineno, -(each.end_lineno or 0)))
 
 
@@ -97,7 +108,11 @@ Guarding = ast.Try | ast.With | ast.AsyncWith
 
 def _guarding(tree: ast.Module, line: int) -> list[Guarding]:
     """Those in whose guarded part the line is."""
-    return [each for each in _around(tree, line) if isinstance(each, (ast.Try, ast.With, ast.AsyncWith)) and _spans(each.body, line)]
+    return [
+        each
+        for each in _around(tree, line)
+        if isinstance(each, (ast.Try, ast.With, ast.AsyncWith)) and _spans(each.body, line)
+    ]
 
 
 def _may_catch(frame: FrameType, guarding: Sequence[Guarding], error: BaseException) -> bool:

@@ -8,7 +8,18 @@ import sys
 from collections.abc import Mapping
 
 ON, STRICT, OFF, UNSET = "on", "strict", "off", "unset"
-_MEANS = {"": UNSET, "off": OFF, "0": OFF, "no": OFF, "false": OFF, "on": ON, "1": ON, "yes": ON, "true": ON, "strict": STRICT}
+_MEANS = {
+    "": UNSET,
+    "off": OFF,
+    "0": OFF,
+    "no": OFF,
+    "false": OFF,
+    "on": ON,
+    "1": ON,
+    "yes": ON,
+    "true": ON,
+    "strict": STRICT,
+}
 
 
 def mode(env: Mapping[str, str] = os.environ) -> str:

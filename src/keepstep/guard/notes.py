@@ -42,7 +42,9 @@ class Notes:
         from keepstep.core.redact import redacted  # costly: imported by the guard's thread, not by the training's
 
         lines = []
-        with contextlib.suppress(IndexError):  # until it is empty; a rank that fails writes its last words beside the guard's thread
+        with contextlib.suppress(
+            IndexError
+        ):  # until it is empty; a rank that fails writes its last words beside the guard's thread
             while True:
                 text = json.dumps(redacted(self._waiting.popleft()), default=str)
                 if len(text) < LONGEST_LINE:

@@ -36,8 +36,18 @@ class OwnPast:
         if late is None:
             return
         self._told = True
-        fields = {"phase": late.phase.name.lower(), "seconds": round(late.seconds, 4), "usual_s": round(late.others_s, 4)}
-        fields |= {"against": "past", "steps": late.steps, "step_s": round(late.step_s, 4), "before_s": late.before_s, "held": late.held}
+        fields = {
+            "phase": late.phase.name.lower(),
+            "seconds": round(late.seconds, 4),
+            "usual_s": round(late.others_s, 4),
+        }
+        fields |= {
+            "against": "past",
+            "steps": late.steps,
+            "step_s": round(late.step_s, 4),
+            "before_s": late.before_s,
+            "held": late.held,
+        }
         what = "a processor" if late.held else "its batches"
         words = f"waits for {what} {late.seconds:.3f} s of each step of {late.step_s:.3f} s; it was {late.others_s:.3f} s before"
         session.note("RankLate", fields, words)

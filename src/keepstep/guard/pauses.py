@@ -17,7 +17,9 @@ STILL_S = 0.3
 """Without a step for so long, one looks where the training is."""
 STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
-FRAMEWORKS = re.compile(r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]")
+FRAMEWORKS = re.compile(
+    r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]"
+)
 """Their own functions have such names for other things."""
 
 

@@ -163,7 +163,11 @@ class Peers(ABC):
             with self.part("contracts"):
                 opened = self._contracts.state(subject, number, stated, certain=certain, ranks=ranks)
         fields = {"subject": subject, "ordinal": number, "stated": list(bounded(stated).items()), "certain": certain}
-        self.note("ContractStated", fields, f"{subject} #{number}: " + "; ".join(f"{k} {v}" for k, v in list(stated.items())[:7]))
+        self.note(
+            "ContractStated",
+            fields,
+            f"{subject} #{number}: " + "; ".join(f"{k} {v}" for k, v in list(stated.items())[:7]),
+        )
         return opened
 
     def _settled(self, opened: Open, verdict: Verdict, before: bool) -> None:
@@ -174,13 +178,24 @@ class Peers(ABC):
             fields |= {"certain": opened.certain, "before": before and opened.certain}
             self.note("ContractBroken", fields, f"{opened.subject}: {each}{say_lines(verdict.where)}")
         if rank == 0 or any(rank in each.odd for each in verdict.differences):
-            self.say(f"ranks differ in {opened.subject}: " + "; ".join(map(str, verdict.differences[:2])) + say_lines(verdict.where))
+            self.say(
+                f"ranks differ in {opened.subject}: "
+                + "; ".join(map(str, verdict.differences[:2]))
+                + say_lines(verdict.where)
+            )
 
     def _silent(self, opened: Open, missing: tuple[int, ...]) -> None:
         waited = time.monotonic() - opened.began
-        fields = {"subject": opened.subject, "ordinal": opened.ordinal, "missing": missing, "waited_s": round(waited, 1)}
+        fields = {
+            "subject": opened.subject,
+            "ordinal": opened.ordinal,
+            "missing": missing,
+            "waited_s": round(waited, 1),
+        }
         who = ", ".join(map(str, missing[:8]))
-        self.note("PeerSilent", fields, f"no answer from rank {who} on {opened.subject} #{opened.ordinal} in {waited:.0f} s")
+        self.note(
+            "PeerSilent", fields, f"no answer from rank {who} on {opened.subject} #{opened.ordinal} in {waited:.0f} s"
+        )
 
     def tell_peers(self, topic: str, text: str) -> bool:
         """Publish the newest word of this rank on a topic; False where the exchange cannot replace the one before."""

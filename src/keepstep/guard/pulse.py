@@ -97,4 +97,6 @@ class Pulse:
         if lasted > SETTLED_S * 1e9 and used > lasted * MOST_SHARE * self.slowed and self.slowed < 32:
             self.slowed *= 2
             share = used / lasted
-            self._session.uncovered("frequent looks", f"the guard's thread had used {share:.2%} of the time, so it looks less often")
+            self._session.uncovered(
+                "frequent looks", f"the guard's thread had used {share:.2%} of the time, so it looks less often"
+            )

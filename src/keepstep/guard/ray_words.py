@@ -26,7 +26,9 @@ def listen(told: Told, trains: Trains) -> None:
         _on_the_way(module.RunnerThread, "_propagate_exception", told)
         _around(module.RunnerThread, "run", trains, lambda runner: True)
 
-    after_import({"ray.train.v2._internal.execution.worker_group.thread_runner": hook_v2, "ray.air._internal.util": hook_v1})
+    after_import(
+        {"ray.train.v2._internal.execution.worker_group.thread_runner": hook_v2, "ray.air._internal.util": hook_v1}
+    )
 
 
 def _on_the_way(owner: Any | ModuleType, name: str, told: Told) -> None:

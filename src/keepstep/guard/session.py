@@ -202,8 +202,18 @@ class Session(InWorld):
     def _say_goodbye(self, leaving: Leaving) -> None:
         self.write(_GOODBYE, leaving.status, self.steps)
         self.write(_PHASE, _END, self.steps)
-        fields = {"goodbye": True, "status": leaving.status, "raised": leaving.raised, "steps": self.steps, "pid": self._pid}
-        fields |= {"phase": Phase(self.phase_now).name.lower(), "killed_as": identity.killed_as(self.who), "world": self.who.world}
+        fields = {
+            "goodbye": True,
+            "status": leaving.status,
+            "raised": leaving.raised,
+            "steps": self.steps,
+            "pid": self._pid,
+        }
+        fields |= {
+            "phase": Phase(self.phase_now).name.lower(),
+            "killed_as": identity.killed_as(self.who),
+            "world": self.who.world,
+        }
         with contextlib.suppress(Exception):
             self.note("RankEnded", fields, f"{leaving.words} after {self.steps} steps")
 
@@ -268,7 +278,9 @@ class Session(InWorld):
         """Something could not be hooked: said once, and recorded as coverage."""
         if part not in self.off:
             self.off.add(part)
-            self.note("GuardPart", {"part": part, "why": why[:300], "off": False}, f"{part} is not watched: {why[:200]}")
+            self.note(
+                "GuardPart", {"part": part, "why": why[:300], "off": False}, f"{part} is not watched: {why[:200]}"
+            )
 
     # --- what happens, step by step (hot: a microsecond each)
 

@@ -33,7 +33,19 @@ TURN_S = 0.5
 TOGETHER_S = 60.0
 """Processes of one job that are started for themselves come within this time."""
 MOST_FOLDERS = 50
-LAUNCHERS = ("slurmstepd", "orted", "prted", "prterun", "mpirun", "mpiexec", "hydra_pmi_proxy", "pt_elastic", "torchrun", "accelerate", "deepspeed")
+LAUNCHERS = (
+    "slurmstepd",
+    "orted",
+    "prted",
+    "prterun",
+    "mpirun",
+    "mpiexec",
+    "hydra_pmi_proxy",
+    "pt_elastic",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+)
 _BOX = re.compile(r"(?:rank(\d+)|unranked)-(\d+)-(\d+)\.box")
 
 
@@ -74,13 +86,17 @@ def file_name(who: Identity) -> str:
 def _of_own_job(root: Path, who: Identity) -> Path | None:
     """The newest folder of this host with our launcher's other children, our parent, or a living process of our cluster."""
     ours = _launch()
-    newest = sorted((path for path in root.iterdir() if path.is_dir() and not path.is_symlink()), key=_made, reverse=True)
+    newest = sorted(
+        (path for path in root.iterdir() if path.is_dir() and not path.is_symlink()), key=_made, reverse=True
+    )
     for folder in newest[:MOST_FOLDERS]:
         card = read_card(folder)
         if card is None or card.get("host") != _host():
             continue
         members = _members(folder)
-        twins = [each for each in members if who.rank is not None and (each.rank, each.attempt) == (who.rank, who.attempt)]
+        twins = [
+            each for each in members if who.rank is not None and (each.rank, each.attempt) == (who.rank, who.attempt)
+        ]
         if any(who.job == ALONE or not _just_began(each) for each in twins):
             continue  # an earlier run's; one of the same cluster that has just begun was given the same rank by mistake
         if who.rank is None and not _is_forked_worker():

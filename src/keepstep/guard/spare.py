@@ -28,7 +28,17 @@ from typing import Any, NoReturn
 
 FRAME = struct.Struct("<I")
 LONGEST = 1 << 20
-CHANGES = ("MASTER_PORT", "TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "COORDINATOR_ADDRESS", "KEEPSTEP", "PWD", "OLDPWD", "SHLVL", "_")
+CHANGES = (
+    "MASTER_PORT",
+    "TF_CONFIG",
+    "JAX_COORDINATOR_ADDRESS",
+    "COORDINATOR_ADDRESS",
+    "KEEPSTEP",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+)
 """Variables that differ from attempt to attempt, beside those that begin with KEEPSTEP_; no framework reads them on import."""
 GLADLY = "900"
 POLITE = 10
@@ -166,7 +176,9 @@ class _Shelf:
             return None
         self._hold_against(name)
         spec = self._specs[name]
-        found = ModuleSpec(name, self, origin=spec.origin if spec else None, is_package=hasattr(self._modules[name], "__path__"))  # type: ignore[arg-type]
+        found = ModuleSpec(
+            name, self, origin=spec.origin if spec else None, is_package=hasattr(self._modules[name], "__path__")
+        )  # type: ignore[arg-type]
         return found
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -258,7 +270,9 @@ def _fresh_main(path: str) -> dict[str, Any]:
     space = vars(main)
     builtins = space["__builtins__"]
     space.clear()
-    space.update(__name__="__main__", __doc__=None, __package__=None, __spec__=None, __annotations__={}, __builtins__=builtins)
+    space.update(
+        __name__="__main__", __doc__=None, __package__=None, __spec__=None, __annotations__={}, __builtins__=builtins
+    )
     space.update(__file__=path, __cached__=None, __loader__=importlib.machinery.SourceFileLoader("__main__", path))
     return space
 

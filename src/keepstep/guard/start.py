@@ -136,4 +136,6 @@ def _jax_world(module: ModuleType) -> None:
 
         jax_cluster.register(module)
     except Exception as error:
-        sys.stderr.write(f"keepstep: jax.distributed.initialize() needs its arguments ({type(error).__name__}: {error})\n")
+        sys.stderr.write(
+            f"keepstep: jax.distributed.initialize() needs its arguments ({type(error).__name__}: {error})\n"
+        )

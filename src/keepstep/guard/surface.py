@@ -17,7 +17,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
-_PHASES = {"checkpoint": Phase.CHECKPOINT, "evaluation": Phase.EVALUATION, "input": Phase.INPUT, "compile": Phase.COMPILE}
+_PHASES = {
+    "checkpoint": Phase.CHECKPOINT,
+    "evaluation": Phase.EVALUATION,
+    "input": Phase.INPUT,
+    "compile": Phase.COMPILE,
+}
 
 
 class Guard:

@@ -42,4 +42,8 @@ class InWorld(Moving):
         fields = {"size": size, "index": index, "meant": meant.world, "meant_by": meant.said_by}
         fields |= {"framework": self.framework, "at_step": at_step}
         when = "trains in" if at_step else "formed"
-        self.note("WorldFormed", fields, f"{self.framework} {when} a world of {size}; the launcher means {meant.world or 'none'}")
+        self.note(
+            "WorldFormed",
+            fields,
+            f"{self.framework} {when} a world of {size}; the launcher means {meant.world or 'none'}",
+        )

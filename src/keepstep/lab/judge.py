@@ -59,7 +59,9 @@ def judge_run(run: Run) -> tuple[Outcome, Explained | None]:
     except Unproven as error:
         failed = run.work / "outside-failed"
         more = f" ({failed.read_text()})" if failed.exists() else ""
-        return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.UNPROVEN, why_not=f"{error}{more}"), None
+        return Outcome(
+            scenario=scenario.name, framework=scenario.framework, status=Status.UNPROVEN, why_not=f"{error}{more}"
+        ), None
     strikes = run.strikes()
     if run.watch == "run":
         explained, said = supervised.explain(run)
@@ -100,12 +102,16 @@ def prove(run: Run) -> str:
 def compare(scenario: Scenario, report: Report, *, proof: str = "", seconds: float | None = None) -> Outcome:
     """What was said against what happened."""
     root = report.root
-    right_cause = (root is None and report.verdict is Verdict.HEALTHY) if scenario.healthy else (
-        root is not None and root.cause.value in scenario.accepted
+    right_cause = (
+        (root is None and report.verdict is Verdict.HEALTHY)
+        if scenario.healthy
+        else (root is not None and root.cause.value in scenario.accepted)
     )
     right_rank = None
     if scenario.root_ranks is not None and right_cause and root is not None:
-        right_rank = 0 < len(root.ranks) <= max(2, len(scenario.root_ranks)) and bool({*root.ranks} & {*scenario.root_ranks})
+        right_rank = 0 < len(root.ranks) <= max(2, len(scenario.root_ranks)) and bool(
+            {*root.ranks} & {*scenario.root_ranks}
+        )
     false = tuple(f"{each.cause.value} ({each.rule})" for each in report.findings if _is_false(each, scenario))
     right = right_cause and right_rank is not False and not false
     status = Status.RIGHT if right else Status.WRONG
@@ -133,4 +139,6 @@ def _is_false(finding: Finding, scenario: Scenario) -> bool:
     if scenario.healthy:
         return True
     fallout = finding.role in (Role.CASCADE, Role.TEARDOWN)
-    return not fallout and finding.confidence is not Confidence.HYPOTHESIS and finding.cause.value not in scenario.accepted
+    return (
+        not fallout and finding.confidence is not Confidence.HYPOTHESIS and finding.cause.value not in scenario.accepted
+    )

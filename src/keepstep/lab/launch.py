@@ -235,7 +235,10 @@ def _clock(off: str) -> dict[str, str]:
     library = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
     if library is None:
         return {"TZ": f"LAB{'-' if off[0] == '+' else '+'}00:00:{int(off[1:]) % 60:02d}"}
-    quiet = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0"}  # its fix lets waiters for the GIL spin
+    quiet = {
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }  # its fix lets waiters for the GIL spin
     return {"LD_PRELOAD": str(library), "FAKETIME": f"{off}s", **quiet}
 
 

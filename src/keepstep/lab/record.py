@@ -45,7 +45,12 @@ def keep(run: Run, explained: Explained, folder: Path) -> Path:
         seen = json.dumps([to_dict(each) for each in _differing(explained.seen.items)], indent=1)
         (target / "live.json").write_text(clean(seen) + "\n")
     statuses = {str(rank): process.poll() for rank, process in sorted(run.processes.items())}
-    about = {"scenario": run.scenario.name, "framework": run.scenario.framework, "ranks": run.scenario.ranks, "exits": statuses}
+    about = {
+        "scenario": run.scenario.name,
+        "framework": run.scenario.framework,
+        "ranks": run.scenario.ranks,
+        "exits": statuses,
+    }
     (target / "recording.json").write_text(json.dumps(about, indent=1) + "\n")
     return target
 
@@ -54,7 +59,11 @@ def _differing(items: Iterable[Evidence[Fact]]) -> Iterator[Evidence[Fact]]:
     """Without the further threads of a process that stand exactly where another one does: idle pools have hundreds."""
     known = set()
     for each in items:
-        place = (each.origin.source, each.fact.frames) if isinstance(each.fact, StackDump) and not each.fact.current else None
+        place = (
+            (each.origin.source, each.fact.frames)
+            if isinstance(each.fact, StackDump) and not each.fact.current
+            else None
+        )
         if place is None or place not in known:
             known.add(place)
             yield each
@@ -66,7 +75,9 @@ def replay(folder: Path) -> Report:
     if live.exists():
         found = json.loads(live.read_text())
         looked = Coverage(what="the processes of the run", state=CoverageState.CHECKED)
-        return diagnose(EvidenceSet(items=tuple(from_dict(each) for each in found), coverage=(looked,)), builtin_rules())
+        return diagnose(
+            EvidenceSet(items=tuple(from_dict(each) for each in found), coverage=(looked,)), builtin_rules()
+        )
     return explain_paths([path for path in sorted(folder.iterdir()) if path.name != "recording.json"]).report
 
 

@@ -74,7 +74,9 @@ class Run:
     def wait_for(self, text: str, rank: int | None = None, limit: float = 90.0) -> bool:
         """Wait until some log (or that of ``rank``) holds ``text``; False when the run is over before."""
         pattern = "**/*.log" if rank is None else f"rank{rank}.log"
-        return self.until(lambda: any(text in path.read_text(errors="replace") for path in self.folder.glob(pattern)), limit)
+        return self.until(
+            lambda: any(text in path.read_text(errors="replace") for path in self.folder.glob(pattern)), limit
+        )
 
     def until(self, condition: Callable[[], bool], limit: float = 90.0) -> bool:
         """Wait until ``condition`` holds; False when the run is over before."""

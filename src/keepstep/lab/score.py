@@ -43,12 +43,16 @@ def run_one(
     """
     absent = what_is_missing(scenario, python)
     if absent:
-        return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=absent), None
+        return Outcome(
+            scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=absent
+        ), None
     with prepared(scenario, python, script, watch=watch) as run:
         try:
             carry_out(run)
         except NotForRun as error:
-            return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=str(error)), None
+            return Outcome(
+                scenario=scenario.name, framework=scenario.framework, status=Status.SKIPPED, why_not=str(error)
+            ), None
         outcome, explained = judge_run(run)
         if recordings is not None and explained is not None:
             record.keep(run, explained, recordings)
@@ -102,7 +106,12 @@ def _in_a_process(
         return outcome_from(json.loads(printed))
     except ValueError:
         why = (complained.strip() or "it printed nothing").splitlines()[-1]
-        return Outcome(scenario=scenario.name, framework=scenario.framework, status=Status.UNPROVEN, why_not=f"the lab failed: {why}")
+        return Outcome(
+            scenario=scenario.name,
+            framework=scenario.framework,
+            status=Status.UNPROVEN,
+            why_not=f"the lab failed: {why}",
+        )
 
 
 def end_with_the_parent() -> None:
@@ -141,7 +150,8 @@ def what_is_missing(scenario: Scenario, python: str = sys.executable) -> str | N
         return "needs an NVIDIA GPU"
     module = scenario.framework
     asked = subprocess.run(
-        [python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"], capture_output=True
+        [python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"],
+        capture_output=True,
     )
     return None if asked.returncode == 0 else f"needs {module} (`pip install keepstep[{module}]`)"
 

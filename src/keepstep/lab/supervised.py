@@ -20,14 +20,33 @@ OF_A_RANK = (
     "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "KEEPSTEP_LAB_TASK",
 )  # fmt: skip
 """What the supervisor gives each rank itself."""
-FAMILIES = ("user", "framework", "sync", "resource", "data", "preemption", "checkpoint", "slow", "network", "worker", "env", "numeric")
+FAMILIES = (
+    "user",
+    "framework",
+    "sync",
+    "resource",
+    "data",
+    "preemption",
+    "checkpoint",
+    "slow",
+    "network",
+    "worker",
+    "env",
+    "numeric",
+)
 NOT_UNDER_RUN = {
     "torch_port_taken", "tf_port_taken", "jax_port_taken", "jax_port_taken_exception", "tf_restarted_worker", "jax_healthy_sigterm",
 }  # fmt: skip
 """What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM to it."""
 LONG_PAUSE_S = 20.0
 """How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own limits."""
-LIMITS = {"RLIMIT_AS": "as", "RLIMIT_NOFILE": "nofile", "RLIMIT_NPROC": "nproc", "RLIMIT_FSIZE": "fsize", "RLIMIT_STACK": "stack"}
+LIMITS = {
+    "RLIMIT_AS": "as",
+    "RLIMIT_NOFILE": "nofile",
+    "RLIMIT_NPROC": "nproc",
+    "RLIMIT_FSIZE": "fsize",
+    "RLIMIT_STACK": "stack",
+}
 
 
 def supervised(scenario: Scenario) -> Scenario | None:
@@ -42,7 +61,9 @@ def supervised(scenario: Scenario) -> Scenario | None:
 
 def command(run: Run) -> list[str]:
     """How the job is started. Raises :class:`NotForRun` where the fault needs ranks that are started differently."""
-    if any(env.get(name) != given.get(name) for env, given in zip(run.env, run.given, strict=True) for name in OF_A_RANK):
+    if any(
+        env.get(name) != given.get(name) for env, given in zip(run.env, run.given, strict=True) for name in OF_A_RANK
+    ):
         raise NotForRun("the fault is in a variable that `keepstep run` sets itself")
     shared = [{k: v for k, v in env.items() if k not in OF_A_RANK} for env in run.env]
     if any(env != shared[0] for env in shared) or any(args != run.args[0] for args in run.args):
@@ -57,7 +78,18 @@ def command(run: Run) -> list[str]:
         how += ["--chief"]
     limits = [f"--{LIMITS[name]}={value}" for name, value in run.scenario.limits.items()]
     words = [*(["prlimit", *limits] if limits else []), run.python, str(run.app / "train.py"), *run.args[0]]
-    own = [sys.executable, "-m", "keepstep", "run", *how, "--no-check", "--max-attempts", "1", "--run-dir", str(run.folder / "runs")]
+    own = [
+        sys.executable,
+        "-m",
+        "keepstep",
+        "run",
+        *how,
+        "--no-check",
+        "--max-attempts",
+        "1",
+        "--run-dir",
+        str(run.folder / "runs"),
+    ]
     return [*own, "--", *words]
 
 
@@ -103,7 +135,9 @@ def named_at(attempt: Path, ranks: Sequence[int]) -> float | None:
 def spoke(run: Run) -> str | None:
     """The first line in which the supervisor said that something is wrong."""
     lines = (run.folder / "terminal.log").read_text(errors="replace").splitlines()
-    return next((line for line in lines if line.startswith(("keepstep: nothing has moved", "keepstep: decision:"))), None)
+    return next(
+        (line for line in lines if line.startswith(("keepstep: nothing has moved", "keepstep: decision:"))), None
+    )
 
 
 def status_of(run: Run, rank: int) -> int | None:

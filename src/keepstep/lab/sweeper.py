@@ -54,7 +54,10 @@ def carriers(token: str) -> list[int]:
 
 def control_groups(token: str) -> list[Path]:
     """The control groups of any hierarchy that were made for ``token``."""
-    return [*Path("/sys/fs/cgroup").glob(f"keepstep-lab-{token}*"), *Path("/sys/fs/cgroup").glob(f"*/keepstep-lab-{token}*")]
+    return [
+        *Path("/sys/fs/cgroup").glob(f"keepstep-lab-{token}*"),
+        *Path("/sys/fs/cgroup").glob(f"*/keepstep-lab-{token}*"),
+    ]
 
 
 if __name__ == "__main__":

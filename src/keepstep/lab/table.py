@@ -9,7 +9,13 @@ from keepstep.core.visible import visible
 from keepstep.lab.judge import Outcome, Status
 from keepstep.lab.scenario import FRAMEWORKS
 
-MARKS = {Status.RIGHT: "ok", Status.WRONG: "WRONG", Status.LATER: "later", Status.UNPROVEN: "unproven", Status.SKIPPED: "skipped"}
+MARKS = {
+    Status.RIGHT: "ok",
+    Status.WRONG: "WRONG",
+    Status.LATER: "later",
+    Status.UNPROVEN: "unproven",
+    Status.SKIPPED: "skipped",
+}
 
 
 def row(outcome: Outcome) -> str:
@@ -59,17 +65,29 @@ def totals(outcomes: Sequence[Outcome]) -> str:
 
 def markdown(outcomes: Sequence[Outcome], command: str) -> str:
     """The page of the docs."""
-    lines = ["# What the lab says of us", "", f"Made by `{command}`: real trainings on this kind of machine, broken for real.", ""]
+    lines = [
+        "# What the lab says of us",
+        "",
+        f"Made by `{command}`: real trainings on this kind of machine, broken for real.",
+        "",
+    ]
     lines += [f"{totals(outcomes)}.", ""]
     for framework in FRAMEWORKS:
         chosen = [o for o in outcomes if o.framework == framework]
         if not chosen:
             continue
-        lines += [f"## {framework}", "", "| scenario | is | said | rank | fault to verdict | |", "|---|---|---|---|---|---|"]
+        lines += [
+            f"## {framework}",
+            "",
+            "| scenario | is | said | rank | fault to verdict | |",
+            "|---|---|---|---|---|---|",
+        ]
         for o in chosen:
             took = f"{o.seconds:.1f} s" if o.seconds is not None else ""
             rank = {True: "right", False: "wrong", None: ""}[o.right_rank]
-            lines.append(f"| {o.scenario} | {o.expected or 'healthy'} | {said(o)} | {rank} | {took} | {MARKS[o.status]} |")
+            lines.append(
+                f"| {o.scenario} | {o.expected or 'healthy'} | {said(o)} | {rank} | {took} | {MARKS[o.status]} |"
+            )
         lines.append("")
     return visible("\n".join(lines))
 

@@ -109,7 +109,11 @@ def _hide(data: bytes, secrets: list[str]) -> bytes:
 
 
 def _all_members(
-    report: Report, items: tuple[Evidence[Fact], ...], sources: Sequence[Left], logs: list[tuple[str, bytes]], about: list[dict[str, Any]]
+    report: Report,
+    items: tuple[Evidence[Fact], ...],
+    sources: Sequence[Left],
+    logs: list[tuple[str, bytes]],
+    about: list[dict[str, Any]],
 ) -> Iterator[tuple[str, bytes]]:
     manifest: dict[str, Any] = {
         "schema": "keepstep.bundle/1",

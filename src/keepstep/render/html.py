@@ -122,7 +122,9 @@ IN_A_PART = "Nothing wrong was found, but not all could be looked at"
 def _headline(report: Report, said: str, verb: str) -> Markup:
     root = report.root
     if root is None:
-        return fill("headline_plain.html", verb=verb, verdict=report.verdict.value, headline=said, detail=_looked(report))
+        return fill(
+            "headline_plain.html", verb=verb, verdict=report.verdict.value, headline=said, detail=_looked(report)
+        )
     return fill(
         "headline.html",
         verb=verb,

@@ -121,7 +121,10 @@ def render_link_matrix(evidence: Iterable[Evidence[Fact]], *, width: int = 80, c
     if matrix is None:
         return ""
     width = max(60, min(width, 160))
-    lines = ["", f"links between {count(len(matrix.hosts), 'host')} (row calls column, bit/s; usual: {_short(matrix.usual)})"]
+    lines = [
+        "",
+        f"links between {count(len(matrix.hosts), 'host')} (row calls column, bit/s; usual: {_short(matrix.usual)})",
+    ]
     label = min(LABEL, max(len(host) for host in matrix.hosts))
     if label + 5 + CELL * len(matrix.hosts) <= width:
         lines += _grid(matrix, label, colour)
@@ -150,7 +153,11 @@ def _list(matrix: Matrix, width: int, colour: bool) -> list[str]:
     worst = matrix.worst
     behind = [cell for cell in worst if cell.level >= 2]
     fine = len(worst) - len(behind)
-    lines = [f"  {fine:,} of {count(len(worst), 'link')} as usual; the others, worst first:" if behind else f"  all {len(worst):,} links as usual"]
+    lines = [
+        f"  {fine:,} of {count(len(worst), 'link')} as usual; the others, worst first:"
+        if behind
+        else f"  all {len(worst):,} links as usual"
+    ]
     room = (width - 26) // 2
     shown = [(f"  {_cut(cell.source, room)} -> {_cut(cell.target, room)}", cell) for cell in behind[:WORST_SHOWN]]
     longest = max((len(line) for line, _ in shown), default=0)

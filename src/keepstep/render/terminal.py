@@ -51,7 +51,10 @@ def _visible_finding(finding: Finding) -> Finding:
         title=visible(finding.title),
         because=visible(finding.because),
         evidence=tuple(map(_visible_evidence, finding.evidence)),
-        fixes=tuple(replace(each, do=visible(each.do), command=visible(each.command) if each.command else None) for each in finding.fixes),
+        fixes=tuple(
+            replace(each, do=visible(each.do), command=visible(each.command) if each.command else None)
+            for each in finding.fixes
+        ),
     )
 
 
@@ -91,7 +94,13 @@ class _Page:
         tint = "red" if finding.severity is Severity.FATAL else "yellow"
         head = f"{finding.rule} {finding.severity.value}  "
         body = textwrap.wrap(finding.title, self._width - len(head)) or [""]
-        yield self._paint(finding.rule, "bold") + " " + self._paint(finding.severity.value, tint, "bold") + "  " + self._paint(body[0], "bold")
+        yield (
+            self._paint(finding.rule, "bold")
+            + " "
+            + self._paint(finding.severity.value, tint, "bold")
+            + "  "
+            + self._paint(body[0], "bold")
+        )
         for more in body[1:]:
             yield " " * len(head) + self._paint(more, "bold")
         where = f", {ranks(finding.ranks)}" if finding.ranks else ""
@@ -100,7 +109,11 @@ class _Page:
         if first:
             yield from self._seen(finding)
             for fix in finding.fixes:
-                note = {Safety.SAFE: "", Safety.CHANGES_RESULTS: " (changes results)", Safety.NEEDS_OWNER: " (needs the owner)"}[fix.safety]
+                note = {
+                    Safety.SAFE: "",
+                    Safety.CHANGES_RESULTS: " (changes results)",
+                    Safety.NEEDS_OWNER: " (needs the owner)",
+                }[fix.safety]
                 yield from self._field("fix", fix.do + note)
                 if fix.command:
                     for line in fix.command.splitlines():
@@ -148,7 +161,9 @@ class _Page:
         named = ranks(finding.ranks)
         who = f"{named}: " if finding.ranks and named not in finding.title else ""
         place = str(finding.evidence[0].origin)
-        when = f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""
+        when = (
+            f"attempt {finding.attempt}: " if finding.attempt is not None and finding.attempt != self._attempt else ""
+        )
         text = f"{finding.rule}  {when}{who}{finding.title} ({place})"
         yield from textwrap.wrap(text, self._width, initial_indent="  + ", subsequent_indent="    ")
 
@@ -156,9 +171,13 @@ class _Page:
         looked = [c.what for c in report.coverage if c.state is CoverageState.CHECKED]
         if looked:
             yield from self._note("looked at", listing(looked))
-        blind = [f"{c.what} ({c.why})" if c.why else c.what for c in report.coverage if c.state is not CoverageState.CHECKED]
+        blind = [
+            f"{c.what} ({c.why})" if c.why else c.what for c in report.coverage if c.state is not CoverageState.CHECKED
+        ]
         if blind:
-            yield from self._note("not looked at", "; ".join(blind[:8]) + (f"; + {len(blind) - 8} more" if len(blind) > 8 else ""))
+            yield from self._note(
+                "not looked at", "; ".join(blind[:8]) + (f"; + {len(blind) - 8} more" if len(blind) > 8 else "")
+            )
         for crash in report.crashed:
             yield from self._note("rule failed", f"{crash.rule}: {crash.error}")
 

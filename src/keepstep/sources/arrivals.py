@@ -33,13 +33,17 @@ class Arrivals:
         return self.times[min(place, len(self.times) - 1)]
 
 
-def with_arrivals(evidence: Sequence[Evidence[Fact]], marks: Iterable[Left], logs: Sequence[Left]) -> list[Evidence[Fact]]:
+def with_arrivals(
+    evidence: Sequence[Evidence[Fact]], marks: Iterable[Left], logs: Sequence[Left]
+) -> list[Evidence[Fact]]:
     """The evidence of logs, with the time at which its line arrived where the line itself tells none."""
     known = {name: arrivals for left in marks for name, arrivals in _read(left, logs).items()}
     if not known:
         return list(evidence)
     return [
-        replace(e, at=known[e.origin.source].at(e.origin.line)) if e.at is None and e.origin.line and e.origin.source in known else e
+        replace(e, at=known[e.origin.source].at(e.origin.line))
+        if e.at is None and e.origin.line and e.origin.source in known
+        else e
         for e in evidence
     ]
 
@@ -56,7 +60,9 @@ def _read(left: Left, logs: Sequence[Left]) -> dict[str, Arrivals]:
                 marks = [_mark(offset, at) for offset, at in said[log.path.name]["marks"]]
                 if marks:
                     lines = _lines_before(log, [offset for offset, _ in marks])
-                    found[log.name] = Arrivals(lines, tuple(at for _, at in marks), said[log.path.name]["whole"] is True)
+                    found[log.name] = Arrivals(
+                        lines, tuple(at for _, at in marks), said[log.path.name]["whole"] is True
+                    )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return found
     return found

@@ -86,12 +86,19 @@ def read_own(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Coverage
             coverage += problem
     notes = _corrected(notes, newest)
     plans = {(e.who, e.fact.number): e.fact.name for e in notes if isinstance(e.fact, PlanNamed)}
-    items = [e for each in newest for e in (*_doing(each, plans), *_issued(each))] + _late(newest) + _side_by_side(boxes) + notes
+    items = (
+        [e for each in newest for e in (*_doing(each, plans), *_issued(each))]
+        + _late(newest)
+        + _side_by_side(boxes)
+        + notes
+    )
     items += _ends(newest, {e.fact.pid for e in notes if isinstance(e.fact, RankEnded)})
     if newest:
         damaged = sum(each.box.damaged for each in newest)
         why = f"{count(damaged, 'record')} damaged, the rest was read" if damaged else ""
-        coverage.append(Coverage(what=count(len(newest), "black box", "black boxes"), state=CoverageState.CHECKED, why=why))
+        coverage.append(
+            Coverage(what=count(len(newest), "black box", "black boxes"), state=CoverageState.CHECKED, why=why)
+        )
     coverage += _parts(notes)
     return items, coverage
 
@@ -182,7 +189,11 @@ def _rank(read: _Read) -> Rank | None:
 
 def _corrected(notes: list[Evidence[Fact]], boxes: list[_Read]) -> list[Evidence[Fact]]:
     """The goodbyes, with the status that each process really left with."""
-    known = {read.box.who.get("pid"): status for read in boxes if (status := read.left.path is not None and left_with(read.left.path))}
+    known = {
+        read.box.who.get("pid"): status
+        for read in boxes
+        if (status := read.left.path is not None and left_with(read.left.path))
+    }
     items: list[Evidence[Fact]] = []
     for each in notes:
         if isinstance(each.fact, RankEnded) and each.fact.status == 0 and (status := known.get(each.fact.pid)):
@@ -202,7 +213,9 @@ def _ends(boxes: list[_Read], told: set[int | None]) -> list[Evidence[Fact]]:
         goodbye = next((r for r in reversed(records) if r.kind == blackbox.Kind.GOODBYE), None)
         status = read.left.path is not None and left_with(read.left.path)
         left = goodbye is not None or status is not None or read.did.phase is blackbox.Phase.END
-        before = next((p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None)
+        before = next(
+            (p for p in reversed(records) if p.kind == blackbox.Kind.PHASE and p.value != blackbox.Phase.END), None
+        )
         fact = RankEnded(
             goodbye=left,
             steps=read.did.steps,
@@ -229,13 +242,28 @@ def _issued(read: _Read) -> list[Evidence[Fact]]:
         if parts is not None:
             file, line = trails.placed(record.spare)
             name = str(files[file - 1]) if 0 < file <= len(files) else ""
-            issued.append((record.value, trails.key(*parts), trails.unpacked(record.extra), f"{name}:{line}" if name and line else ""))
+            issued.append(
+                (
+                    record.value,
+                    trails.key(*parts),
+                    trails.unpacked(record.extra),
+                    f"{name}:{line}" if name and line else "",
+                )
+            )
     if not issued or read.rank is None or read.did is None:
         return []
     number, _, words, place = issued[-1]
     fact = CollectivesIssued(group=trails.SCRIPTS, issued=tuple(issued[-MOST_ISSUED:]), steps=read.did.steps)
     quote = f"#{number}: {words}{f' at {place}' if place else ''}"
-    return [Evidence(fact=fact, origin=Origin(source=read.left.name), rank=Rank(index=read.rank), at=read.box.wall(read.box.records[-1].at), quote=quote)]
+    return [
+        Evidence(
+            fact=fact,
+            origin=Origin(source=read.left.name),
+            rank=Rank(index=read.rank),
+            at=read.box.wall(read.box.records[-1].at),
+            quote=quote,
+        )
+    ]
 
 
 def _overlap(one: _Read, other: _Read) -> bool:
@@ -247,7 +275,9 @@ def _overlap(one: _Read, other: _Read) -> bool:
 
 def _side_by_side(boxes: list[_Read]) -> list[Evidence[Fact]]:
     """Processes that trained at the same time, each as the only one or the same rank of its world."""
-    alone = [each for each in boxes if each.rank == 0 and each.box.who.get("world") == 1 and each.did and each.did.steps]
+    alone = [
+        each for each in boxes if each.rank == 0 and each.box.who.get("world") == 1 and each.did and each.did.steps
+    ]
     together = [
         one for one in alone
         if any(one is not other and _overlap(one, other) for other in alone)
@@ -268,7 +298,9 @@ def _late(boxes: list[_Read]) -> list[Evidence[Fact]]:
     ranked = {each.rank: each for each in boxes if each.rank is not None}
     late = late_by_durations({rank: each.box.records for rank, each in ranked.items()})
     for host in dict.fromkeys(each.box.who.get("host") for each in ranked.values()) if not late else ():
-        late += late_ranks({rank: each.box.records for rank, each in ranked.items() if each.box.who.get("host") == host})
+        late += late_ranks(
+            {rank: each.box.records for rank, each in ranked.items() if each.box.who.get("host") == host}
+        )
     return [_lateness(ranked[each.rank], each) for each in late]
 
 
@@ -306,7 +338,9 @@ def _notes(left: Left) -> tuple[list[Evidence[Fact]], list[Coverage]]:
             continue
         # stacks are told by their process, which names whose child it is
         source = each.origin.source if each.origin.source.startswith("pid ") else left.name
-        found.append(replace(each, origin=replace(each.origin, source=source, line=number if source == left.name else None)))
+        found.append(
+            replace(each, origin=replace(each.origin, source=source, line=number if source == left.name else None))
+        )
     what = f"{count(damaged, 'line')} of {left.name}"
     return found, [Coverage(what=what, state=CoverageState.UNAVAILABLE, why="damaged")] if damaged else []
 
@@ -317,9 +351,7 @@ def _parts(notes: list[Evidence[Fact]]) -> list[Coverage]:
     for each in notes:
         if isinstance(each.fact, GuardPart):
             told.setdefault((each.fact.part, each.fact.why), set()).add(each.who if each.who is not None else -1)
-    return [
-        Coverage(what=f"guard: {part}", state=CoverageState.UNAVAILABLE, why=why) for part, why in list(told)[:20]
-    ]
+    return [Coverage(what=f"guard: {part}", state=CoverageState.UNAVAILABLE, why=why) for part, why in list(told)[:20]]
 
 
 def _stem(name: str) -> str:

@@ -119,7 +119,9 @@ def limits() -> list[LimitSeen]:
     found = []
     with contextlib.suppress(OSError):
         found.append(_limit("open files", resource.RLIMIT_NOFILE, len(os.listdir("/proc/self/fd"))))
-    mine = sum(1 for process in psutil.process_iter(["uids"]) if (uids := process.info["uids"]) and uids.real == os.getuid())
+    mine = sum(
+        1 for process in psutil.process_iter(["uids"]) if (uids := process.info["uids"]) and uids.real == os.getuid()
+    )
     found.append(_limit("processes", resource.RLIMIT_NPROC, mine if os.getuid() != 0 else None))
     own = _own_groups()
     for folder in (CGROUPS / "pids" / own.get("pids", "").lstrip("/"), CGROUPS / own.get("", "").lstrip("/")):
@@ -151,7 +153,9 @@ def cores(env: Mapping[str, str], ranks_here: int) -> CoresSeen:
     may_use = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = env.get("OMP_NUM_THREADS", "").partition(",")[0]
     return CoresSeen(
-        cores=may_use, ranks_here=ranks_here, threads_each=int(threads) if threads.isdecimal() and len(threads) < 6 else None
+        cores=may_use,
+        ranks_here=ranks_here,
+        threads_each=int(threads) if threads.isdecimal() and len(threads) < 6 else None,
     )
 
 
@@ -190,7 +194,10 @@ def gpus() -> tuple[list[GpuSeen], str | None]:
 def _ask(tool: str, question: str) -> list[list[str]] | None:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
-            [tool, question, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=NVIDIA_SMI_LIMIT_S
+            [tool, question, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=NVIDIA_SMI_LIMIT_S,
         )
         if done.returncode == 0:
             return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]

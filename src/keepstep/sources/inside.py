@@ -11,7 +11,26 @@ from pathlib import Path
 
 KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 KERNEL_FILE_SYSTEMS = frozenset(
-    ["proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "configfs", "efivarfs", "mqueue", "fusectl", "binfmt_misc", "nsfs", "selinuxfs"]
+    [
+        "proc",
+        "sysfs",
+        "devtmpfs",
+        "devpts",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "securityfs",
+        "pstore",
+        "bpf",
+        "configfs",
+        "efivarfs",
+        "mqueue",
+        "fusectl",
+        "binfmt_misc",
+        "nsfs",
+        "selinuxfs",
+    ]
 )
 
 
@@ -31,7 +50,9 @@ def is_kernels(place: str, device: int, named: Sequence[str]) -> bool:
     """Whether it is of the kernel: on a file system of its own kind, or in /proc, /sys or /dev and not in a folder there that was named."""
     if device in _kernel_devices():
         return True
-    return is_inside(place, KERNEL_FOLDERS) and not any(is_inside(place, [root]) and is_inside(root, KERNEL_FOLDERS) for root in named)
+    return is_inside(place, KERNEL_FOLDERS) and not any(
+        is_inside(place, [root]) and is_inside(root, KERNEL_FOLDERS) for root in named
+    )
 
 
 @cache

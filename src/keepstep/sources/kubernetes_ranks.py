@@ -49,7 +49,9 @@ def env_of(pod: Pod) -> dict[str, str]:
 
 def _by_environment(pods: Sequence[Pod]) -> dict[str, int]:
     said = {_name(pod): env_of(pod).get("RANK", "") for pod in pods}
-    return {name: int(value) for name, value in said.items()} if all(whole(v) is not None for v in said.values()) else {}
+    return (
+        {name: int(value) for name, value in said.items()} if all(whole(v) is not None for v in said.values()) else {}
+    )
 
 
 def _by_index(pods: Sequence[Pod]) -> dict[str, int]:

@@ -32,7 +32,9 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
             with left.open() as stream:
                 lines = stream.read(MOST_BYTES).decode(errors="replace").split("\n")
         except OSError as error:
-            coverage.append(Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read"))
+            coverage.append(
+                Coverage(what=left.name, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")
+            )
             continue
         series: defaultdict[int, list[Reading]] = defaultdict(list)
         free: int | None = None
@@ -51,7 +53,11 @@ def read_metrics(files: Iterable[Left]) -> tuple[list[Evidence[Fact]], list[Cove
                 damaged += 1
         damaged -= bool(lines[-1])  # it may have been being written
         if damaged > 0:
-            coverage.append(Coverage(what=f"{count(damaged, 'line')} of {left.name}", state=CoverageState.UNAVAILABLE, why="damaged"))
+            coverage.append(
+                Coverage(
+                    what=f"{count(damaged, 'line')} of {left.name}", state=CoverageState.UNAVAILABLE, why="damaged"
+                )
+            )
         found += rose(series, left.name, free)
         if last is not None and last[1] < LOW * last[2]:
             at, left_bytes, total = last
@@ -96,5 +102,7 @@ def rose(series: Mapping[int, Sequence[Reading]], source: str, free: int | None)
             left_bytes=free,
         )
         quote = f"memory of rank {rank} rose from {size(rise.first.bytes)} to {size(rise.last.bytes)} in {count(rise.steps, 'step')}"
-        found.append(Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank), at=rise.last.at, quote=quote))
+        found.append(
+            Evidence(fact=fact, origin=Origin(source=source), rank=Rank(index=rank), at=rise.last.at, quote=quote)
+        )
     return found

@@ -55,7 +55,10 @@ def counters(root: Path = INTERFACES) -> dict[str, Counted]:
     found = {}
     with contextlib.suppress(OSError):
         for folder in sorted(root.iterdir())[:MOST_INTERFACES]:
-            numbers = {name: _number(folder / "statistics" / name) for name in (*ERRORS, "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")}
+            numbers = {
+                name: _number(folder / "statistics" / name)
+                for name in (*ERRORS, "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+            }
             if folder.name == "lo" or numbers["rx_packets"] is None:
                 continue
             known = {name: value or 0 for name, value in numbers.items()}

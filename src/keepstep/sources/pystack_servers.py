@@ -59,7 +59,11 @@ class PystackServers:
     def _start(self) -> subprocess.Popen[bytes] | None:
         try:
             return subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
         except OSError:
             return None

@@ -26,9 +26,65 @@ MOST_NAMED = 5
 """Of what was left out, so many are named."""
 
 _NOT_LOGS = frozenset(
-    [".py", ".pyc", ".pyi", ".so", ".a", ".o", ".c", ".cc", ".cpp", ".h", ".cu", ".js", ".css", ".html", ".md", ".rst", ".ipynb", ".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".npy", ".npz", ".npz", ".h5", ".hdf5", ".keras", ".pb", ".tflite", ".onnx", ".parquet", ".arrow", ".feather", ".tfrecord", ".tfrecords", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".mp4", ".wav", ".whl", ".tar", ".zip", ".jar", ".sqlite", ".db", ".lock", ".toml", ".cfg", ".ini"]
+    [
+        ".py",
+        ".pyc",
+        ".pyi",
+        ".so",
+        ".a",
+        ".o",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".h",
+        ".cu",
+        ".js",
+        ".css",
+        ".html",
+        ".md",
+        ".rst",
+        ".ipynb",
+        ".pt",
+        ".pth",
+        ".bin",
+        ".ckpt",
+        ".safetensors",
+        ".npy",
+        ".npz",
+        ".npz",
+        ".h5",
+        ".hdf5",
+        ".keras",
+        ".pb",
+        ".tflite",
+        ".onnx",
+        ".parquet",
+        ".arrow",
+        ".feather",
+        ".tfrecord",
+        ".tfrecords",
+        ".jpg",
+        ".jpeg",
+        ".png",
+        ".gif",
+        ".webp",
+        ".mp4",
+        ".wav",
+        ".whl",
+        ".tar",
+        ".zip",
+        ".jar",
+        ".sqlite",
+        ".db",
+        ".lock",
+        ".toml",
+        ".cfg",
+        ".ini",
+    ]
 )
-_NOT_FOLDERS = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"})
+_NOT_FOLDERS = frozenset(
+    {".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", "site-packages"}
+)
 
 
 @dataclass(slots=True)
@@ -93,8 +149,20 @@ class _Search:
         state = CoverageState.PARTLY if self._logs_behind_links else CoverageState.NOT_CHECKED
         told = (
             (self._links, "link out of the folder", "links out of the folder", "not followed; --follow does", state),
-            (self._special, "pipe, socket or device", "pipes, sockets and devices", "never opened inside of a folder", CoverageState.NOT_CHECKED),
-            (self._kernels, "place of the kernel", "places of the kernel", "/proc, /sys and /dev hold no logs", CoverageState.NOT_CHECKED),
+            (
+                self._special,
+                "pipe, socket or device",
+                "pipes, sockets and devices",
+                "never opened inside of a folder",
+                CoverageState.NOT_CHECKED,
+            ),
+            (
+                self._kernels,
+                "place of the kernel",
+                "places of the kernel",
+                "/proc, /sys and /dev hold no logs",
+                CoverageState.NOT_CHECKED,
+            ),
         )
         return [
             Coverage(what=f"{count(len(names), one, many)} ({_some(names)})", state=state, why=why)
@@ -210,11 +278,15 @@ class _Search:
         self._seen.add(key)
         if kind is None:
             if asked:
-                found.coverage.append(Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump"))
+                found.coverage.append(
+                    Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump")
+                )
             return False
         if not asked and kind is Kind.LOG and path.suffix.lower() in _NOT_LOGS:
             return False
-        same = key if kind is not Kind.BLACK_BOX else None  # a copy may take the place of the link; its reader checks the format
+        same = (
+            key if kind is not Kind.BLACK_BOX else None
+        )  # a copy may take the place of the link; its reader checks the format
         found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
         return True
 

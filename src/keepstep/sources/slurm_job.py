@@ -243,13 +243,19 @@ def _files(one: _Job) -> tuple[list[Path], list[Coverage]]:
             where = f"; it may lie on the node that wrote it ({one.nodes})" if one.nodes else ""
             missing.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=f"no such file here{where}"))
     for place in dict.fromkeys((folder, Path.cwd())):
-        found += [path for path in (place / f"slurm-{one.id}.out",) if os.path.isfile(path)]  # pathlib raises where the name is too long
+        found += [
+            path for path in (place / f"slurm-{one.id}.out",) if os.path.isfile(path)
+        ]  # pathlib raises where the name is too long
     for place in dict.fromkeys((folder, *(path.parent for path in found))):
         found += _beside(place, one)
     theirs = list(dict.fromkeys(path.resolve() for path in found))
     foreign = [path for path in theirs if not _may_be_of(path, one)]
     missing += [
-        Coverage(what=str(path), state=CoverageState.NOT_CHECKED, why=f"job {one.id} names it, but it belongs to another user than the job")
+        Coverage(
+            what=str(path),
+            state=CoverageState.NOT_CHECKED,
+            why=f"job {one.id} names it, but it belongs to another user than the job",
+        )
         for path in foreign
     ]
     return [path for path in theirs if path not in foreign], missing

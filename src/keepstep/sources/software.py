@@ -14,13 +14,32 @@ from pathlib import Path
 
 from keepstep.core.lazy_pattern import lazy_pattern
 
-FRAMEWORKS = ("tensorflow", "torch", "jax", "jaxlib", "keras", "tf_keras", "horovod", "deepspeed", "ray", "libtpu", "torch_xla")
+FRAMEWORKS = (
+    "tensorflow",
+    "torch",
+    "jax",
+    "jaxlib",
+    "keras",
+    "tf_keras",
+    "horovod",
+    "deepspeed",
+    "ray",
+    "libtpu",
+    "torch_xla",
+)
 INSTRUCTION_SETS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
 VARIABLES = lazy_pattern(
     r"^(?:LD_LIBRARY_PATH|LD_PRELOAD|XLA_FLAGS|XLA_\w+|NCCL_\w+|TF_\w+|JAX_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES)\w+|"
     r"GLOO_\w+|UCX_\w+|OMP_NUM_THREADS|PYTHONPATH|PYTHONHASHSEED|LIBTPU_\w+|HOROVOD_(?!RANK|LOCAL|CROSS|SIZE|HOSTNAME)\w+)$"
 )
-DIFFER_BY_NATURE = ("TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID", "JAX_PROCESS_INDEX", "NCCL_COMM_ID", "JAX_COORDINATOR_BIND_ADDRESS")
+DIFFER_BY_NATURE = (
+    "TF_CONFIG",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_PROCESS_ID",
+    "JAX_PROCESS_INDEX",
+    "NCCL_COMM_ID",
+    "JAX_COORDINATOR_BIND_ADDRESS",
+)
 ONLY_TALK = lazy_pattern(r"DEBUG|LOG|VERBOSE|PROFILE|DUMP")
 """Variables of such names change what is printed, not what is done."""
 LARGEST_SCRIPT = 16 << 20
@@ -74,14 +93,18 @@ def _cpu_model() -> str:
 def cpu_flags() -> tuple[str, ...]:
     """The instruction sets of this CPU, of those that frameworks are built for."""
     with contextlib.suppress(OSError):
-        if match := re.search(r"^(?:flags|Features)[ \t]{0,20}:[ \t]{0,20}(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
+        if match := re.search(
+            r"^(?:flags|Features)[ \t]{0,20}:[ \t]{0,20}(.+)$", Path("/proc/cpuinfo").read_text(), re.M
+        ):
             return tuple(name for name in INSTRUCTION_SETS if name in match[1].split())
     return ()
 
 
 def variables(env: Mapping[str, str]) -> dict[str, str]:
     """The variables that change what is loaded, compiled or spoken, and should be equal everywhere."""
-    chosen = [name for name in env if VARIABLES.match(name) and name not in DIFFER_BY_NATURE and not ONLY_TALK.search(name)]
+    chosen = [
+        name for name in env if VARIABLES.match(name) and name not in DIFFER_BY_NATURE and not ONLY_TALK.search(name)
+    ]
     return {name: env[name][:500] for name in chosen}
 
 

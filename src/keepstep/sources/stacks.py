@@ -69,7 +69,13 @@ def stacks_of(pid: int, native: bool = True, rank: Rank | None = None) -> list[E
 
 
 def look(
-    pid: int, *, native: bool, stop: bool = True, every: bool = False, limit: float = LIVE_LIMIT_S, stopped_s: float = LIVE_LIMIT_S
+    pid: int,
+    *,
+    native: bool,
+    stop: bool = True,
+    every: bool = False,
+    limit: float = LIVE_LIMIT_S,
+    stopped_s: float = LIVE_LIMIT_S,
 ) -> Stacks:
     """One look. A native look falls back to a plain one where it fails; ``every``: also threads without Python."""
     if not have_pystack():
@@ -83,7 +89,12 @@ def look(
 
 
 def look_at_all(
-    pids: Iterable[int], *, native: bool, stop: bool = True, limit: float = LIVE_LIMIT_S, stopped_s: float = LIVE_LIMIT_S
+    pids: Iterable[int],
+    *,
+    native: bool,
+    stop: bool = True,
+    limit: float = LIVE_LIMIT_S,
+    stopped_s: float = LIVE_LIMIT_S,
 ) -> dict[int, Stacks]:
     """Looks at several processes at the same time."""
     wanted = list(pids)
@@ -169,7 +180,9 @@ def _run(arguments: list[str], limit: float, *, current: int | None, pid: int | 
     return _read(done.stdout, arguments, current, pid, living, f"pystack ended with {ended}")
 
 
-def _read(answer: bytes, arguments: list[str], current: int | None, pid: int | None, living: bool, otherwise: str) -> Stacks:
+def _read(
+    answer: bytes, arguments: list[str], current: int | None, pid: int | None, living: bool, otherwise: str
+) -> Stacks:
     try:
         document = foreign_json.loads(answer[:MOST_OUTPUT] or b"null")
     except ValueError:

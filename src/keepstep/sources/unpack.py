@@ -134,4 +134,9 @@ def _unzstd(stream: BinaryIO) -> Iterator[bytes]:
         raise Damaged("the end is missing")
 
 
-_READERS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {"gz": _gunzip, "zst": _unzstd, "bz2": _bunzip, "xz": _unxz}
+_READERS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
+    "gz": _gunzip,
+    "zst": _unzstd,
+    "bz2": _bunzip,
+    "xz": _unxz,
+}

@@ -299,12 +299,19 @@ def find(name: str, root: Path = DEFAULT) -> Path | None:
     listed = runs(root)
     if name == "last" and listed:
         return listed[-1].path
-    fits = [run.path for run in listed if name == run.path.name] or [run.path for run in listed if name in run.path.name]
+    fits = [run.path for run in listed if name == run.path.name] or [
+        run.path for run in listed if name in run.path.name
+    ]
     return fits[0] if len(fits) == 1 else None
 
 
 def prune(
-    root: Path = DEFAULT, *, most_bytes: int = KEPT_BYTES, most_s: float = KEPT_S, least: int = KEPT_LEAST, now: float | None = None
+    root: Path = DEFAULT,
+    *,
+    most_bytes: int = KEPT_BYTES,
+    most_s: float = KEPT_S,
+    least: int = KEPT_LEAST,
+    now: float | None = None,
 ) -> list[Path]:
     """Remove runs that ended long ago, and the oldest while all take too much room. Never one that runs, nor the newest few."""
     now = time.time() if now is None else now

@@ -132,5 +132,7 @@ class _Gpus:
         found: set[int] = set()
         for handle in self._handles:
             with contextlib.suppress(Exception):  # none has computed, says NVML by an error
-                found.update(each.pid for each in self._nvml.nvmlDeviceGetProcessUtilization(handle, since) if each.smUtil > 0)
+                found.update(
+                    each.pid for each in self._nvml.nvmlDeviceGetProcessUtilization(handle, since) if each.smUtil > 0
+                )
         return found

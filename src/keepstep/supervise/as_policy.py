@@ -15,7 +15,9 @@ from keepstep.supervise.stopped import Stop
 from keepstep.supervise.waiting import IN_STEPS
 
 
-def as_policy(attempt: Attempt, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()) -> policy.Attempt:
+def as_policy(
+    attempt: Attempt, outcome: Outcome, report: Report, progress: Progress, *, remedies: tuple[str, ...] = ()
+) -> policy.Attempt:
     """An attempt at the moment when something must be decided about it."""
     exit_, stop = outcome.exit, outcome.stop
     resumed, saved = attempt.checkpointed()

@@ -121,7 +121,9 @@ class Attempt:
             if comeback is None or each.exit is None:
                 fatal.append(each)
                 continue
-            self._means.terminal.say(f"{each.member.words} ended with {each.exit.words} (pid {each.pid}), {time.time() - self.began:.1f} s after its start")
+            self._means.terminal.say(
+                f"{each.member.words} ended with {each.exit.words} (pid {each.pid}), {time.time() - self.began:.1f} s after its start"
+            )
             self._means.terminal.say(comeback.words)
             self._output.drain_of(each.member.name, 0.5)
             aside = put_aside(self.folder, each.member, each.pid, comeback.times)
@@ -177,7 +179,10 @@ class Attempt:
                 each.exit = exit_
                 self._doors.drop(each.pid)
                 new.append(each)
-        bad = sorted((each for each in new if each.exit and not each.exit.well), key=lambda each: each.exit is None or each.exit.signal is None)
+        bad = sorted(
+            (each for each in new if each.exit and not each.exit.well),
+            key=lambda each: each.exit is None or each.exit.signal is None,
+        )
         if bad and (bad := self._replace_lost(bad)):
             return self._failed(bad)
         training = [each for each in self._started if each.member.trains]
@@ -199,7 +204,9 @@ class Attempt:
         assert first.exit is not None
         below = self._below.first_to_fail()
         self.records.failed_first(first.member, first.exit, below)
-        self._means.terminal.say(f"{first.member.words} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start")
+        self._means.terminal.say(
+            f"{first.member.words} ended with {first.exit.words} (pid {first.pid}), {time.time() - self.began:.1f} s after its start"
+        )
         self._hangs.take_along(time.monotonic)
         living = {self._process_of(each): each.member.rank for each in self._started if each.exit is None}
         looking = threading.Thread(target=self.records.standing, args=(living,), daemon=True)
@@ -220,7 +227,12 @@ class Attempt:
         for each in later:
             if each.exit is not None and not each.exit.well:
                 self.records.exited(each.member, each.exit)
-        return Outcome(Happened.EXITED, rank=below.rank if below is not None else first.member.rank, exit=first.exit, given_up=self._alone.given_up)
+        return Outcome(
+            Happened.EXITED,
+            rank=below.rank if below is not None else first.member.rank,
+            exit=first.exit,
+            given_up=self._alone.given_up,
+        )
 
     def _tick(self, now: float) -> Outcome | None:
         self._boxes.refresh()
@@ -232,7 +244,9 @@ class Attempt:
         self._remember(doings, signs)
         self._told.read(now)
         outcome = self._settled(signs, now) or self._stop(signs, now)
-        self._metrics.tick({each.member.key: each.pid for each in self._started if each.exit is None}, signs, doings, listed)
+        self._metrics.tick(
+            {each.member.key: each.pid for each in self._started if each.exit is None}, signs, doings, listed
+        )
         if now >= self._slow_due:
             self._slow_due = now + 1.0
             self._slowly(signs, listed, now)
@@ -245,13 +259,19 @@ class Attempt:
         for each in training:
             self._trees |= family(listed, [each.pid]) or {each.pid}
         boxes = [box for box in self._boxes.open.values() if is_same(box, listed.get(box.pid))]
-        return [sign for each in training for sign in signs_of(each, boxes, doings, listed, at=now, printed=printed.get(each.member.name, 0))]
+        return [
+            sign
+            for each in training
+            for sign in signs_of(each, boxes, doings, listed, at=now, printed=printed.get(each.member.name, 0))
+        ]
 
     def _process_of(self, each: Started) -> int:
         """The process that trains, where a shell or a launcher is in front of it."""
         listed = self._seer.processes({}, time.monotonic())
         tree = family(listed, [each.pid])
-        return next((box.pid for box in self._boxes.open.values() if box.pid in tree), None) or training_process(each.pid, listed)
+        return next((box.pid for box in self._boxes.open.values() if box.pid in tree), None) or training_process(
+            each.pid, listed
+        )
 
     def _remember(self, doings: dict[int, Doing | None], signs: list[Sign]) -> None:
         self.steps = max([self.steps, *(doing.steps for doing in doings.values() if doing is not None)])
@@ -274,7 +294,12 @@ class Attempt:
     def _may_have_started_over(self) -> bool:
         """It steps, and was not seen to load a checkpoint. Asked a few times: what it prints tells more as it goes on."""
         began = self.coming_back.first_step
-        if not self._means.may_start_over or began is None or not self._ask_whether_anew or time.time() - began < self._ask_whether_anew[0]:
+        if (
+            not self._means.may_start_over
+            or began is None
+            or not self._ask_whether_anew
+            or time.time() - began < self._ask_whether_anew[0]
+        ):
             return False
         del self._ask_whether_anew[0]
         return self.checkpointed()[0] is False
@@ -298,7 +323,9 @@ class Attempt:
             self._let_spares(signal.SIGCONT if looked else signal.SIGSTOP)
         if stop is None:
             return None
-        return Outcome(Happened.STOPPED if stop.proven else Happened.SUSPECTED, rank=stop.suspicion.held_up[0].rank, stop=stop)
+        return Outcome(
+            Happened.STOPPED if stop.proven else Happened.SUSPECTED, rank=stop.suspicion.held_up[0].rank, stop=stop
+        )
 
     def _let_spares(self, number: int) -> None:
         for pid in self._means.pool.pids() if self._means.pool is not None else ():
@@ -322,7 +349,11 @@ class Attempt:
         quiet = self._hangs.is_quiet and not any(now - (sign.progress or 0.0) > 1.0 for sign in signs)
         trains = quiet and bool(signs) and all(sign.steps >= TRAINS_AFTER for sign in signs)
         if means.pool is not None and not means.job.as_given:
-            pids = {each.member.rank: each.pid for each in self._started if each.exit is None and each.member.rank is not None}
+            pids = {
+                each.member.rank: each.pid
+                for each in self._started
+                if each.exit is None and each.member.rank is not None
+            }
             means.pool.tick({launch.rank: launch for launch in self._launches}, pids, training=trains)
         if not self._prepared and time.time() - self.began > PREPARE_AFTER_S:
             self._prepared = True
@@ -345,7 +376,9 @@ class Attempt:
                 if each.exit is not None and each.exit.well:
                     self.records.exited(each.member, each.exit)
         if living and outcome.happened is not Happened.ENDED_WELL:
-            self.records.ending([each.member for each in living], outcome, asked=means.interrupted(), sent=means.first_signal())
+            self.records.ending(
+                [each.member for each in living], outcome, asked=means.interrupted(), sent=means.first_signal()
+            )
         spare = means.pool.pids() if means.pool is not None else ()
         grace, idle = means.grace_s, None
         if outcome.happened not in (Happened.INTERRUPTED, Happened.ENDED_WELL):
@@ -358,7 +391,9 @@ class Attempt:
             processes, means.reaper, grace_s=grace, idle_s=idle, saving=self._is_saving, saving_s=means.grace_s, spare=spare, hurry=means.hurry,
             first=means.first_signal(),
         ):  # fmt: skip
-            means.terminal.say("some processes of the run would not end (in the kernel, waiting for a device or file system?)")
+            means.terminal.say(
+                "some processes of the run would not end (in the kernel, waiting for a device or file system?)"
+            )
         for each in self._started:
             if each.exit is None:
                 each.exit = ended(each.process)
@@ -367,7 +402,12 @@ class Attempt:
         means.terminal.unfollow()
         self._boxes.refresh(now=True)
         self.records.memory_kills(outcome, self._oom)
-        self.records.cores([(each.member, each.exit) for each in self._started if each.exit is not None], self._pids(), means.job.cwd, self.began)
+        self.records.cores(
+            [(each.member, each.exit) for each in self._started if each.exit is not None],
+            self._pids(),
+            means.job.cwd,
+            self.began,
+        )
         for name in list(self._boxes.open):
             with contextlib.suppress(OSError):
                 keep(self.folder / "guard" / name)

@@ -123,7 +123,12 @@ class Reaper:
     def _begin(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-I", str(Path(reaper.__file__)), self.token]
         return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
         )
 
     def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
@@ -205,7 +210,11 @@ def end(
     until, latest = time.monotonic() + grace_s, time.monotonic() + saving_s
     pause = 0.002
     work, worked = -1.0, time.monotonic()
-    while (time.monotonic() < until or (time.monotonic() < latest and saving())) and not hurry() and any(process.poll() is None for process in processes):
+    while (
+        (time.monotonic() < until or (time.monotonic() < latest and saving()))
+        and not hurry()
+        and any(process.poll() is None for process in processes)
+    ):
         if idle_s is not None and not abs((done := _work(processes)) - work) <= LITTLE_S:
             work, worked = done, time.monotonic()
         if idle_s is not None and time.monotonic() - worked > idle_s:
@@ -231,7 +240,9 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:
     """Processor seconds of those that live; no number while one of them waits for a disk."""
-    found = [entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"]
+    found = [
+        entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"
+    ]
     return float("nan") if any(entry.state == "D" for entry in found) else sum(entry.cpu_s for entry in found)
 
 

@@ -27,4 +27,6 @@ class Gaps:
             os.close(open_private(attempt / GAPS, os.O_WRONLY))  # an empty file takes no room
         if not self._told:
             self._told = True
-            self._say(f"the disk is full: the recording in {attempt.parent} has gaps; the training itself was not touched")
+            self._say(
+                f"the disk is full: the recording in {attempt.parent} has gaps; the training itself was not touched"
+            )

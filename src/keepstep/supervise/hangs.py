@@ -33,7 +33,13 @@ class Hangs:
     """``tick`` with every sign of life; it answers with a stop when something must be decided."""
 
     def __init__(
-        self, records: Records, looks: ThreadPoolExecutor, say: Callable[[str], None], *, least_s: float | None, forgiven: dict[str, float] | None = None
+        self,
+        records: Records,
+        looks: ThreadPoolExecutor,
+        say: Callable[[str], None],
+        *,
+        least_s: float | None,
+        forgiven: dict[str, float] | None = None,
     ) -> None:
         self._records = records
         self._looks = looks
@@ -87,7 +93,12 @@ class Hangs:
         if suspicion is not None:
             from keepstep.supervise.looking import look
 
-            self._records.event("suspicion", kind=suspicion.kind, quiet_s=round(suspicion.quiet_s, 2), limit_s=round(suspicion.limit_s, 2))
+            self._records.event(
+                "suspicion",
+                kind=suspicion.kind,
+                quiet_s=round(suspicion.quiet_s, 2),
+                limit_s=round(suspicion.limit_s, 2),
+            )
             self._glanced, self._named = None, False
             self._look = (suspicion, self._looks.submit(look, suspicion.signs, early=self._glance))
             return None
@@ -133,7 +144,12 @@ class Hangs:
             return
         root = looked.report.root
         stop = self._watch.judge(self._look[0], still=looked.still, at=now, signs=signs, sure=looked.sure)
-        if stop is None or root is None or looked.report.verdict is not Verdict.HUNG or not 0 < len(root.ranks) < len(signs):
+        if (
+            stop is None
+            or root is None
+            or looked.report.verdict is not Verdict.HUNG
+            or not 0 < len(root.ranks) < len(signs)
+        ):
             return
         self._named, title = True, redact(root.title)
         self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=title)
@@ -151,7 +167,13 @@ class Hangs:
             return None
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
         self._still = (suspicion, looked) if looked.still is not False else None
-        self._records.event("looked", still=looked.still, seen=looked.moves, stopped=stop is not None, proven=stop is not None and stop.proven)
+        self._records.event(
+            "looked",
+            still=looked.still,
+            seen=looked.moves,
+            stopped=stop is not None,
+            proven=stop is not None and stop.proven,
+        )
         if stop is None:
             if self._named:
                 self._say("the run goes on")

@@ -36,7 +36,9 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+        numbers = [
+            n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN
+        ]
         before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             yield
@@ -49,7 +51,9 @@ class Interrupts:
             self.again = True
             return
         self.signal = number
-        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL" + ("; again: at once" if number == signal.SIGINT else "")
+        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL" + (
+            "; again: at once" if number == signal.SIGINT else ""
+        )
         who = f"{self._program} is" if self._program is not None else "the ranks are"
         words = f"{signal.Signals(number).name}: {who} ended ({how})"
         # a handler must not wait for a lock that its own thread may hold

@@ -26,7 +26,12 @@ from keepstep.supervise.spares import Launch
 
 HOST = "127.0.0.1"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
-MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner")
+MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+)
 GIVEN = ("launcher", "command")
 """Roles of the user's own command: a launcher that is known as one, or whatever else."""
 _limits = threading.Lock()
@@ -137,11 +142,19 @@ def _runnable(command: list[str]) -> tuple[str, ...]:
     first = command[0]
     if first.endswith(".py") and (Path(first).is_file() and not os.access(first, os.X_OK)):
         return (sys.executable, *command)
-    script = command[1] if len(command) > 1 and Path(first).name.startswith("python") and command[1].endswith(".py") else None
+    script = (
+        command[1]
+        if len(command) > 1 and Path(first).name.startswith("python") and command[1].endswith(".py")
+        else None
+    )
     if script is not None and not Path(script).exists():
         raise UserError(f"there is no script {script}", hint=f"it is looked for in {Path.cwd()}")
     if shutil.which(first) is None:
-        hint = f"keepstep run -- python {first}" if first.endswith(".py") else "give the command as it is typed in the shell"
+        hint = (
+            f"keepstep run -- python {first}"
+            if first.endswith(".py")
+            else "give the command as it is typed in the shell"
+        )
         raise UserError(f"there is no program {first}", hint=hint)
     return tuple(command)
 

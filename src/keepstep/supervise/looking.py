@@ -56,10 +56,15 @@ class Looked:
     @property
     def moves(self) -> list[str]:
         """Each process and why it does not count as still, in words."""
-        return [f"{each.who}: {each.quote}" + ("" if each.fact.still else ", it moves") for each in self.seen.all(ProcessSeen)][:8]
+        return [
+            f"{each.who}: {each.quote}" + ("" if each.fact.still else ", it moves")
+            for each in self.seen.all(ProcessSeen)
+        ][:8]
 
 
-def look(signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None) -> Looked:
+def look(
+    signs: Sequence[Sign], *, pauses: Sequence[float] = HURRIED_S, early: Callable[[Looked], None] | None = None
+) -> Looked:
     """Several looks at the same processes; they are stopped for a moment only when none of them moves.
 
     ``early`` gets what Python stacks alone show, before a process is stopped. Where nothing is proven it returns only when
@@ -92,7 +97,9 @@ def _still(seen: EvidenceSet, report: Report) -> bool | None:
     if False in states:
         return False
     if not states or None in states:
-        works = any((each.fact.cpu_s or 0.0) > WORKS_SHARE * (each.fact.watched_s or 1e9) for each in seen.all(ProcessSeen))
+        works = any(
+            (each.fact.cpu_s or 0.0) > WORKS_SHARE * (each.fact.watched_s or 1e9) for each in seen.all(ProcessSeen)
+        )
         return False if works else None
     found = list(jobs(seen))
     if not all(stands_still(job) for job in found):
@@ -111,7 +118,9 @@ def _sure(seen: EvidenceSet, report: Report) -> bool:
         return True
     threads = [each.fact for each in seen.all(StackDump) if each.who in root.ranks and not _is_idle(each.fact)]
     waits = [waits_in(thread.frames) for thread in threads]
-    return any(thread.current for thread in threads) and all(wait is not None and wait.kind is Kind.LOCK for wait in waits)
+    return any(thread.current for thread in threads) and all(
+        wait is not None and wait.kind is Kind.LOCK for wait in waits
+    )
 
 
 def _is_idle(thread: StackDump) -> bool:
@@ -141,7 +150,11 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
 def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
     """The processes for which the others wait, and the line of the script at which the first of them stands."""
     odd = _odd(stop, looked.report)
-    first = next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None) if odd else None
+    first = (
+        next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None)
+        if odd
+        else None
+    )
     frame = first.user if first is not None else None
     return frozenset(sign.pid for sign in odd), f"{frame.file}:{frame.line}" if frame is not None else None
 

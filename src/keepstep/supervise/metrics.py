@@ -47,7 +47,11 @@ class Metrics:
     _asking: threading.Thread | None = None
 
     def tick(
-        self, roots: Mapping[str, int], signs: Sequence[Sign], doings: Mapping[int, Doing | None], listed: Mapping[int, Entry]
+        self,
+        roots: Mapping[str, int],
+        signs: Sequence[Sign],
+        doings: Mapping[int, Doing | None],
+        listed: Mapping[int, Entry],
     ) -> None:
         """Measure if it is time; ``roots``: the process of each member."""
         for pid, doing in doings.items():
@@ -73,7 +77,9 @@ class Metrics:
             append(self.path, f"{json.dumps(self.newest)}\n".encode())
         self.rising.add(self.newest)
 
-    def _ranks(self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]) -> dict[str, dict[str, Any]]:
+    def _ranks(
+        self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]
+    ) -> dict[str, dict[str, Any]]:
         """By rank; members that show none, a launcher without ranks among them, by their names."""
         found = {}
         for sign in signs:
@@ -139,9 +145,16 @@ def _events_of(pid: int) -> Path | None:
             _, controllers, group = line.split(":", 2)
             if controllers and "memory" not in controllers.split(","):
                 continue
-            base, name = (capacity.CGROUPS / "memory", "memory.oom_control") if controllers else (capacity.CGROUPS, "memory.events")
+            base, name = (
+                (capacity.CGROUPS / "memory", "memory.oom_control")
+                if controllers
+                else (capacity.CGROUPS, "memory.events")
+            )
             relative = Path(group.lstrip("/"))
-            for place in (relative, *relative.parents):  # a group of our own (control_group.py) counts nothing: the one above does
+            for place in (
+                relative,
+                *relative.parents,
+            ):  # a group of our own (control_group.py) counts nothing: the one above does
                 if (base / place / name).is_file():
                     return base / place / name
     return None
@@ -172,4 +185,9 @@ def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
             _, here, shared = stream.read().split()[:3]
             resident += int(here) * _PAGE
             own += (int(here) - int(shared)) * _PAGE
-    return {"rss": resident, "own": own, "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2), "processes": len(tree)}
+    return {
+        "rss": resident,
+        "own": own,
+        "cpu_s": round(sum(listed[pid].cpu_s for pid in tree), 2),
+        "processes": len(tree),
+    }

@@ -21,7 +21,9 @@ from keepstep.core import foreign_json
 NUMBER = re.compile(r"\d+")
 LISTED = "checkpoint"
 MOST_UP = 3
-FOLDER = re.compile(r"^(?:\d+|(?:\w*[-_.])?(?:ckpt|checkpoint|(?:global_?)?step|epoch|iter(?:ation)?)[-_.=]?\d+)$", re.IGNORECASE)
+FOLDER = re.compile(
+    r"^(?:\d+|(?:\w*[-_.])?(?:ckpt|checkpoint|(?:global_?)?step|epoch|iter(?:ation)?)[-_.=]?\d+)$", re.IGNORECASE
+)
 """Names of folders that are one checkpoint each: ``checkpoint-200``, ``global_step40``, ``1200``."""
 MOST_TESTED = 4 << 30
 TF_PARTS = re.compile(r"\.(?:index|data-\d{5}-of-\d{5}|meta)$")
@@ -83,7 +85,9 @@ def _parts(folder: Path, stem: str) -> tuple[Path, ...]:
     if (folder / stem).exists():
         return (folder / stem,)
     with contextlib.suppress(OSError):
-        return tuple(sorted(each for each in folder.iterdir() if each.name != stem and TF_PARTS.sub("", each.name) == stem))
+        return tuple(
+            sorted(each for each in folder.iterdir() if each.name != stem and TF_PARTS.sub("", each.name) == stem)
+        )
     return ()
 
 

@@ -76,4 +76,6 @@ def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float
             process.communicate()
             return f"--on-failure: {name} was ended after {timeout_s:.0f} s"
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"--on-failure: {name} ended with status {process.returncode}" + (f" ({shorten(redact(last), 120)})" if last else "")
+    return f"--on-failure: {name} ended with status {process.returncode}" + (
+        f" ({shorten(redact(last), 120)})" if last else ""
+    )

@@ -190,7 +190,10 @@ class Output:
         """For `keepstep why`: programs seldom print the time."""
         for folder in {stream.path.parent for stream in self.streams}:
             here = [stream for stream in self.streams if stream.path.parent == folder and stream.marks]
-            logs = {each.path.name: {"whole": each.marks[0][1] == each.first_mark, "marks": list(each.marks)} for each in here}
+            logs = {
+                each.path.name: {"whole": each.marks[0][1] == each.first_mark, "marks": list(each.marks)}
+                for each in here
+            }
             with contextlib.suppress(OSError):
                 write_whole(folder / NAME, json.dumps({"schema": SCHEMA, "logs": logs}).encode())
 

@@ -34,7 +34,9 @@ class Sagging:
     @property
     def words(self) -> str:
         crowded = f" ({self.crowding:.0f} processes want each core of this host)" if self.crowding >= CROWDED else ""
-        return f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before{crowded}"
+        return (
+            f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before{crowded}"
+        )
 
 
 @dataclass

@@ -145,7 +145,9 @@ class Decision:
             head = f"restart {f'in {duration(self.wait_s)}' if self.wait_s else 'now'}"
             tail = f" ({count(self.attempts_left, 'attempt')} left without progress)"
         else:
-            head = {Action.END: "end the run", Action.WAIT: f"wait {duration(self.wait_s)}", Action.FINISH: "finished"}[self.action]
+            head = {Action.END: "end the run", Action.WAIT: f"wait {duration(self.wait_s)}", Action.FINISH: "finished"}[
+                self.action
+            ]
             tail = ""
         lines = [f"decision: {head}: {self.reason}{tail}"]
         lines += [f"  note: {self.warning}"] if self.warning else []
@@ -160,7 +162,13 @@ class Decision:
             return replace(self, ask=())
         taken = (*self.remedies, *remedies)
         action = Action.RESTART if self.attempts_left > 0 else self.action
-        return replace(self, action=action, remedies=taken, ask=(), reason=f"{self.reason}; with what you agreed to, it is worth another attempt")
+        return replace(
+            self,
+            action=action,
+            remedies=taken,
+            ask=(),
+            reason=f"{self.reason}; with what you agreed to, it is worth another attempt",
+        )
 
 
 def decide(
@@ -242,12 +250,20 @@ def _started_over(settings: Settings) -> Decision:
 
 def _is_settled(cause: Finding | None) -> bool:
     """Whether the report proves what stopped the run, though the stacks alone would not."""
-    return cause is not None and cause.cause is Cause.SYNC_COLLECTIVE_MISMATCH and cause.confidence is Confidence.ESTABLISHED
+    return (
+        cause is not None
+        and cause.cause is Cause.SYNC_COLLECTIVE_MISMATCH
+        and cause.confidence is Confidence.ESTABLISHED
+    )
 
 
 def root_of(report: Report) -> Finding | None:
     """The finding to be decided upon: the first that can have ended a run."""
-    fatal = (each for each in report.findings if each.severity is Severity.FATAL and returns(each, None)[0] is not Returns.NOT_FATAL)
+    fatal = (
+        each
+        for each in report.findings
+        if each.severity is Severity.FATAL and returns(each, None)[0] is not Returns.NOT_FATAL
+    )
     return next(fatal, None)
 
 
@@ -301,9 +317,15 @@ def _is_final(now: Attempt, before: Sequence[Attempt], cause: Finding | None, *,
     same = [each for each in before if _same_cause(each, now, cause) and _same_place(each, now)]
     if now.happened is Happened.SUSPECTED and cut_short:
         cost, idle = cost_of(now), duration(now.idle_s if now.idle_s is not None else now.stopped_s or 0.0)
-        return False, f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"it has been idle for {idle}"
+        return (
+            False,
+            f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"it has been idle for {idle}",
+        )
     if same and not (how is Returns.UNTIL_IT_IS_OVER and not now.steps):
-        return True, f"attempt {same[-1].number} ended in the same way at the same place ({_place(now)}), so a third would too"
+        return (
+            True,
+            f"attempt {same[-1].number} ended in the same way at the same place ({_place(now)}), so a third would too",
+        )
     return False, why
 
 

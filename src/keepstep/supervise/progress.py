@@ -38,7 +38,9 @@ def progress_of(seen: EvidenceSet) -> Progress:
     for each in seen.all(StepSeen):
         if each.fact.step is not None:
             numbers.setdefault((each.origin.source, each.origin.stream), []).append(each.fact.step)
-    gaps = [later - earlier for shown in numbers.values() for earlier, later in itertools.pairwise(shown) if later > earlier]
+    gaps = [
+        later - earlier for shown in numbers.values() for earlier, later in itertools.pairwise(shown) if later > earlier
+    ]
     phases = {each.fact.phase for each in seen.all(PhaseSeen)}
     return Progress(
         steps=max(steps, default=None),

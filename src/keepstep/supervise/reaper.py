@@ -106,7 +106,9 @@ def remove_group(group: Path) -> None:
             os.rmdir(where)
 
 
-def members(token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()) -> set[int]:
+def members(
+    token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()
+) -> set[int]:
     """Every living process of the run: by session (leader and when it was started), by token, by control group, by descent."""
     grouped = in_group(group)
     listed = table()
@@ -123,7 +125,12 @@ def members(token: str, sessions: Mapping[int, int], *, group: Path | None = Non
 
 
 def kill_all(
-    token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = (), patience_s: float = PATIENCE_S
+    token: str,
+    sessions: Mapping[int, int],
+    *,
+    group: Path | None = None,
+    spare: Iterable[int] = (),
+    patience_s: float = PATIENCE_S,
 ) -> bool:
     """SIGKILL until none is left; False where some would not go."""
     spare = tuple(spare)

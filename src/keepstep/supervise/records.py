@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 REPORTER = "keepstep run"
 START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace.jsonl"
-TELLING = re.compile(r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP")
+TELLING = re.compile(
+    r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP"
+)
 OF_ONE_RANK = re.compile(r"TF_CONFIG|JAX_(?:COORDINATOR_ADDRESS|PROCESS_ID|NUM_PROCESSES)|PYTHONPATH")
 
 
@@ -56,8 +58,16 @@ class Records:
 
     def started(self, launch: Launch, ranks: int | None = None) -> None:
         """What ranks are started with: advice to set what is set already is none."""
-        variables = tuple(f"{name}={value}" for name, value in sorted(launch.env.items()) if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name))
-        fact = StartedWith(variables=variables, limits=tuple((name.removeprefix("RLIMIT_"), value) for name, value in launch.limits), ranks=ranks)
+        variables = tuple(
+            f"{name}={value}"
+            for name, value in sorted(launch.env.items())
+            if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name)
+        )
+        fact = StartedWith(
+            variables=variables,
+            limits=tuple((name.removeprefix("RLIMIT_"), value) for name, value in launch.limits),
+            ranks=ranks,
+        )
         with contextlib.suppress(OSError):
             append(self.folder / START, [Evidence(fact=fact, origin=Origin(source=START), quote=" ".join(variables))])
 
@@ -73,10 +83,19 @@ class Records:
     def replaced(self, member: Member, exit_: Exit, times: int, steps: int, aside: Path) -> None:
         """A worker of a parameter server training was lost, and is started again alone."""
         fact = WorkerReplaced(
-            index=member.index, code=exit_.code, signal=exit_.signal, pid=exit_.pid, times=times, steps=steps or None, left_in=aside.name
+            index=member.index,
+            code=exit_.code,
+            signal=exit_.signal,
+            pid=exit_.pid,
+            times=times,
+            steps=steps or None,
+            left_in=aside.name,
         )
         quote = f"worker {member.index} (rank {member.rank}, pid {exit_.pid}) ended with {exit_.words}; it was started again alone"
-        self._add(EXITS, [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")])
+        self._add(
+            EXITS,
+            [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")],
+        )
 
     def lost(self, below: Ended | None) -> None:
         """A rank of the user's own launcher that is gone while the launcher still runs."""
@@ -88,7 +107,9 @@ class Records:
         self.lost(below)
         self.exited(member, exit_, first=below is None)
 
-    def ending(self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM) -> None:
+    def ending(
+        self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM
+    ) -> None:
         """The ranks that are about to be ended (``sent``: what they hear), and for whose sake. ``asked``: the signal that the run itself got."""
         name = signal.Signals(asked if asked is not None else sent).name
         because = {
@@ -96,7 +117,9 @@ class Records:
             Happened.RAISED: f"rank {outcome.rank} failed, and has not exited",
             Happened.STOPPED: "the run has stopped",
             Happened.SUSPECTED: "the run has stopped",
-            Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run was told to end by {name}",
+            Happened.INTERRUPTED: "the user pressed Ctrl-C"
+            if asked == signal.SIGINT
+            else f"the run was told to end by {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"
         if outcome.happened is Happened.INTERRUPTED:
@@ -136,7 +159,12 @@ class Records:
 
     def late(self, sagging: Sagging) -> None:
         fact = RankLate(
-            phase="compute", seconds=sagging.now_s, usual_s=sagging.before_s, against="past", steps=sagging.steps, step_s=sagging.now_s
+            phase="compute",
+            seconds=sagging.now_s,
+            usual_s=sagging.before_s,
+            against="past",
+            steps=sagging.steps,
+            step_s=sagging.now_s,
         )
         self._add(PACE, [(fact, None, time.time(), sagging.words)])
 
@@ -161,7 +189,9 @@ class Records:
         for number, (path, pid) in enumerate(found.items()):
             rank = pids[pid]
             with contextlib.suppress(OSError):
-                core_files.bring(there, path, self.folder / "cores" / (f"rank{rank}.core" if rank is not None else f"core-{number}"))
+                core_files.bring(
+                    there, path, self.folder / "cores" / (f"rank{rank}.core" if rank is not None else f"core-{number}")
+                )
         for member, exit_ in crashed if not found else []:
             why = there.why_none(exit_.pid) or f"none was found at {there.pattern}"
             fact = GuardPart(part=f"core file of {member.name}", why=why, off=False)
@@ -169,7 +199,13 @@ class Records:
 
     def _add(self, name: str, rows: Iterable[tuple[Fact, int | None, float, str]]) -> None:
         evidence = [
-            Evidence(fact=fact, origin=Origin(source=name), rank=Rank(index=rank) if rank is not None else None, at=at, quote=quote)
+            Evidence(
+                fact=fact,
+                origin=Origin(source=name),
+                rank=Rank(index=rank) if rank is not None else None,
+                at=at,
+                quote=quote,
+            )
             for fact, rank, at, quote in rows
         ]
         try:

@@ -64,7 +64,11 @@ def offered(
     ``environment`` and ``cwd`` are those of a rank; ``restored_from``: what it named when it restored a checkpoint.
     """
     root = report.root
-    if root is None or root.confidence is Confidence.HYPOTHESIS or root.cause not in {*_KNOWN, Cause.CHECKPOINT_CORRUPT_OR_MISSING}:
+    if (
+        root is None
+        or root.confidence is Confidence.HYPOTHESIS
+        or root.cause not in {*_KNOWN, Cause.CHECKPOINT_CORRUPT_OR_MISSING}
+    ):
         return ()
     try:
         if root.cause is Cause.CHECKPOINT_CORRUPT_OR_MISSING:
@@ -86,7 +90,11 @@ def apply(remedy: Remedy) -> str:
 
 def _raise_limits(root: Finding, environment: Mapping[str, str], cwd: Path) -> tuple[Remedy, ...]:
     words = " ".join(e.fact.limit for e in root.evidence if isinstance(e.fact, LimitReached)) or root.title
-    wanted = [("RLIMIT_NOFILE", "open files")] if "file" in words or "descriptor" in words else [("RLIMIT_NPROC", "processes and threads")]
+    wanted = (
+        [("RLIMIT_NOFILE", "open files")]
+        if "file" in words or "descriptor" in words
+        else [("RLIMIT_NPROC", "processes and threads")]
+    )
     found = []
     for name, what in wanted:
         soft, hard = resource.getrlimit(getattr(resource, name))
@@ -107,7 +115,14 @@ def _pin_interface(root: Finding, environment: Mapping[str, str], cwd: Path) -> 
         return ()
     variables = tuple((variable, name) for variable in INTERFACE_VARIABLES)
     does = f"use the interface {name}, by which the ranks reach each other"
-    return (Remedy(name=f"pin {name}", does=does, variables=variables, command=f"export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name}"),)
+    return (
+        Remedy(
+            name=f"pin {name}",
+            does=does,
+            variables=variables,
+            command=f"export NCCL_SOCKET_IFNAME={name} GLOO_SOCKET_IFNAME={name}",
+        ),
+    )
 
 
 def routing_interface(address: str) -> str | None:
@@ -145,7 +160,15 @@ def _less_fragments(root: Finding, environment: Mapping[str, str], cwd: Path) ->
         return ()
     variable = (ALLOCATOR, "expandable_segments:True")
     does = "let torch's allocator grow its segments, which wastes less memory"
-    return (Remedy(name=ALLOCATOR, does=does, safety=Safety.NEEDS_OWNER, variables=(variable,), command=f"export {variable[0]}={variable[1]}"),)
+    return (
+        Remedy(
+            name=ALLOCATOR,
+            does=does,
+            safety=Safety.NEEDS_OWNER,
+            variables=(variable,),
+            command=f"export {variable[0]}={variable[1]}",
+        ),
+    )
 
 
 def _advise(name: str, does: str) -> Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, ...]]:
@@ -166,5 +189,7 @@ _KNOWN: dict[Cause, Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, .
     Cause.NETWORK_WRONG_INTERFACE: _pin_interface,
     Cause.RESOURCE_GPU_OOM: _less_fragments,
     Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "see whether it works over TCP instead of InfiniBand (slower)"),
-    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise("NCCL_P2P_DISABLE=1", "see whether it works without peer-to-peer transfers (slower)"),
+    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise(
+        "NCCL_P2P_DISABLE=1", "see whether it works without peer-to-peer transfers (slower)"
+    ),
 }

@@ -62,7 +62,9 @@ class Supervisor:
         self._env = env
         self._terminal = Terminal(quiet=asked.quiet)
         alone = asked.job.members[0]
-        self._interrupt = Interrupts(self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None)
+        self._interrupt = Interrupts(
+            self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None
+        )
         self._standing = _Standing()
         self._before: list[policy.Attempt] = []
         self._wondered = False
@@ -90,9 +92,13 @@ class Supervisor:
     def _make_folder(self) -> None:
         job, root = self._asked.job, self._asked.run_dir or runs.DEFAULT
         try:
-            self.folder = runs.create(root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__)
+            self.folder = runs.create(
+                root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__
+            )
         except OSError as error:
-            raise UserError(f"no run folder can be made under {root}: {error.strerror}", hint="give --run-dir DIR") from error
+            raise UserError(
+                f"no run folder can be made under {root}: {error.strerror}", hint="give --run-dir DIR"
+            ) from error
         self.folder.manifest.roles = [member.role for member in job.members]
         self.folder.save()
         threading.Thread(target=runs.prune, args=(root,), daemon=True).start()
@@ -109,7 +115,9 @@ class Supervisor:
         for finding in report.findings:
             self._terminal.say(f"check: {finding.title}" + (f" ({finding.fixes[0].do})" if finding.fixes else ""))
         if fatal:
-            self._terminal.say("the check found what would kill the run; nothing was started (--no-check starts it all the same)")
+            self._terminal.say(
+                "the check found what would kill the run; nothing was started (--no-check starts it all the same)"
+            )
         return not fatal
 
     # --- attempts
@@ -167,7 +175,11 @@ class Supervisor:
             limits=tuple(self._standing.limits.items()),
         )
         limit = self._asked.max_lost_work_s
-        means.may_start_over = limit is not None and any(each.saved for each in self._before) and max(each.work_s or 0.0 for each in self._before) > limit
+        means.may_start_over = (
+            limit is not None
+            and any(each.saved for each in self._before)
+            and max(each.work_s or 0.0 for each in self._before) > limit
+        )
         attempt = Attempt(number, folder.absolute(), started, means)
         attempt.records.started(started[0], ranks=None if means.job.as_given else means.job.world)
         means.reaper.keep(folder.absolute() / "guard")
@@ -245,8 +257,12 @@ class Supervisor:
         """Whether the numbers that the script prints count from its first step again, as far as it has printed any."""
         if now.shown_step is None and not self._wondered and not now.resumed:
             self._wondered = True
-            self._terminal.say("the script was not seen to load a checkpoint, and prints no step numbers: it is not known whether it resumed")
-        return now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed
+            self._terminal.say(
+                "the script was not seen to load a checkpoint, and prints no step numbers: it is not known whether it resumed"
+            )
+        return (
+            now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed
+        )
 
     def _prepare_next(self, decision: Decision) -> bool:
         """Apply remedies and wait. False where the user ended the run meanwhile."""
@@ -312,7 +328,9 @@ class Supervisor:
 
         root = redacted(report).root
         if outcome.happened is Happened.RAISED:
-            self._terminal.say(f"rank {outcome.rank} is on its way out with an error, and has not exited: the run cannot go on")
+            self._terminal.say(
+                f"rank {outcome.rank} is on its way out with an error, and has not exited: the run cannot go on"
+            )
         if outcome.stop is not None:
             self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
         if root is not None and decision.action is Action.END:  # the whole report follows
@@ -348,7 +366,12 @@ class Supervisor:
 
     def _ended_well(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
         attempt.end(outcome)
-        said.ended, said.status, said.happened, said.steps = time.time(), 0, outcome.happened.value, attempt.steps or None
+        said.ended, said.status, said.happened, said.steps = (
+            time.time(),
+            0,
+            outcome.happened.value,
+            attempt.steps or None,
+        )
         if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
             report, _ = self._explain(attempt)
             self._save(attempt, report)
@@ -366,7 +389,12 @@ class Supervisor:
 
     def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
         attempt.end(Outcome(Happened.INTERRUPTED))
-        said.ended, said.status, said.happened, said.steps = time.time(), self._interrupt.status, Happened.INTERRUPTED.value, attempt.steps or None
+        said.ended, said.status, said.happened, said.steps = (
+            time.time(),
+            self._interrupt.status,
+            Happened.INTERRUPTED.value,
+            attempt.steps or None,
+        )
         if not self._interrupt.again:  # runs are often stopped by hand because they hang: then that is what happened
             report, _ = self._explain(attempt)
             self._save(attempt, report)
@@ -381,7 +409,9 @@ class Supervisor:
 
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         with self._terminal.telling():
-            self._terminal.plainly(render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns))
+            self._terminal.plainly(
+                render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns)
+            )
 
     def _finished(self, state: str, status: int) -> int:
         assert self.folder is not None

@@ -165,7 +165,11 @@ class Companion:
 
     def _someone_left_well(self) -> bool:
         """Whether a rank has ended with status 0: the training is over, and those that are left tidy up."""
-        return any(record.kind == Kind.GOODBYE and record.value == 0 for box in self._boxes.open.values() for record in box.recent(4))
+        return any(
+            record.kind == Kind.GOODBYE and record.value == 0
+            for box in self._boxes.open.values()
+            for record in box.recent(4)
+        )
 
     def _say_stop(self, stop: Stop, report: object) -> None:
         from keepstep.core.redact import redacted

@@ -13,7 +13,13 @@ from keepstep.supervise.vitals import OpenBox, has_started, only_serve, sign_of,
 
 
 def signs_of(
-    each: Started, boxes: Sequence[OpenBox], doings: Mapping[int, Doing | None], listed: dict[int, Entry], *, at: float, printed: int
+    each: Started,
+    boxes: Sequence[OpenBox],
+    doings: Mapping[int, Doing | None],
+    listed: dict[int, Entry],
+    *,
+    at: float,
+    printed: int,
 ) -> list[Sign]:
     """A sign for every rank; for a process without a box one of its own, once it has begun; none for servers that only wait."""
     rank = each.member.rank
@@ -22,7 +28,12 @@ def signs_of(
     if rank is None and only_serve(own):
         return []
     if own:
-        return [sign_of(box.pid, box.rank if box.rank is not None else rank, doings.get(box.pid), listed, at=at, printed=printed) for box in own]
+        return [
+            sign_of(
+                box.pid, box.rank if box.rank is not None else rank, doings.get(box.pid), listed, at=at, printed=printed
+            )
+            for box in own
+        ]
     if rank is None and not has_started(each.pid, listed):
         return []
     stopped = next((pid for pid in sorted(tree) if pid in listed and listed[pid].state == "T"), None)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warm spares, the supervisor's side: processes that have already imported the framework and wait to become a rank.
 
-    pool = Pool(start=..., say=print)
-    env |= pool.variables                        # every rank of every attempt: its guard then writes down how it imported
-    pool.tick(launches, pids, training=True)     # now and then (a second is often enough) while the ranks train
-    process = pool.take(launch, out, err)        # at the next attempt; None: start this rank as usual
-    pool.close()                                 # at the end, and on the way out of anything
+pool = Pool(start=..., say=print)
+env |= pool.variables                        # every rank of every attempt: its guard then writes down how it imported
+pool.tick(launches, pids, training=True)     # now and then (a second is often enough) while the ranks train
+process = pool.take(launch, out, err)        # at the next attempt; None: start this rank as usual
+pool.close()                                 # at the end, and on the way out of anything
 """
 
 from __future__ import annotations
@@ -228,7 +228,11 @@ class Pool:
         self._cost_told = True
         found = list(self._spares.values())
         memory = sum(each.resident_kb for each in found) * 1024
-        names = " and ".join(sorted({name for each in found for name in each.record["frameworks"] if name in ("torch", "tensorflow", "jax")}))
+        names = " and ".join(
+            sorted(
+                {name for each in found for name in each.record["frameworks"] if name in ("torch", "tensorflow", "jax")}
+            )
+        )
         each = f", {size(memory / len(found))} each" if len(found) > 1 else ""
         self._say_once(
             f"{len(found)} warm {'spare waits' if len(found) == 1 else 'spares wait'} with {names} imported: {size(memory)} of memory{each}, "
@@ -245,7 +249,9 @@ class Pool:
         if old != new:
             names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
             return f"{', '.join(names[:4])} changed"
-        changed = [path for path, digest in found.record["digests"].items() if digest is None or digest_of(path) != digest]
+        changed = [
+            path for path, digest in found.record["digests"].items() if digest is None or digest_of(path) != digest
+        ]
         return f"{Path(changed[0]).name} was changed" if changed else None
 
     # --- giving up

@@ -152,6 +152,8 @@ def _passing(finding: Finding) -> str | None:
     for each in finding.evidence:
         if isinstance(each.fact, ExceptionRaised):
             fact = each.fact
-            if _PASSING_TYPES.search(fact.type) or (fact.type.endswith("Error") and _PASSING_WORDS.search(fact.message[:2000])):
+            if _PASSING_TYPES.search(fact.type) or (
+                fact.type.endswith("Error") and _PASSING_WORDS.search(fact.message[:2000])
+            ):
                 return fact.type.rpartition(".")[2]
     return None

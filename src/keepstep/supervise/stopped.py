@@ -200,17 +200,25 @@ class Watch:
         if not (sure and still is True) and quiet < tells:
             return None
         again = self._stop is not None and self._stuck == suspicion.kind and quiet >= SURE_S
-        proven = still is True and sure and (suspicion.kind in ("step", "between", "alone") or (suspicion.kind == "unguarded" and again))
+        proven = (
+            still is True
+            and sure
+            and (suspicion.kind in ("step", "between", "alone") or (suspicion.kind == "unguarded" and again))
+        )
         return Stop(suspicion=suspicion, proven=proven, at=at)
 
     def _has_moved(self, suspicion: Suspicion, signs: Sequence[Sign]) -> bool:
         then = {sign.pid: sign for sign in suspicion.signs}
         if {sign.pid for sign in signs} != set(then):
             return True
-        watched = [sign for sign in signs if suspicion.kind != "alone" or sign.pid in {each.pid for each in suspicion.held_up}]
+        watched = [
+            sign for sign in signs if suspicion.kind != "alone" or sign.pid in {each.pid for each in suspicion.held_up}
+        ]
         if any((sign.progress or 0.0) > (then[sign.pid].progress or 0.0) for sign in watched):
             return True
-        return suspicion.kind in ("unguarded", "busy") and any(sign.printed != then[sign.pid].printed for sign in watched)
+        return suspicion.kind in ("unguarded", "busy") and any(
+            sign.printed != then[sign.pid].printed for sign in watched
+        )
 
     def idle_s(self, pids: Collection[int], at: float) -> float:
         """For how long none of these has used the processor, a disk, the network or a GPU, or printed."""
@@ -238,7 +246,10 @@ class Watch:
             before.worked = sign.at
         passed = sign.at - before.base.at
         if passed >= WORKS_WINDOW_S:
-            share, moved = (sign.cpu_s - before.base.cpu_s) / passed, (sign.transferred - before.base.transferred) / passed
+            share, moved = (
+                (sign.cpu_s - before.base.cpu_s) / passed,
+                (sign.transferred - before.base.transferred) / passed,
+            )
             if share > WORKS_SHARE or moved > WORKS_BYTES:
                 before.worked = sign.at
             before.base = sign
@@ -319,9 +330,7 @@ def _suspicion(
     kind: str, at: float, quiet: float, limit: float, usual: float | None, signs: Sequence[Sign], among: Sequence[Sign]
 ) -> Suspicion:
     held_up = held_up_by(among)
-    return Suspicion(
-        at=at, quiet_s=quiet, limit_s=limit, kind=kind, usual_s=usual, signs=tuple(signs), held_up=held_up
-    )
+    return Suspicion(at=at, quiet_s=quiet, limit_s=limit, kind=kind, usual_s=usual, signs=tuple(signs), held_up=held_up)
 
 
 def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:

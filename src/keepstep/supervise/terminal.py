@@ -108,7 +108,9 @@ class Terminal:
             self._finish_line()
             with contextlib.suppress(OSError, ValueError):
                 self._out.flush()
-            self._put(self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""]))
+            self._put(
+                self._words, "".join(f"keepstep: {line}\n" for line in visible(redact(text)).splitlines() or [""])
+            )
             self._draw()
 
     def status(self, text: str) -> None:
@@ -132,7 +134,9 @@ class Terminal:
         try:
             yield
         except Exception as error:
-            self.say(f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on")
+            self.say(
+                f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on"
+            )
 
     # --- what ranks print
 
@@ -292,7 +296,12 @@ class Terminal:
         """The bars of the ranks, and the status, where no unfinished line of a single process is in the way."""
         if not self._live or self._mid_line:
             return
-        bars = [(each, last_state(rest.text)) for each in self._readings for rest in each.rests if rest.text and not self._alone]
+        bars = [
+            (each, last_state(rest.text))
+            for each in self._readings
+            for rest in each.rests
+            if rest.text and not self._alone
+        ]
         width = shutil.get_terminal_size().columns - 1
         lines = [_cut(f"rank {each.stream.rank} | {state}", width) for each, state in bars[:MOST_BARS]]
         lines += [self._status[:width]] if self._status else []

@@ -81,7 +81,12 @@ class Told:
 
     def stopped_by_difference(self, signs: list[Sign], now: float) -> bool:
         """Ranks are certain to do different things, and none of them steps any more. Told once."""
-        if not self._differ or self._raised or not signs or any(sign.phase not in STEPPING or sign.progress is None for sign in signs):
+        if (
+            not self._differ
+            or self._raised
+            or not signs
+            or any(sign.phase not in STEPPING or sign.progress is None for sign in signs)
+        ):
             return False
         usual = max((sign.usual_s or 0.0 for sign in signs), default=0.0)
         if now - max(sign.progress or 0.0 for sign in signs) < max(QUIET_S, USUAL_STEPS * usual):
@@ -114,7 +119,9 @@ class Told:
             data = stream.read(MOST_AT_ONCE)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == MOST_AT_ONCE else 0)
         self._read[path.name] = done + whole
-        return [line for line in data[:whole].decode(errors="replace").split("\n") if any(fact in line for fact in FACTS)]
+        return [
+            line for line in data[:whole].decode(errors="replace").split("\n") if any(fact in line for fact in FACTS)
+        ]
 
     def _take(self, name: str, line: str, now: float) -> None:
         try:
@@ -129,7 +136,9 @@ class Told:
                 self._differ = self._differ or fields.get("certain") is True
             elif _ends_badly(note["fact"], fields) and (found := NAME.fullmatch(name)) is not None:
                 rank = note.get("rank", {}).get("index")
-                self._raised.setdefault(int(found["pid"]), Raised(int(found["pid"]), rank if isinstance(rank, int) else None, now))
+                self._raised.setdefault(
+                    int(found["pid"]), Raised(int(found["pid"]), rank if isinstance(rank, int) else None, now)
+                )
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return
 

@@ -99,7 +99,12 @@ class Boxes:
             for name in self.open.keys() - set(names):
                 self.open.pop(name).close()
             for name in names:
-                if name.endswith(".box") and not name.startswith(".") and name not in self.open and name not in self._passed:
+                if (
+                    name.endswith(".box")
+                    and not name.startswith(".")
+                    and name not in self.open
+                    and name not in self._passed
+                ):
                     self._open(name)
         for box in self.open.values():
             box.read_identity()

@@ -71,7 +71,11 @@ def wait_for(now: Attempt, before: Sequence[Attempt], *, asked_s: float | None, 
     stopped = now.stopped_s or 0.0
     unproven = f"it is not proven that {who} hangs"
     if asked_s is not None:
-        return _rest(asked_s - stopped, f"{unproven} (nothing moved for {duration(stopped)}); if nothing moves in that time, it is restarted", "long")
+        return _rest(
+            asked_s - stopped,
+            f"{unproven} (nothing moved for {duration(stopped)}); if nothing moves in that time, it is restarted",
+            "long",
+        )
     if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
         return Wait(ASK_AGAIN_S, f"{who} is at work, however long it takes; it is not restarted", "busy")
     long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
@@ -79,12 +83,18 @@ def wait_for(now: Attempt, before: Sequence[Attempt], *, asked_s: float | None, 
     if cost is None or now.kind not in IN_STEPS or left <= 0:
         last = ", and no attempt is left after this one" if left <= 0 else ""
         then = "is ended" if left <= 0 else "is restarted"
-        return _rest(long - stopped, f"{unproven} (nothing moved for {duration(stopped)}){last}; if nothing moves in that time, it {then}", "long")
+        return _rest(
+            long - stopped,
+            f"{unproven} (nothing moved for {duration(stopped)}){last}; if nothing moves in that time, it {then}",
+            "long",
+        )
     again = sum(each.happened is now.happened and _same_place(each, now) for each in before)
     whole = min(max(cost.all_s, LEAST_S) * 2.0**again, long)
     longer = f", {2**again} times as long, because it was silent at the same place before" if again else ""
     idle = stopped if now.idle_s is None else min(now.idle_s, stopped)
-    return _rest(whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then it is restarted", "cost")
+    return _rest(
+        whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then it is restarted", "cost"
+    )
 
 
 def _rest(seconds: float, reason: str, kind: str) -> Wait | None:

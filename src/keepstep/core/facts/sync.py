@@ -154,5 +154,3 @@ class SharedStateRace(Fact):
 
     what: str
     path: str | None = None
-
-

@@ -138,7 +138,11 @@ def _column(match: re.Match[str]) -> str:
 
 def _docker_auth(match: re.Match[str]) -> str:
     value = match["value"].strip("\"'\\")
-    return keep_name(match) if len(value) >= 8 and not is_nothing(match["value"]) and re.fullmatch(r"[\w+/=-]+", value) else match[0]
+    return (
+        keep_name(match)
+        if len(value) >= 8 and not is_nothing(match["value"]) and re.fullmatch(r"[\w+/=-]+", value)
+        else match[0]
+    )
 
 
 def _setting(word: str, pattern: str, put: Callable[[re.Match[str]], str]) -> Row:
@@ -166,7 +170,11 @@ NAMES = (
         re.IGNORECASE,
     ),
     row("bearer", r"(\bbearer[^\S\n]{1,4})(?P<value>[\w.~+/=-]{8,})", _bearer, re.IGNORECASE),
-    after("basic", rf"(\bBasic[^\S\n]{{1,4}}){NOT_YET}(?=[A-Za-z+/]{{0,40}}[\d=])[A-Za-z0-9+/]{{12,}}={{0,2}}", re.IGNORECASE),
+    after(
+        "basic",
+        rf"(\bBasic[^\S\n]{{1,4}}){NOT_YET}(?=[A-Za-z+/]{{0,40}}[\d=])[A-Za-z0-9+/]{{12,}}={{0,2}}",
+        re.IGNORECASE,
+    ),
     # flags: a value may follow without an equals sign
     row(
         "--",
@@ -174,18 +182,43 @@ NAMES = (
         keep_name,
         re.IGNORECASE,
     ),
-    row("-token", rf"(?<=-)(?<![\w]-)(?<![\w]--)(?P<name>token){_AFTER_FLAG}(?!-)(?=[^\s\d]{{0,40}}\d|[^\s]{{20}}){VALUE}", _token, re.IGNORECASE),
+    row(
+        "-token",
+        rf"(?<=-)(?<![\w]-)(?<![\w]--)(?P<name>token){_AFTER_FLAG}(?!-)(?=[^\s\d]{{0,40}}\d|[^\s]{{20}}){VALUE}",
+        _token,
+        re.IGNORECASE,
+    ),
     # settings
     _setting("pass", rf"{PASSWORDS}{EQUALS}{VALUE}", keep_name),
-    row("kennwort contrase senha passe пароль 密码 パスワード 비밀번호 암호", rf"{PASSWORDS}{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
+    row(
+        "kennwort contrase senha passe пароль 密码 パスワード 비밀번호 암호",
+        rf"{PASSWORDS}{EQUALS}{VALUE}",
+        keep_name,
+        re.IGNORECASE,
+    ),
     _setting("key", rf"{KEYS}{EQUALS}{SIMPLE}", keep_name),
     _setting("secret", rf"{SECRETS}{EQUALS}{VALUE}", keep_name),
-    row("mnemonic phrase recovery -code _code", rf"{SECRETS}{EQUALS}(?P<value>{QUOTED}|[^\n\"']{{1,400}})", keep_name, re.IGNORECASE),
+    row(
+        "mnemonic phrase recovery -code _code",
+        rf"{SECRETS}{EQUALS}(?P<value>{QUOTED}|[^\n\"']{{1,400}})",
+        keep_name,
+        re.IGNORECASE,
+    ),
     _setting("credential", rf"{CREDENTIALS}{EQUALS}{VALUE}", keep_name),
-    row("accesssignature access_signature connectionstring connection_string connstr conn_str", rf"{CREDENTIALS}{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
+    row(
+        "accesssignature access_signature connectionstring connection_string connstr conn_str",
+        rf"{CREDENTIALS}{EQUALS}{VALUE}",
+        keep_name,
+        re.IGNORECASE,
+    ),
     _setting("token", rf"(?P<name>token){EQUALS}{SIMPLE}", _token),
     _setting("pwd", rf"pwd{EQUALS}{VALUE}", _pwd),
-    row("auth", rf"""(?<![A-Za-z])_?auth{EQUALS}(?P<value>\\{{0,8}}"[^"\n]{{8,}}"|'[^'\n]{{8,}}'|[\w+/-]{{12,}}={{0,2}})""", _docker_auth, re.IGNORECASE),
+    row(
+        "auth",
+        rf"""(?<![A-Za-z])_?auth{EQUALS}(?P<value>\\{{0,8}}"[^"\n]{{8,}}"|'[^'\n]{{8,}}'|[\w+/-]{{12,}}={{0,2}})""",
+        _docker_auth,
+        re.IGNORECASE,
+    ),
     row(
         "key auth cred pat salt signature sid jwt otp hmac pw dsn license cookie _sk",
         rf"(?P<name>key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie|_sk){EQUALS}{SIMPLE}",
@@ -194,14 +227,23 @@ NAMES = (
         gate=r"""(?:key|auth|creds?|pat|salt|signature|sid|jwt|otp|hmac|pw|dsn|license|cookie|_sk)[\\"'`\]]{0,4}[^\S\n]{0,40}(?:[:=,>-]{1,3}|%3[ad]|\\u003|&#61)[^\S\n]{0,40}[^\s]{14}""",
     ),
     row("psk", rf"\bpsk{EQUALS}{VALUE}", keep_name, re.IGNORECASE),
-    row("pass pw auth", rf"(?<![A-Za-z])(?:pass|pw|REDISCLI_AUTH)[^\S\n]{{0,2}}[=:][^\S\n]{{0,2}}{SIMPLE}", _short, re.IGNORECASE),
+    row(
+        "pass pw auth",
+        rf"(?<![A-Za-z])(?:pass|pw|REDISCLI_AUTH)[^\S\n]{{0,2}}[=:][^\S\n]{{0,2}}{SIMPLE}",
+        _short,
+        re.IGNORECASE,
+    ),
     row("token=", rf"(?<![A-Za-z])token={SIMPLE}", _short),
     row(
         "password_ secret_ token_ key_",
         rf"(?:PASSWORD|SECRET|TOKEN|API_?KEY)_(?!FILE|PATH|NAME|URL|URI|ENV|ID\b|TYPE|TTL|VERSION|COUNT|LEN)[A-Z0-9_]{{1,40}}{EQUALS}{SIMPLE}",
         _short,
     ),
-    after("sessionid csrftoken .sid", rf"((?:J?SESSION_?ID|csrftoken|connect\.sid|PHPSESSID)=[\"']?){NOT_YET}[\w.%-]{{16,}}", re.IGNORECASE),
+    after(
+        "sessionid csrftoken .sid",
+        rf"((?:J?SESSION_?ID|csrftoken|connect\.sid|PHPSESSID)=[\"']?){NOT_YET}[\w.%-]{{16,}}",
+        re.IGNORECASE,
+    ),
     after("account.key", rf"(account\.key\.[\w.]{{1,200}}[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}){NOT_YET}[\w+/=]{{16,}}"),
     # several values: lists, before and after a change
     after(
@@ -209,7 +251,11 @@ NAMES = (
         rf"""((?:passwords|secrets|api_?keys|(?:access|auth)_?tokens)\\{{0,8}}["']?[^\S\n]{{0,4}}[:=][^\S\n]{{0,4}}[\[(]){NOT_YET}(?=[^\S\n]{{0,4}}\\{{0,8}}["'])[^\])\n]{{6,4000}}""",
         re.IGNORECASE,
     ),
-    after("-> =>", rf"""((?:{PASSWORDS}|{KEYS}|{SECRETS}|token)[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}"?\[redacted\]"?[^\S\n]{{1,4}}[-=]>[^\S\n]{{1,4}}"){NOT_YET}[^"\n]+""", re.IGNORECASE),
+    after(
+        "-> =>",
+        rf"""((?:{PASSWORDS}|{KEYS}|{SECRETS}|token)[^\S\n]{{0,4}}[=:][^\S\n]{{0,4}}"?\[redacted\]"?[^\S\n]{{1,4}}[-=]>[^\S\n]{{1,4}}"){NOT_YET}[^"\n]+""",
+        re.IGNORECASE,
+    ),
     row(
         "pass",
         rf"{PASSWORDS}[^\S\n]{{1,4}}(?:was[^\S\n])?(?:changed|rotated|updated|reset)[^\S\n]{{1,4}}from[^\S\n]{{1,4}}(?P<value>\S{{4,200}})[^\S\n]{{1,4}}to[^\S\n]{{1,4}}\S{{4,200}}",
@@ -217,11 +263,30 @@ NAMES = (
         re.IGNORECASE,
         gate=r"pass(?:word|wd|phrase|wort|code)[^\n]{1,30}from[^\S\n]",
     ),
-    after("pass", rf"({PASSWORDS}[^\S\n]{{1,4}}for[^\S\n]{{1,4}}[^\n:]{{1,80}}:[^\S\n]{{1,4}}){NOT_YET}(?=\S{{0,80}}[\d!#$%^&*~])\S{{6,}}", re.IGNORECASE, gate=r"pass[a-z]{0,8}[^\S\n]for[^\S\n]"),
-    after("code otp pin", r"(\b(?:(?:verification|one-time|security|2fa|mfa|login)[ _-]?code|otp|totp|pin)(?:[^\S\n]is|[^\S\n]?[:=])[^\S\n]{1,4})\d{4,10}\b", re.IGNORECASE),
-    row("token secret key password", r"""(?:token|secret|api_?key|password)\w{0,12}\([^\S\n]{0,4}(?:\w{1,12}=)?(?P<value>["'][^"'\n]{14,400}["'])""", _random_only, re.IGNORECASE, gate=r"(?:token|secret|key|password)\w{0,12}\("),
+    after(
+        "pass",
+        rf"({PASSWORDS}[^\S\n]{{1,4}}for[^\S\n]{{1,4}}[^\n:]{{1,80}}:[^\S\n]{{1,4}}){NOT_YET}(?=\S{{0,80}}[\d!#$%^&*~])\S{{6,}}",
+        re.IGNORECASE,
+        gate=r"pass[a-z]{0,8}[^\S\n]for[^\S\n]",
+    ),
+    after(
+        "code otp pin",
+        r"(\b(?:(?:verification|one-time|security|2fa|mfa|login)[ _-]?code|otp|totp|pin)(?:[^\S\n]is|[^\S\n]?[:=])[^\S\n]{1,4})\d{4,10}\b",
+        re.IGNORECASE,
+    ),
+    row(
+        "token secret key password",
+        r"""(?:token|secret|api_?key|password)\w{0,12}\([^\S\n]{0,4}(?:\w{1,12}=)?(?P<value>["'][^"'\n]{14,400}["'])""",
+        _random_only,
+        re.IGNORECASE,
+        gate=r"(?:token|secret|key|password)\w{0,12}\(",
+    ),
     after("kty", r"""("(?:d|p|q|dp|dq|qi|k)"[^\S\n]{0,4}:[^\S\n]{0,4}")[\w-]{20,}"""),
-    after("identified", rf"(\bIDENTIFIED[^\S\n](?:WITH[^\S\n]\w{{1,40}}[^\S\n])?(?:BY|AS)[^\S\n](?:PASSWORD[^\S\n])?['\"]){NOT_YET}[^'\"\n]+", re.IGNORECASE),
+    after(
+        "identified",
+        rf"(\bIDENTIFIED[^\S\n](?:WITH[^\S\n]\w{{1,40}}[^\S\n])?(?:BY|AS)[^\S\n](?:PASSWORD[^\S\n])?['\"]){NOT_YET}[^'\"\n]+",
+        re.IGNORECASE,
+    ),
     # tables and shells: a blank between name and value
     row(
         "pass key secret credential token",
@@ -238,7 +303,13 @@ NAMES = (
         gate=r"(?:env|set)[^\S\n][^\n]{0,100}(?:pass|key|secret|cred|token)",
     ),
     # sentences
-    row("pass", rf"(?P<name>{PASSWORDS})\b{_SAYS}(?!-)(?P<value>{QUOTED}|[^\s\"'`]{{4,400}})", _said, re.IGNORECASE, gate=r"pass(?:word|wd|phrase|wort|code)[^\S\n]"),
+    row(
+        "pass",
+        rf"(?P<name>{PASSWORDS})\b{_SAYS}(?!-)(?P<value>{QUOTED}|[^\s\"'`]{{4,400}})",
+        _said,
+        re.IGNORECASE,
+        gate=r"pass(?:word|wd|phrase|wort|code)[^\S\n]",
+    ),
     row(
         "secret key token",
         rf"(?P<name>{KEYS}|{_TOKENS}|\bsecret|\btoken)\b{_SAYS}(?P<value>{QUOTED}|[^\s\"'`]{{14,4000}})",

@@ -18,23 +18,50 @@ COMMANDS = (
         "login",
         rf"(\b(?:docker|podman|helm|nerdctl|skopeo|buildah|az|oc|ngc|cf|argocd)\b[^\n]{{0,40}}?\blogin\b{_ARGUMENTS}-p(?:[^\S\n]{{1,4}}|=)?){NOT_YET}(?!\s|-){_WORD}",
     ),
-    after("mysql mariadb mongo sshpass 7z", rf"(\b(?:mysql\w*|mariadb\w*|mongo\w*|sshpass|7za?)\b{_ARGUMENTS}-p)(?!ort|rofile|rotocol|ipe){NOT_YET}(?!\s){_WORD}"),
+    after(
+        "mysql mariadb mongo sshpass 7z",
+        rf"(\b(?:mysql\w*|mariadb\w*|mongo\w*|sshpass|7za?)\b{_ARGUMENTS}-p)(?!ort|rofile|rotocol|ipe){NOT_YET}(?!\s){_WORD}",
+    ),
     after("mongo sshpass", rf"(\b(?:mongo\w*|sshpass)\b{_ARGUMENTS}-p[^\S\n]{{1,4}}){NOT_YET}(?!-){_WORD}"),
-    after("ipmitool unzip zip ldap", rf"(\b(?:ipmitool|unzip|zip)\b{_ARGUMENTS}-P[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"),
+    after(
+        "ipmitool unzip zip ldap", rf"(\b(?:ipmitool|unzip|zip)\b{_ARGUMENTS}-P[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"
+    ),
     after("ldap", rf"(\bldap\w{{3,8}}\b{_ARGUMENTS}-w[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"),
     after("redis-cli", rf"(\bredis-cli\b{_ARGUMENTS}-a[^\S\n]{{0,4}}){NOT_YET}(?!\s|-){_WORD}"),
     after("smbclient", rf"(\bsmbclient\b{_ARGUMENTS}-U[^\S\n]{{0,4}}[\w.\\/@-]{{1,64}}%){NOT_YET}{_WORD}"),
-    after("sudo chpasswd stdin", rf"""(\becho[^\S\n]{{1,4}}(?:-n[^\S\n])?["']?){NOT_YET}[^\s"'|]{{4,400}}(?=["']?[^\S\n]{{0,4}}\|[^\n]{{0,200}}?(?:sudo[^\S\n]-S|chpasswd|-stdin))"""),
-    after("htpasswd", rf"(\bhtpasswd[^\S\n]{{1,4}}-\w{{0,6}}b\w{{0,6}}[^\S\n]{{1,4}}\S{{1,256}}[^\S\n]{{1,4}}\S{{1,128}}[^\S\n]{{1,4}}){NOT_YET}\S+"),
-    after("-storepass -keypass -passwd -pass", rf"([^\S\n]-(?:store|key|src|dest)?pass(?:wd|word)?[^\S\n]{{1,4}})(?!-|pass:|env:|file:){NOT_YET}{_WORD}"),
+    after(
+        "sudo chpasswd stdin",
+        rf"""(\becho[^\S\n]{{1,4}}(?:-n[^\S\n])?["']?){NOT_YET}[^\s"'|]{{4,400}}(?=["']?[^\S\n]{{0,4}}\|[^\n]{{0,200}}?(?:sudo[^\S\n]-S|chpasswd|-stdin))""",
+    ),
+    after(
+        "htpasswd",
+        rf"(\bhtpasswd[^\S\n]{{1,4}}-\w{{0,6}}b\w{{0,6}}[^\S\n]{{1,4}}\S{{1,256}}[^\S\n]{{1,4}}\S{{1,128}}[^\S\n]{{1,4}}){NOT_YET}\S+",
+    ),
+    after(
+        "-storepass -keypass -passwd -pass",
+        rf"([^\S\n]-(?:store|key|src|dest)?pass(?:wd|word)?[^\S\n]{{1,4}})(?!-|pass:|env:|file:){NOT_YET}{_WORD}",
+    ),
     after("/p:", rf"([^\S\n]/p:){NOT_YET}(?=\S{{4}})\S+"),
-    after("sqlplus oracle:thin", rf"((?:\bsqlplus[^\S\n]{{1,4}}|\boracle:thin:)[\w.$-]{{1,64}}/){NOT_YET}[^\s@/]{{1,128}}(?=@)"),
-    after("auth login(", rf"""((?:\bauth[^\S\n]{{0,4}}=[^\S\n]{{0,4}}|BasicAuth|DigestAuth|\.auth|\blogin|\bauthenticate)\([^\S\n]{{0,4}}["'][^"'\n]{{0,128}}["'][^\S\n]{{0,4}},[^\S\n]{{0,4}}["']){NOT_YET}[^"'\n]+"""),
-    after("@", rf"((?<![\w:/.@-])[A-Za-z_][\w.-]{{0,31}}:){NOT_YET}(?=[^\s:@/]{{0,63}}\d)(?=[^\s:@/]{{0,63}}[A-Za-z])[^\s:@/\"'<>()\[\]]{{6,64}}(?=@(?!sha)[\w-]{{1,63}}[.:])", gate=r":[^\s:@/]{6,64}@[\w-]{1,63}[.:]"),
+    after(
+        "sqlplus oracle:thin",
+        rf"((?:\bsqlplus[^\S\n]{{1,4}}|\boracle:thin:)[\w.$-]{{1,64}}/){NOT_YET}[^\s@/]{{1,128}}(?=@)",
+    ),
+    after(
+        "auth login(",
+        rf"""((?:\bauth[^\S\n]{{0,4}}=[^\S\n]{{0,4}}|BasicAuth|DigestAuth|\.auth|\blogin|\bauthenticate)\([^\S\n]{{0,4}}["'][^"'\n]{{0,128}}["'][^\S\n]{{0,4}},[^\S\n]{{0,4}}["']){NOT_YET}[^"'\n]+""",
+    ),
+    after(
+        "@",
+        rf"((?<![\w:/.@-])[A-Za-z_][\w.-]{{0,31}}:){NOT_YET}(?=[^\s:@/]{{0,63}}\d)(?=[^\s:@/]{{0,63}}[A-Za-z])[^\s:@/\"'<>()\[\]]{{6,64}}(?=@(?!sha)[\w-]{{1,63}}[.:])",
+        gate=r":[^\s:@/]{6,64}@[\w-]{1,63}[.:]",
+    ),
     after("ssh-keygen", rf"(\bssh-keygen\b{_ARGUMENTS}-[NP][^\S\n]{{0,4}}){NOT_YET}(?!\s|-|\"\"|''){_WORD}"),
     after("openssl", rf"(\bopenssl\b{_ARGUMENTS}-k[^\S\n]{{1,4}}){NOT_YET}(?!-){_WORD}"),
     after("/user:", rf"([^\S\n]/user:\S{{1,64}}[^\S\n]{{1,4}}){NOT_YET}(?![/-]){_WORD}", re.IGNORECASE),
-    after("--user", rf"((?<![\w-])--user(?:name)?(?:=|[^\S\n]{{1,4}})[\"']?[\w.@-]{{1,64}}:){NOT_YET}(?=[^\s\"']{{0,60}}[A-Za-z])(?=[^\s\"']{{0,60}}(?:\d|[a-z][A-Z]|[A-Z]{{2}}[a-z]))[^\s\"']{{6,}}"),
+    after(
+        "--user",
+        rf"((?<![\w-])--user(?:name)?(?:=|[^\S\n]{{1,4}})[\"']?[\w.@-]{{1,64}}:){NOT_YET}(?=[^\s\"']{{0,60}}[A-Za-z])(?=[^\s\"']{{0,60}}(?:\d|[a-z][A-Z]|[A-Z]{{2}}[a-z]))[^\s\"']{{6,}}",
+    ),
     # an AWS id, and the secret and the token of its session after it: in a CSV of keys, a tuple, or the text of `aws sts`
     after(
         "akia asia",
@@ -54,7 +81,11 @@ _DATABASES = r"(?:postgres(?:ql)?|mysql|mariadb|redis|rediss|mongodb|amqps?|ftp|
 URLS = (
     # user and password, where the password may hold a slash; a token as the user; one that a shortened message cut off
     row("://", r"(://)[^\s/:@'\"<>]{0,256}:[^\s/@'\"<>]{0,512}(?:@[^\s/@'\"<>]{0,256}){0,4}@", rf"\1{MARK}@"),
-    row("://", rf"((?i:{_DATABASES})(?:\+\w{{1,20}})?://)[^\s/:@'\"<>]{{0,128}}:[^\s@'\"<>]{{1,512}}@(?=[\w\[])", rf"\1{MARK}@"),
+    row(
+        "://",
+        rf"((?i:{_DATABASES})(?:\+\w{{1,20}})?://)[^\s/:@'\"<>]{{0,128}}:[^\s@'\"<>]{{1,512}}@(?=[\w\[])",
+        rf"\1{MARK}@",
+    ),
     row("://", r"(://)[^\s/:@'\"<>]{1,128}:(?!\d{1,5}(?:[/?#,;\s]|$))[^\s@'\"<>]{1,512}@", rf"\1{MARK}@"),
     row("://", rf"(://){NOT_YET}[^\s/:@'\"<>]{{20,512}}@", rf"\1{MARK}@"),
     row("://", r"(://[^\s/:@'\"<>\[]{1,64}:)(?!\d{1,5}\b)[^\s/@'\"<>\[]{1,256}(?=\.\.\.|…)", rf"\1{MARK}"),
@@ -78,7 +109,10 @@ URLS = (
 
 LINES = (
     # .pgpass: host:port:database:user:password
-    after("543 6432 :*:", r"((?:^|(?<=[\s\"']))[\w.*-]{1,128}:(?:543\d|6432|\*):[\w*-]{1,63}:[\w.@-]{1,63}:)(?!\[redacted\])[^\s:\"']+"),
+    after(
+        "543 6432 :*:",
+        r"((?:^|(?<=[\s\"']))[\w.*-]{1,128}:(?:543\d|6432|\*):[\w*-]{1,63}:[\w.@-]{1,63}:)(?!\[redacted\])[^\s:\"']+",
+    ),
     # kubeadm join, and other places that say "token" shortly before one of this shape
     after("token", r"(\btoken\w{0,8}[\"']?[^\S\n:=]{0,4}[:=]?[^\S\n\"']{0,4}[\"']?)[a-z0-9]{6}\.[a-z0-9]{16}\b"),
     after("private-mac private-lines", r"(Private-MAC: )[0-9a-f]{32,}"),
@@ -87,7 +121,9 @@ LINES = (
 SHORTEST_LINE = 64
 """Of a file in base64: programs break it after 64, 70 or 76 characters."""
 _FULL = r"(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70}|[A-Za-z0-9+/]{76})(?=\r?$)"
-_BLOCK = lazy_pattern(rf"(?m)(?:^|(?<=\s)){_FULL}(?:\r?\n[^\S\n]{{0,40}}[A-Za-z0-9+/]{{4,76}}={{0,2}}(?=\r?$)){{0,400}}")
+_BLOCK = lazy_pattern(
+    rf"(?m)(?:^|(?<=\s)){_FULL}(?:\r?\n[^\S\n]{{0,40}}[A-Za-z0-9+/]{{4,76}}={{0,2}}(?=\r?$)){{0,400}}"
+)
 _PIECE = lazy_pattern(r"[A-Za-z0-9+/]{4,76}={0,2}")
 
 

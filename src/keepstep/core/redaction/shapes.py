@@ -24,7 +24,9 @@ SHAPES = (
     # code hosts and package registries
     _prefixed("ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{8,}"),
     _prefixed("github_pat_", r"[A-Za-z0-9_]{8,}"),
-    _prefixed("glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- glffct- glwt-", r"[A-Za-z0-9_.-]{8,}"),
+    _prefixed(
+        "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- glffct- glwt-", r"[A-Za-z0-9_.-]{8,}"
+    ),
     _prefixed("GR1348941", r"[\w-]{16,}"),
     _prefixed("npm_", r"[A-Za-z0-9]{30,}"),
     _prefixed("pypi-", r"[\w-]{40,}"),
@@ -49,7 +51,10 @@ SHAPES = (
     _prefixed("sha256~", r"[\w-]{40,}"),
     _prefixed("tskey-", r"\w{1,20}-[\w-]{8,}"),
     # models, experiments, data
-    row("hf_ api_org_", rf"{_B}(?:hf|api_org)_(?:[A-Za-z0-9]{{28,}}|(?=[a-z]{{0,40}}[A-Z0-9])[A-Za-z0-9]{{6,}}(?=\.\.\.|…|\Z))"),
+    row(
+        "hf_ api_org_",
+        rf"{_B}(?:hf|api_org)_(?:[A-Za-z0-9]{{28,}}|(?=[a-z]{{0,40}}[A-Z0-9])[A-Za-z0-9]{{6,}}(?=\.\.\.|…|\Z))",
+    ),
     row("sk-", rf"{_B}(?:sk-(?:proj|ant|svcacct|admin|or|lf|None)-[\w-]{{8,}}|sk-[A-Za-z0-9]{{20,}})"),
     row("sk_ rk_ pk_", rf"{_B}(?:[srp]k_(?:live|test|prod)_\w{{8,}}|sk_[A-Za-z0-9]{{24,}})"),
     _prefixed("nvapi- pplx- xai- csk- tvly- pcsk_ tgp_v1_ lsv2_pt_ lsv2_sk_", r"(?=[a-z-]{0,40}[A-Z0-9])[\w-]{20,}"),
@@ -67,21 +72,34 @@ SHAPES = (
     row("key-", r"(?<![\w-])key-[0-9a-f]{32}\b"),
     _prefixed("API-", r"(?=[A-Z]{0,40}\d)[A-Z0-9]{26}\b"),
     row("-us", rf"{_B}[0-9a-f]{{32}}-us\d{{1,2}}\b"),
-    _prefixed("xkeysib- xsmtpsib- PMAK- NRAK- NRAA- NRII- NRIQ- NRRA- NRSP-", r"(?=[A-Za-z-]{0,40}\d)[A-Za-z0-9-]{20,}"),
+    _prefixed(
+        "xkeysib- xsmtpsib- PMAK- NRAK- NRAA- NRII- NRIQ- NRRA- NRSP-", r"(?=[A-Za-z-]{0,40}\d)[A-Za-z0-9-]{20,}"
+    ),
     _prefixed("sntrys_ sntryu_ glc_ glsa_ phc_ phx_", r"[\w+/=]{24,}"),
     _prefixed("sq0csp- sq0atp- sq0idp- EAAA EAAC EAAM", r"(?=[A-Za-z_-]{0,40}\d)[\w-]{22,}"),
     _prefixed("shpat_ shpca_ shppa_ shpss_ shippo_live_ shippo_test_", r"[0-9A-Fa-f]{32,}"),
-    _prefixed("lin_api_ ntn_ figd_ figo_ rdme_ fio-u- duffel_live_ duffel_test_", r"(?=[a-z]{0,40}[A-Z0-9])[\w=-]{30,}"),
+    _prefixed(
+        "lin_api_ ntn_ figd_ figo_ rdme_ fio-u- duffel_live_ duffel_test_", r"(?=[a-z]{0,40}[A-Z0-9])[\w=-]{30,}"
+    ),
     row("pat", rf"{_B}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{32,64}}", gate=r"\.[0-9a-f]{32}"),
     row("pat. sat.", rf"{_B}[ps]at\.[\w-]{{20,24}}\.[0-9A-Za-z]{{20,26}}\.[A-Za-z0-9]{{18,22}}"),
     # secrets of secret keepers
     _prefixed("hvs. hvb. hvr.", r"[\w-]{20,}"),
-    row("s.", r"(?<![\w.-])s\.(?=[A-Za-z]{0,40}\d)(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{24}(?![\w.])", gate=r"s\.[a-z0-9]{24}"),
+    row(
+        "s.",
+        r"(?<![\w.-])s\.(?=[A-Za-z]{0,40}\d)(?=[a-z0-9]{0,40}[A-Z])[A-Za-z0-9]{24}(?![\w.])",
+        gate=r"s\.[a-z0-9]{24}",
+    ),
     _prefixed("dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"[\w.]{30,}"),
-    _prefixed("ops_eyJ pul- ico- dckr_pat_ dckr_oat_ dt0c01. AGE-SECRET-KEY-1", r"(?=[A-Za-z_.+/=-]{0,40}\d)[\w.+/=-]{20,}"),
+    _prefixed(
+        "ops_eyJ pul- ico- dckr_pat_ dckr_oat_ dt0c01. AGE-SECRET-KEY-1", r"(?=[A-Za-z_.+/=-]{0,40}\d)[\w.+/=-]{20,}"
+    ),
     row("a3-", rf"{_B}A3-[A-Z0-9]{{6}}-[A-Z0-9]{{5,11}}(?:-[A-Z0-9]{{5,6}}){{3,4}}\b"),
     row(".atlasv1.", rf"{_B}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{30,}}"),
-    row("$", r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|(?:[1567y]|apr1)\$[./A-Za-z0-9$=,]{8,200}|argon2\w{1,3}\$[\w$=,+/.-]{20,400})"),
+    row(
+        "$",
+        r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{22,60}|(?:[1567y]|apr1)\$[./A-Za-z0-9$=,]{8,200}|argon2\w{1,3}\$[\w$=,+/.-]{20,400})",
+    ),
     row("pbkdf2 scrypt:", rf"{_B}(?:pbkdf2|scrypt)[:_][\w:-]{{1,40}}\$[\w$=+/.-]{{16,300}}"),
     _prefixed("xprv yprv zprv tprv", r"(?=[A-Z]{0,40}[a-z])[A-Za-z0-9]{90,120}\b"),
     # tokens that describe themselves

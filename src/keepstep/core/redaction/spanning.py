@@ -70,8 +70,15 @@ SPANNING = (
         re.IGNORECASE,
         gate=r"pass|secret|key|credential|token",
     ),
-    row("username", r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)(?P<value>\\{0,8}"[^"\n]*")""", keep_name),
-    after("password", rf"(\b(?:machine\s{{1,4}}\S{{1,256}}|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+"),
+    row(
+        "username",
+        r"""("username\\{0,8}"\s*:\s*\\{0,8}"[^"\n]{0,128}",\s*\\{0,8}"key\\{0,8}"\s*:\s*)(?P<value>\\{0,8}"[^"\n]*")""",
+        keep_name,
+    ),
+    after(
+        "password",
+        rf"(\b(?:machine\s{{1,4}}\S{{1,256}}|default)\s{{1,8}}login\s{{1,4}}\S{{1,256}}\s{{1,8}}password\s{{1,4}}){NOT_YET}\S+",
+    ),
     # name and value as a pair of settings: environments in Kubernetes, ECS, XML
     row(
         "pass secret key cred token _pat",
@@ -105,7 +112,10 @@ def unwrapped(text: str, clean: Callable[[str], str]) -> str:
     at = 0
     out: list[str] = []
     for wrap in _WRAP.finditer(text):
-        if wrap.start() < at or not (text[wrap.start() - 1 : wrap.start()].isalnum() or text[wrap.start() - 1 : wrap.start()] in "+/=.~%-_\\\r\"'"):
+        if wrap.start() < at or not (
+            text[wrap.start() - 1 : wrap.start()].isalnum()
+            or text[wrap.start() - 1 : wrap.start()] in "+/=.~%-_\\\r\"'"
+        ):
             continue
         begin = max(text.rfind("\n", 0, wrap.start("seam")) + 1, at)
         head = text[begin : wrap.start("seam")].rstrip("\\\r")
@@ -121,7 +131,11 @@ def unwrapped(text: str, clean: Callable[[str], str]) -> str:
             if more is None or not _goes_on(rests[-1]["rest"], more):
                 break
             rests.append(more)
-        out += [text[at:begin], clean(head + wrap["rest"]), *(each["seam"] + MARK + ((each["alone"] or "") if each is not rests[-1] else "") for each in rests)]
+        out += [
+            text[at:begin],
+            clean(head + wrap["rest"]),
+            *(each["seam"] + MARK + ((each["alone"] or "") if each is not rests[-1] else "") for each in rests),
+        ]
         at = rests[-1].end("rest")
     return "".join([*out, text[at:]])
 

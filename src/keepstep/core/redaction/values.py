@@ -13,9 +13,7 @@ from keepstep.core.redaction.row import MARK
 # blank, less closing punctuation.
 _END = r"(?=\n)|\Z"
 _PREFIX = r"[bBrRuUfF]{0,2}"
-QUOTED = (
-    rf"""{_PREFIX}"(?:[^"\\\n]|\\.)*(?:"|{_END})|{_PREFIX}'(?:[^'\\\n]|\\.)*(?:'|{_END})|`[^`\n]{{1,400}}`"""
-)
+QUOTED = rf"""{_PREFIX}"(?:[^"\\\n]|\\.)*(?:"|{_END})|{_PREFIX}'(?:[^'\\\n]|\\.)*(?:'|{_END})|`[^`\n]{{1,400}}`"""
 _ESCAPED = r"""\\+["'][^"'\n]*\\{0,8}["']?|&quot;[^&\n]{0,400}(?:&quot;)?|%2[27][^%\n]{0,400}(?:%2[27])?"""
 BARE = r"""(?!\\{0,8}["'])\S\S*?(?=[\\"',;)\]}>]{0,6}(?:\s|\Z))"""
 VALUE = rf"(?P<value>{QUOTED}|{_ESCAPED}|{BARE})"
@@ -37,7 +35,118 @@ _NOTHING = lazy_pattern(
 """Values that are no secret: absent ones, types, files that hold one, references in program text."""
 
 SAID = frozenset(
-    ["a", "an", "the", "not", "no", "too", "so", "to", "in", "on", "for", "from", "of", "by", "it", "is", "was", "be", "being", "been", "and", "or", "as", "at", "if", "now", "only", "still", "also", "already", "never", "always", "very", "your", "our", "incorrect", "invalid", "wrong", "required", "needed", "missing", "empty", "set", "unset", "expired", "valid", "correct", "ok", "okay", "accepted", "rejected", "denied", "refused", "weak", "strong", "short", "long", "stored", "saved", "read", "sent", "given", "used", "asked", "entered", "checked", "hashed", "encrypted", "hidden", "masked", "protected", "changed", "reset", "known", "unknown", "deprecated", "ignored", "optional", "mandatory", "supported", "unsupported", "allowed", "disabled", "enabled", "different", "identical", "blank", "null", "none", "undefined", "case", "authentication", "safe", "secure", "authenticated", "based", "file", "manager", "policy", "prompt", "field", "less", "free", "login", "auth", "hash", "grant", "change", "reset", "type"]
+    [
+        "a",
+        "an",
+        "the",
+        "not",
+        "no",
+        "too",
+        "so",
+        "to",
+        "in",
+        "on",
+        "for",
+        "from",
+        "of",
+        "by",
+        "it",
+        "is",
+        "was",
+        "be",
+        "being",
+        "been",
+        "and",
+        "or",
+        "as",
+        "at",
+        "if",
+        "now",
+        "only",
+        "still",
+        "also",
+        "already",
+        "never",
+        "always",
+        "very",
+        "your",
+        "our",
+        "incorrect",
+        "invalid",
+        "wrong",
+        "required",
+        "needed",
+        "missing",
+        "empty",
+        "set",
+        "unset",
+        "expired",
+        "valid",
+        "correct",
+        "ok",
+        "okay",
+        "accepted",
+        "rejected",
+        "denied",
+        "refused",
+        "weak",
+        "strong",
+        "short",
+        "long",
+        "stored",
+        "saved",
+        "read",
+        "sent",
+        "given",
+        "used",
+        "asked",
+        "entered",
+        "checked",
+        "hashed",
+        "encrypted",
+        "hidden",
+        "masked",
+        "protected",
+        "changed",
+        "reset",
+        "known",
+        "unknown",
+        "deprecated",
+        "ignored",
+        "optional",
+        "mandatory",
+        "supported",
+        "unsupported",
+        "allowed",
+        "disabled",
+        "enabled",
+        "different",
+        "identical",
+        "blank",
+        "null",
+        "none",
+        "undefined",
+        "case",
+        "authentication",
+        "safe",
+        "secure",
+        "authenticated",
+        "based",
+        "file",
+        "manager",
+        "policy",
+        "prompt",
+        "field",
+        "less",
+        "free",
+        "login",
+        "auth",
+        "hash",
+        "grant",
+        "change",
+        "reset",
+        "type",
+    ]
 )
 """Words that are said of a secret, and are none: ``password is wrong``, ``token: not found``."""
 
@@ -72,7 +181,9 @@ def _is_a_name(value: str, head: str) -> bool:
     word = value.strip("\"'")
     if not word.isidentifier():
         return False
-    return head.rstrip("=: ").lower().endswith(word.lower()) or (head.rstrip().endswith(",") and word.isupper() and ("_" in word or word == "OLDPWD"))
+    return head.rstrip("=: ").lower().endswith(word.lower()) or (
+        head.rstrip().endswith(",") and word.isupper() and ("_" in word or word == "OLDPWD")
+    )
 
 
 def changes(word: str) -> tuple[int, int]:

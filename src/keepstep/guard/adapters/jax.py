@@ -99,5 +99,7 @@ def _options(module: Any) -> dict[str, str]:
     found = {}
     for name in OPTIONS:
         with contextlib.suppress(Exception):
-            found[name] = str(module.config._read(name) if hasattr(module.config, "_read") else getattr(module.config, name))
+            found[name] = str(
+                module.config._read(name) if hasattr(module.config, "_read") else getattr(module.config, name)
+            )
     return found

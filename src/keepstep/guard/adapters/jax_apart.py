@@ -43,4 +43,8 @@ class Apart:
             session.say(words)
         elif self._told:
             self._over = True
-            session.note("NeverExchanged", {**fields, "over": True}, f"the processes run a program together after all, since about step {session.steps}")
+            session.note(
+                "NeverExchanged",
+                {**fields, "over": True},
+                f"the processes run a program together after all, since about step {session.steps}",
+            )

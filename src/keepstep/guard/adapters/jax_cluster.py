@@ -47,7 +47,11 @@ def register(clusters: Any) -> type[Any]:
         @classmethod
         def get_local_process_id(cls) -> int | None:
             """One device a process where the script is not told otherwise; all devices where there is only one process."""
-            return int(os.environ["KEEPSTEP_RANK"]) if int(os.environ["KEEPSTEP_WORLD"]) > 1 and _has_devices_to_share() else None
+            return (
+                int(os.environ["KEEPSTEP_RANK"])
+                if int(os.environ["KEEPSTEP_WORLD"]) > 1 and _has_devices_to_share()
+                else None
+            )
 
     known = getattr(base, "_cluster_types", None)
     if isinstance(known, list) and known and known[-1] is KeepstepCluster:
@@ -55,14 +59,20 @@ def register(clusters: Any) -> type[Any]:
     return KeepstepCluster
 
 
-def await_coordinator(coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *others: Any, **more: Any) -> None:
+def await_coordinator(
+    coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *others: Any, **more: Any
+) -> None:
     """Let the coordinator of this host open its door first. A client of JAX's that finds it closed knocks again only after a second.
 
     Called with what ``initialize`` is called with. Never waits for a coordinator that the supervisor did not choose, nor for long.
     """
     address = os.environ.get("KEEPSTEP_COORDINATOR")
     own = process_id if process_id is not None else os.environ.get("KEEPSTEP_RANK")
-    if not address or str(own) == "0" or (coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS") or address) != address:
+    if (
+        not address
+        or str(own) == "0"
+        or (coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS") or address) != address
+    ):
         return
     until = time.monotonic() + MEETING_S
     while not _is_open(int(address.rpartition(":")[2])) and time.monotonic() < until:
@@ -82,4 +92,6 @@ def _is_open(port: int) -> bool:
 
 def _has_devices_to_share() -> bool:
     """Several GPUs of this host, which its processes divide among them."""
-    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/kfd")) and not os.environ.get("JAX_LOCAL_DEVICE_IDS")
+    return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/kfd")) and not os.environ.get(
+        "JAX_LOCAL_DEVICE_IDS"
+    )

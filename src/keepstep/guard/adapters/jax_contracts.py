@@ -111,7 +111,11 @@ class Programs:
             modules = executable.xla_executable.hlo_modules()
             program.module = words.read_module(modules[0].to_string()) if modules else words.Module()
             program.carries = program.module.carried_size
-            program.everywhere = program.spans and bool(program.module.collectives) and not _among(program.processes, self._session.who.world)
+            program.everywhere = (
+                program.spans
+                and bool(program.module.collectives)
+                and not _among(program.processes, self._session.who.world)
+            )
             given = [args[number] for number in program.kept if number < len(args)]
             named = program.module.names if len(given) == len(program.module.ins) else {}
             for number, value in enumerate(given):

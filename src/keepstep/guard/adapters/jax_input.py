@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 PART = "JAX's input"
 _INPUT, _COMPUTE = int(Phase.INPUT), int(Phase.COMPUTE)
-MAKERS = ("make_array_from_process_local_data", "make_array_from_callback", "make_array_from_single_device_arrays", "device_put")
+MAKERS = (
+    "make_array_from_process_local_data",
+    "make_array_from_callback",
+    "make_array_from_single_device_arrays",
+    "device_put",
+)
 _now = time.monotonic_ns
 MOST_LEAVES = 64
 GLANCE_EVERY = 500
@@ -138,7 +143,9 @@ class Feed:
     def _glance(self, batch: list[Any]) -> None:
         """Whether a batch is finite: every time where it is small, else as often as its share of the time allows. Hot."""
         began = time.monotonic_ns()
-        if self._told_finite or (began < self._glance_due and sum(leaf.nbytes for leaf in batch if type(leaf) is self._array) > SMALL_BYTES):
+        if self._told_finite or (
+            began < self._glance_due and sum(leaf.nbytes for leaf in batch if type(leaf) is self._array) > SMALL_BYTES
+        ):
             return
         for leaf, (name, _) in zip(batch, self._wanted, strict=True):
             if type(leaf) is self._array and leaf.dtype.kind == "f" and not self._isfinite(leaf).all():
@@ -268,7 +275,9 @@ def _as_taken(dtype: str, known: str) -> str:
 def _alike(leaf: Any, part: _Part) -> bool:
     """Whether an array may be this part of a batch: the shape but for the rows. Of the dtype is told if it is another."""
     shape = getattr(leaf, "shape", None)
-    return shape == part.shape or (shape is not None and len(shape) == len(part.shape) and tuple(shape[1:]) == part.shape[1:])
+    return shape == part.shape or (
+        shape is not None and len(shape) == len(part.shape) and tuple(shape[1:]) == part.shape[1:]
+    )
 
 
 def _local_shape(value: Any, sharding: Any) -> tuple[int, ...]:

@@ -96,7 +96,9 @@ def _alike(variants: list[Variant]) -> bool:
 
 
 def _shapes(leaves: list[Any]) -> tuple[Any, ...]:
-    return tuple([leaf.shape if hasattr(leaf, "shape") else leaf if type(leaf) in _VALUES else type(leaf) for leaf in leaves])
+    return tuple(
+        [leaf.shape if hasattr(leaf, "shape") else leaf if type(leaf) in _VALUES else type(leaf) for leaf in leaves]
+    )
 
 
 def _shardings(leaves: list[Any]) -> tuple[Any, ...]:

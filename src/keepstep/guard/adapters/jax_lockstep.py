@@ -190,16 +190,22 @@ class Lockstep:
 
     def _note_silence(self, number: int, waited_s: float) -> None:
         told = {rank for rank, words in self._heard().items() if number in words}
-        missing = [rank for rank in range(self._session.who.world or 1) if rank != self._session.who.rank and rank not in told]
+        missing = [
+            rank for rank in range(self._session.who.world or 1) if rank != self._session.who.rank and rank not in told
+        ]
         if missing and self._session.who.rank == 0:
             fields = {"subject": Subject.PROGRAM, "ordinal": number, "missing": missing, "waited_s": round(waited_s, 1)}
             who = ", ".join(map(str, missing[:8]))
-            self._session.note("PeerSilent", fields, f"no word from rank {who} on program #{number} in {waited_s:.0f} s")
+            self._session.note(
+                "PeerSilent", fields, f"no word from rank {who} on program #{number} in {waited_s:.0f} s"
+            )
 
     def _heard(self) -> dict[int, dict[int, Word]]:
         """What every other rank said of its last contracts, by their number."""
         found: dict[int, dict[int, Word]] = {}
         for rank, text in self._session.heard(TOPIC).items():
-            words = [[int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdecimal()]
+            words = [
+                [int(part) for part in word.split(":")] for word in text.split() if word.replace(":", "").isdecimal()
+            ]
             found[rank] = {word[0]: Word(*word[1:3]) for word in words if len(word) == 3}
         return found

@@ -27,7 +27,12 @@ class PostHook:
 
         state: Any = getattr(api, "_post_hook_state", None)
         if state is not None:
-            self.get, self.put, self.get_local, self.put_local = state.get_global, state.set_global, state.get_local, state.set_local
+            self.get, self.put, self.get_local, self.put_local = (
+                state.get_global,
+                state.set_global,
+                state.get_local,
+                state.set_local,
+            )
             self.none_hides = True
             """A thread whose own hook is None has none; else the one of all threads."""
         else:

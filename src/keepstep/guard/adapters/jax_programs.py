@@ -22,7 +22,9 @@ OPERATIONS = (
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
     "collective-permute", "collective-broadcast", "send", "recv",
 )  # fmt: skip
-_COLLECTIVE = re.compile(r" *(?:ROOT )?%?[\w.\-]+ = (?P<type>[^=]+?) (?P<op>" + "|".join(OPERATIONS) + r")(?:-start)?\((?P<rest>.*)")
+_COLLECTIVE = re.compile(
+    r" *(?:ROOT )?%?[\w.\-]+ = (?P<type>[^=]+?) (?P<op>" + "|".join(OPERATIONS) + r")(?:-start)?\((?P<rest>.*)"
+)
 _GROUPS = re.compile(r"(?:replica_groups|source_target_pairs)=(.*?)(?=, [a-z_]+=|\n|$)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _NOISE = re.compile(r"\{[^{}]*\}|/\*[^*]*\*/")
@@ -175,7 +177,9 @@ def digest(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
 
 
-def stated(module: Module, arguments: Sequence[tuple[str, str]], devices: Sequence[Any], *, internal: bool = False) -> dict[str, str]:
+def stated(
+    module: Module, arguments: Sequence[tuple[str, str]], devices: Sequence[Any], *, internal: bool = False
+) -> dict[str, str]:
     """The contract of a program. What it takes (the batch) comes before what it carries on (the weights): it differs most often.
 
     What a program of JAX itself takes (``internal``) is no batch.
@@ -201,7 +205,9 @@ def stated(module: Module, arguments: Sequence[tuple[str, str]], devices: Sequen
 def lowered_words(text: str) -> dict[str, str]:
     """A program before it is compiled: which operations, and a hash of all of it. Equal on all hosts of a healthy run."""
     counts = Counter(found or "call" for found in _OPERATION.findall(text))
-    return {f"operation {name}": str(count) for name, count in sorted(counts.items())} | {"the whole text": digest([text])}
+    return {f"operation {name}": str(count) for name, count in sorted(counts.items())} | {
+        "the whole text": digest([text])
+    }
 
 
 def plain_name(name: str) -> str:

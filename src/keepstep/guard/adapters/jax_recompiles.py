@@ -58,7 +58,12 @@ class Recompiles:
             return
         if not history.at or history.at[-1] != steps:
             history.at.append(steps)
-        if len(history.at) == OFTEN and steps - history.at[0] <= WITHIN and history.count >= 2 * history.told and are_of_one(history.arguments):
+        if (
+            len(history.at) == OFTEN
+            and steps - history.at[0] <= WITHIN
+            and history.count >= 2 * history.told
+            and are_of_one(history.arguments)
+        ):
             if not history.told and self._told >= MOST_TOLD:
                 return
             self._told += not history.told
@@ -73,9 +78,13 @@ class Recompiles:
         )
         seconds = round(sum(history.seconds) / len(history.seconds), 3)
         fields = {"function": name, "count": history.count, "reason": reason, "seconds": seconds, "storm": True}
-        self._session.note("Recompiling", fields, f"{name} was compiled {history.count} times, {seconds:g} s each: {reason}")
+        self._session.note(
+            "Recompiling", fields, f"{name} was compiled {history.count} times, {seconds:g} s each: {reason}"
+        )
         if not history.told:
-            self._session.say(f"{name} is compiled again and again ({history.count} times, {seconds:g} s each): {reason}")
+            self._session.say(
+                f"{name} is compiled again and again ({history.count} times, {seconds:g} s each): {reason}"
+            )
 
 
 def are_of_one(versions: Iterable[Mapping[str, str]]) -> bool:
@@ -83,7 +92,9 @@ def are_of_one(versions: Iterable[Mapping[str, str]]) -> bool:
 
     Only sizes, static and captured values can change without end; types, ranks and the number of arguments are soon all known.
     """
-    return len({tuple((label, _SIZES.sub(_rank, words)) for label, words in version.items()) for version in versions}) == 1
+    return (
+        len({tuple((label, _SIZES.sub(_rank, words)) for label, words in version.items()) for version in versions}) == 1
+    )
 
 
 _SIZES = re.compile(r"\[[^\[\]]*\]")

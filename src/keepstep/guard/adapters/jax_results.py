@@ -45,7 +45,9 @@ class Results:
             with contextlib.suppress(RuntimeError):  # deleted meanwhile: the training gave it away
                 if not all(each.is_deleted() or each.is_ready() for each in numbers):
                     return
-                self._read(name, step, {place: _value(each) for place, each in enumerate(numbers) if not each.is_deleted()})
+                self._read(
+                    name, step, {place: _value(each) for place, each in enumerate(numbers) if not each.is_deleted()}
+                )
             self._taken = None
         self.wanted = not self._told
 

@@ -111,11 +111,15 @@ class Runs:
                 program = self._programs.look(executable, args)
                 function = self._function(plain_name(str(executable.name)), program)
                 variant = Variant(function, program.everywhere)
-                self.exchanges = self.exchanges or (program.spans and bool(program.module.collectives) and not program.internal)
+                self.exchanges = self.exchanges or (
+                    program.spans and bool(program.module.collectives) and not program.internal
+                )
                 self._seen[executable] = variant
                 self._remember(variant, _called())
                 self.mend()
-                variant.side = self._programs.about_to_run(program, args, is_training=self._step is None or function is self._step)
+                variant.side = self._programs.about_to_run(
+                    program, args, is_training=self._step is None or function is self._step
+                )
             return variant, is_new
         except OutOfStep:
             raise
@@ -194,7 +198,9 @@ class Runs:
         alike = self._by_outputs.get(_signature(spans, leaves), [])
         name = getattr(function, "__name__", None)
         found = next((each for each in alike if each.function.name == name), alike[0] if alike else None)
-        if spans and (found is None or (found.function.name != name and len({each.function.name for each in alike}) > 1)):
+        if spans and (
+            found is None or (found.function.name != name and len({each.function.name for each in alike}) > 1)
+        ):
             self._lockstep.sure = False
         if found is None:
             return None

@@ -211,7 +211,9 @@ def optimizer_words(optimizer: Any) -> dict[str, str]:
     stated = {"optimizer": type(optimizer).__name__}
     for name, value in optimizer.get_config().items():
         if name not in ("name", "is_legacy_optimizer"):
-            stated[str(name)] = value if isinstance(value, str) else json.dumps(value, default=str, sort_keys=True)[:200]
+            stated[str(name)] = (
+                value if isinstance(value, str) else json.dumps(value, default=str, sort_keys=True)[:200]
+            )
     return stated
 
 

@@ -59,5 +59,9 @@ def look(state: State, steps: int) -> None:
         session.say(words)
     else:
         state.told_apart = None
-        session.note("TrainsApart", {**fields, "over": True}, f"the workers exchange gradients after all, since about step {session.steps}")
+        session.note(
+            "TrainsApart",
+            {**fields, "over": True},
+            f"the workers exchange gradients after all, since about step {session.steps}",
+        )
     session.flush()

@@ -98,7 +98,9 @@ class FunctionBatches:
         """The shape, without the sizes that are declared to vary: by the function's signature or by the dataset."""
         declared = [traced] if traced is not None and len(traced) == len(shape) else []
         if self._state.source is not None:
-            declared += [sizes for kind, sizes in self._state.source.sizes if kind == dtype and len(sizes) == len(shape)]
+            declared += [
+                sizes for kind, sizes in self._state.source.sizes if kind == dtype and len(sizes) == len(shape)
+            ]
         return tuple(
             size if number == 0 or all(sizes[number] is not None for sizes in declared) else None
             for number, size in enumerate(shape)

@@ -65,7 +65,13 @@ class Finite:
 
     def _counts(self, strategy: Any) -> bool:
         state = self._state
-        if not state.formed or state.world < 2 or state.coordinated or self._session.is_off(PART) or self._session.by_hand:
+        if (
+            not state.formed
+            or state.world < 2
+            or state.coordinated
+            or self._session.is_off(PART)
+            or self._session.by_hand
+        ):
             return False
         if int(getattr(strategy.extended, "_num_workers", 1) or 1) < 2:
             return False
@@ -73,7 +79,11 @@ class Finite:
 
     def _count(self, args: Any, kwargs: Any, result: Any) -> None:
         nest = inside("util.nest")
-        batch = [each for each in nest.flatten((args, kwargs), expand_composites=True) if _is_floating(each) and _as_drawn(each)]
+        batch = [
+            each
+            for each in nest.flatten((args, kwargs), expand_composites=True)
+            if _is_floating(each) and _as_drawn(each)
+        ]
         loss = [each for each in losses(result, nest) if _is_floating(each)]
         training = getattr(self._state.local, "traced_in", None) != EVALUATION
         self._add(batch if self._session.batches.finite else [], loss if training else [])
@@ -88,7 +98,11 @@ class Finite:
             def bad(tensors: list[Any]) -> Any:
                 """1 where one of them is not finite."""
                 each = [math_ops.reduce_any(~is_finite(_some(tensor, array_ops))) for tensor in tensors]
-                return math_ops.cast(math_ops.reduce_any(pack(each)), dtypes.int64) if each else ops.convert_to_tensor(0, dtypes.int64)
+                return (
+                    math_ops.cast(math_ops.reduce_any(pack(each)), dtypes.int64)
+                    if each
+                    else ops.convert_to_tensor(0, dtypes.int64)
+                )
 
             more = pack([ops.convert_to_tensor(1, dtypes.int64), bad(batch), bad(loss)])
             with ops.device(handle.device):
@@ -100,7 +114,9 @@ class Finite:
             ops, dtypes = inside("framework.ops"), inside("framework.dtypes")
             variables = inside("ops.gen_resource_variable_ops")
             with ops.init_scope(), ops.device("CPU:0"):
-                handle = variables.var_handle_op(dtype=dtypes.int64, shape=[3], shared_name=f"{OWN_NAME}_{os.getpid()}", container="")
+                handle = variables.var_handle_op(
+                    dtype=dtypes.int64, shape=[3], shared_name=f"{OWN_NAME}_{os.getpid()}", container=""
+                )
                 variables.assign_variable_op(handle, ops.convert_to_tensor([0, 0, 0], dtypes.int64))
             self._handle = handle
         return self._handle
@@ -145,7 +161,10 @@ class Finite:
             self._session.tell_peers(TOPIC, json.dumps([first, self._batch_told]))
         else:
             self._waited += 1
-            if self._waited > MOST_LOOKS or len({*self._session.heard(TOPIC), self._session.who.rank}) >= self._state.world:
+            if (
+                self._waited > MOST_LOOKS
+                or len({*self._session.heard(TOPIC), self._session.who.rank}) >= self._state.world
+            ):
                 self._tell_loss(self._began(first))
 
     def _tell_batch(self, *, raising: bool = True) -> None:
@@ -154,7 +173,13 @@ class Finite:
         self._batch_told = True
         session, since = self._session, self._steps_before
         words = f"a batch holds NaN or infinite values (seen in {self._bad_batches} of {self._ran} batches)"
-        fields = {"kind": "not finite", "part": "batch", "seen": "NaN or infinite values", "wanted": "finite values", "step": since}
+        fields = {
+            "kind": "not finite",
+            "part": "batch",
+            "seen": "NaN or infinite values",
+            "wanted": "finite values",
+            "step": since,
+        }
         session.note("BatchOdd", fields | {"declared": False}, f"batch after step {since}: {words}")
         session.say(f"{words}, first after step {since}")
         session.flush()

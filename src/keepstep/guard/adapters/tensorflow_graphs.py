@@ -64,7 +64,11 @@ class Seen:
     @property
     def exchanges(self) -> bool:
         """Whether gradients may go from rank to rank in it: more than a number at a time, unless the model has no more."""
-        return not self.whole or any(self.small or not _ONE_NUMBER.search(words) for words in self.collectives if not words.startswith("broadcast"))
+        return not self.whole or any(
+            self.small or not _ONE_NUMBER.search(words)
+            for words in self.collectives
+            if not words.startswith("broadcast")
+        )
 
     @property
     def key(self) -> str:
@@ -186,7 +190,9 @@ def arguments(concrete: Any, *, rows: bool = True) -> dict[str, str]:
     """
     parameters = getattr(getattr(concrete, "function_type", None), "parameters", None)
     if parameters:
-        pairs = [(str(name), str(getattr(each, "type_constraint", each))) for name, each in list(parameters.items())[:32]]
+        pairs = [
+            (str(name), str(getattr(each, "type_constraint", each))) for name, each in list(parameters.items())[:32]
+        ]
     else:
         pairs = []
         for part in getattr(concrete, "structured_input_signature", ()):

@@ -39,7 +39,12 @@ def _refused(state: State, text: str) -> None:
         return
     seen, wanted = (each.split(",") for each in found.groups())
     kind = "short" if seen[1:] == wanted[1:] else "shape"
-    fields: dict[str, Any] = {"kind": kind, "part": "batch", "seen": f"[{','.join(seen)}]", "wanted": f"[{','.join(wanted)}]"}
+    fields: dict[str, Any] = {
+        "kind": kind,
+        "part": "batch",
+        "seen": f"[{','.join(seen)}]",
+        "wanted": f"[{','.join(wanted)}]",
+    }
     fields |= {"step": state.session.steps, "declared": True}
     state.session.note("BatchOdd", fields, f"batch after step {state.session.steps}: {found.group()}")
 

@@ -116,4 +116,6 @@ def late_rank(told: dict[int, Any], world: int) -> int | None:
     longest = max(each["own"] for each in others)
     if told[late].get("crowding", 0.0) >= CROWDED and told[late].get("ready", 0.0) >= EXPLAINS:
         return None  # it only lacks the processor, like everybody there
-    return late if waits and told[late]["own"] > max(TIMES * longest, LEAST_S, (1 - WAITS) * told[late]["step"]) else None
+    return (
+        late if waits and told[late]["own"] > max(TIMES * longest, LEAST_S, (1 - WAITS) * told[late]["step"]) else None
+    )

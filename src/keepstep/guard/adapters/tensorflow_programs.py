@@ -214,7 +214,13 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
 
     def call_flat(self: Any, *args: Any, **kwargs: Any) -> Any:
         plan = self.__dict__.get(ATTRIBUTE)
-        if session.lean and plan is programs.step and not state.in_run and state.refusal is None and not getattr(local, "inside", False):
+        if (
+            session.lean
+            and plan is programs.step
+            and not state.in_run
+            and state.refusal is None
+            and not getattr(local, "inside", False)
+        ):
             return lean_call(self, plan, args, kwargs)
         if plan is IGNORED or not executing_eagerly() or getattr(local, "inside", False):
             return original(self, *args, **kwargs)
@@ -319,7 +325,11 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.executing_eagerly():
             mark(self)
-            return original(self, *args, **kwargs) if state.finite is None else state.finite.around(original, self, args, kwargs)
+            return (
+                original(self, *args, **kwargs)
+                if state.finite is None
+                else state.finite.around(original, self, args, kwargs)
+            )
         if state.in_run or session.phase_now == EVALUATION:
             return original(self, *args, **kwargs)
         state.in_run = True  # its replicas run in threads of their own

@@ -29,7 +29,9 @@ def attach(state: State) -> None:
     )
     servers = first("distribute.parameter_server_strategy_v2")
     owner = getattr(servers, "ParameterServerStrategyV2", None)
-    replace(session, "parameter server strategies", owner, "__init__", lambda original: _servers_joined(state, original))
+    replace(
+        session, "parameter server strategies", owner, "__init__", lambda original: _servers_joined(state, original)
+    )
     server = getattr(inside("training.server_lib"), "Server", None)
     replace(session, "servers", server, "__init__", lambda original: _server_started(state, original))
 
@@ -41,7 +43,9 @@ def _strategy_made(state: State, original: Any) -> Callable[..., Any]:
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         size, index, at, here = place(*args, **kwargs) or (None, None, None, False)
-        with rendezvous(state.session, "tensorflow", None if state.formed else size, index, at, here=here, holds_lock=True):
+        with rendezvous(
+            state.session, "tensorflow", None if state.formed else size, index, at, here=here, holds_lock=True
+        ):
             original(self, *args, **kwargs)
         told(state, self)
 
@@ -133,7 +137,9 @@ def _agree_on(state: State, value: Any, name: Any, dtype: Any) -> None:
     sizes = ",".join("?" if size is None else str(size) for size in tuple(shape))
     kind = dtype or getattr(value, "dtype", None) or type(value).__name__
     state.variables += 1
-    words = f"variable {state.variables} {getattr(kind, 'name', kind)}[{sizes}]" + (f"{REMARK}{str(name)[:120]}" if name else "")
+    words = f"variable {state.variables} {getattr(kind, 'name', kind)}[{sizes}]" + (
+        f"{REMARK}{str(name)[:120]}" if name else ""
+    )
     state.session.agree(Subject.PROGRAM, {NEXT: words, CALL: f"next{REMARK}{state.calls + 1}"})
 
 

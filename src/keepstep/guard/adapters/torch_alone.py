@@ -76,7 +76,11 @@ class Alone:
             self._told_at = 0
             session = self._session
             words = f"the ranks have exchanged their parameters by step {session.steps}: they do train together"
-            session.note("NeverExchanged", {"framework": "torch", "world": self._state.world, "steps": session.steps, "over": True}, words)
+            session.note(
+                "NeverExchanged",
+                {"framework": "torch", "world": self._state.world, "steps": session.steps, "over": True},
+                words,
+            )
             session.say(words)
 
     def _exchanges(self) -> bool | None:
@@ -97,9 +101,18 @@ class Alone:
         state, session = self._state, self._session
         self._told_at = session.steps
         sent = torch_recorder.sent(state) or 0
-        fields = {"framework": "torch", "world": state.world, "steps": session.steps, "parameters": state.parameters, "exchanged": sent, "own": own}
+        fields = {
+            "framework": "torch",
+            "world": state.world,
+            "steps": session.steps,
+            "parameters": state.parameters,
+            "exchanged": sent,
+            "own": own,
+        }
         words = f"in {session.steps} steps the {state.world} ranks exchanged {sent} numbers, and each trains {state.parameters} parameters"
         session.note("NeverExchanged", fields, words)
         if state.rank() != 0:
             return
-        session.say(f"{words}: no gradient was averaged, so far every rank trains a model of its own; wrap the model in DistributedDataParallel")
+        session.say(
+            f"{words}: no gradient was averaged, so far every rank trains a model of its own; wrap the model in DistributedDataParallel"
+        )

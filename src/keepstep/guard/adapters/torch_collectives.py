@@ -146,7 +146,11 @@ class Collectives:
         if form.reduction is not None:
             reduction = args[form.reduction] if given > form.reduction else kwargs.get("op")
         name = group.group_name
-        key = (operation, tensor.shape, tensor.dtype, reduction, name) if tensor is not None else (operation, None, None, reduction, name)
+        key = (
+            (operation, tensor.shape, tensor.dtype, reduction, name)
+            if tensor is not None
+            else (operation, None, None, reduction, name)
+        )
         try:
             shaped = self._shaped.get(key)
         except TypeError:  # a reduction of the script's own that cannot be looked up

@@ -23,7 +23,9 @@ _CHANGED = lazy_pattern(
     r"(?:tensor )?'?(?:L\[)?'?(?P<name>[\w.]+)'?\]?'? (?P<what>\w[\w ]*?)(?: at index (?P<index>\d+))?\. expected (?P<old>[^,]+), actual (?P<new>\S+)",
     most=LONGEST_REASON,
 )
-_COMPARED = lazy_pattern(r"L\['(?P<name>\w+)'\](?P<rest>[^=<>!]*)(?:==|<=|>=|<|>) *(?P<old>[^#\s]+)", most=LONGEST_REASON)
+_COMPARED = lazy_pattern(
+    r"L\['(?P<name>\w+)'\](?P<rest>[^=<>!]*)(?:==|<=|>=|<|>) *(?P<old>[^#\s]+)", most=LONGEST_REASON
+)
 
 
 def hook(state: Torch, module: ModuleType) -> None:
@@ -99,7 +101,13 @@ class Compiling:
 
     def _tell(self, function: str, count: int) -> None:
         reason = what_changes(self._reasons.get(function, []))
-        fields = {"function": function, "count": count, "reason": reason, "seconds": round(self._seconds[function], 3), "storm": True}
+        fields = {
+            "function": function,
+            "count": count,
+            "reason": reason,
+            "seconds": round(self._seconds[function], 3),
+            "storm": True,
+        }
         self._session.note("Recompiling", fields, f"torch.compile compiled {function} {count} times: {reason}")
         self._session.say(f"torch.compile compiles {function} again and again ({count} times so far): {reason}")
 

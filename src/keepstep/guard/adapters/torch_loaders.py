@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from keepstep.guard.adapters.torch_state import Torch
 
 _EPOCH = int(Kind.EPOCH)
-SAMPLERS = ("SequentialSampler", "RandomSampler", "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler", "BatchSampler")
+SAMPLERS = (
+    "SequentialSampler",
+    "RandomSampler",
+    "DistributedSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+    "BatchSampler",
+)
 """torch's own: to ask them for their length has no effect."""
 SIGNED = 8
 """So many first batches are looked at for the comparison between ranks."""
@@ -103,7 +110,12 @@ class Loaders:
         key, session = id(dataset), self._session
         if self._first_steps < 2:
             self._since.add(key)
-        if key == self._steady and type(batch) is self._kind and len(batch) == len(self._quick) and time.monotonic() < self._look_again:
+        if (
+            key == self._steady
+            and type(batch) is self._kind
+            and len(batch) == len(self._quick)
+            and time.monotonic() < self._look_again
+        ):
             for each, (shape, dtype) in zip(batch, self._quick, strict=True):
                 if getattr(each, "shape", None) != shape or each.dtype is not dtype:
                     break
@@ -135,7 +147,13 @@ class Loaders:
         """An epoch is over."""
         if self._here == id(dataset) and not self._handed and not self._state.steps and self._state.all_together:
             session = self._session
-            fields = {"kind": "empty", "part": "epoch", "seen": "no batches", "wanted": "batches", "step": session.steps}
+            fields = {
+                "kind": "empty",
+                "part": "epoch",
+                "seen": "no batches",
+                "wanted": "batches",
+                "step": session.steps,
+            }
             session.note("BatchOdd", fields, "the first epoch has no batches: this rank's share of the data is empty")
             session.say("the first epoch has no batches on this rank: its share of the data is empty")
             self.length = 0
@@ -149,7 +167,9 @@ class Loaders:
             self._pending.clear()
         if self._first_steps < 2:
             self._first_steps += 1
-            if self._first_steps == 2 and self._since and self._since < self._training:  # the others were only gone through, before the training
+            if (
+                self._first_steps == 2 and self._since and self._since < self._training
+            ):  # the others were only gone through, before the training
                 self._now_trains_on(self._since)
             self._since.clear()
         if self._counts:
@@ -192,7 +212,11 @@ class Loaders:
             if self._is_second:
                 session.at_close.append(known.at_end)
             self._is_second = True
-            known.labels, known.dtypes, known.finite = session.batches.labels, session.batches.dtypes, session.batches.finite
+            known.labels, known.dtypes, known.finite = (
+                session.batches.labels,
+                session.batches.dtypes,
+                session.batches.finite,
+            )
             self._batches[key] = known
         try:
             known.see(batch, session.values)
@@ -210,7 +234,9 @@ class Loaders:
         self._without += 1
         if self._without > WITHOUT_STEPS:
             self._counts = True
-            why = "no optimizer's hook was called (compiled into the step, or not torch's own); a batch counts as a step"
+            why = (
+                "no optimizer's hook was called (compiled into the step, or not torch's own); a batch counts as a step"
+            )
             self._session.uncovered("optimizer steps seen", why)
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
 

@@ -142,8 +142,11 @@ def _ignored(model: Any, named: dict[str, Any]) -> Iterable[str]:
 def _signature(model: Any, ignored: Iterable[str]) -> dict[str, str]:
     """Names, shapes and types in words; of large models, by part."""
     ignored = set(ignored)
-    entries = [(f"parameter {_clean(name)}", _words(each) + ("" if each.requires_grad else ", frozen"))
-               for name, each in model.named_parameters() if name not in ignored]
+    entries = [
+        (f"parameter {_clean(name)}", _words(each) + ("" if each.requires_grad else ", frozen"))
+        for name, each in model.named_parameters()
+        if name not in ignored
+    ]
     numbers = sum(each.numel() for name, each in model.named_parameters() if name not in ignored)
     stated = {"parameters": f"{len(entries)} with {numbers} numbers"}
     order = hashlib.sha256("\n".join(name for name, _ in entries).encode()).hexdigest()[:12]

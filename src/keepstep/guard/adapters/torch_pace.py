@@ -54,7 +54,11 @@ def late_rank(rounds: Mapping[int, Round], world: int) -> int | None:
         return None
     least = min(rounds, key=lambda rank: rounds[rank].share)
     others = [each.share for rank, each in rounds.items() if rank != least]
-    if rounds[least].share > HARDLY or min(others) < WAITS or min(each.steps for each in rounds.values()) < FEWEST_STEPS:
+    if (
+        rounds[least].share > HARDLY
+        or min(others) < WAITS
+        or min(each.steps for each in rounds.values()) < FEWEST_STEPS
+    ):
         return None
     merely_held = rounds[least].crowding >= CROWDED and rounds[least].ready >= EXPLAINS
     return None if merely_held else least
@@ -100,7 +104,16 @@ class Pace:
         state, session = self._state, self._session
         self._number += 1
         phase, line = max(self._places, key=self._places.__getitem__) if self._places else (STEPPING[0], "")
-        mine = Round(self._number, self._waited / self._seen, session.steps - self._steps, usual_s, phase, line, self._ready / max(1, self._seen - self._waited), crowding())
+        mine = Round(
+            self._number,
+            self._waited / self._seen,
+            session.steps - self._steps,
+            usual_s,
+            phase,
+            line,
+            self._ready / max(1, self._seen - self._waited),
+            crowding(),
+        )
         self._begin(session.steps)
         if state.store is None or not state.store.alive():
             return

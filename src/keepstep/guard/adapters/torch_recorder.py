@@ -68,7 +68,9 @@ def is_kept(state: Torch) -> bool:
             return False
         kinds = [str(words) for words in list(state.c10d._world.pg_backend_config.values())]
         issued = state.sequence(default)
-    backends = {device: backend for words in kinds for device, _, backend in (each.partition(":") for each in words.split(","))}
+    backends = {
+        device: backend for words in kinds for device, _, backend in (each.partition(":") for each in words.split(","))
+    }
     if any(backends.get(device, "gloo") not in RECORDED for device in ("cpu", "cuda")):
         return False
     return not issued or bool(_entries(state))
@@ -86,9 +88,17 @@ def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
             continue
         number, issued = int(each["collective_seq_id"]), found.setdefault(name, {})
         operation, dtype, shape = _operation(each)
-        one = Issued(number, trails.key(operation, dtype, math.prod(shape)), f"{operation} {dtype}{shape}" if dtype and operation != "barrier" else operation)
+        one = Issued(
+            number,
+            trails.key(operation, dtype, math.prod(shape)),
+            f"{operation} {dtype}{shape}" if dtype and operation != "barrier" else operation,
+        )
         before = issued.get(number)
-        issued[number] = one if before is None else Issued(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
+        issued[number] = (
+            one
+            if before is None
+            else Issued(number, f"{before.key}+{one.key}"[:200], f"{before.words} + {one.words}"[:200])
+        )
     return {name: tuple(list(issued.values())[-MOST:]) for name, issued in found.items() if name not in between_two}
 
 

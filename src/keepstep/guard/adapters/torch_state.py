@@ -64,9 +64,18 @@ class Torch:
 
     def values(self, thing: Any) -> tuple[float, float, bool] | None:
         """Least, largest and whether all are finite, of a plain tensor on the host; read by numpy, beside torch's modes."""
-        if type(thing) is not self.torch.Tensor or thing.device.type != "cpu" or thing.requires_grad or not thing.numel():
+        if (
+            type(thing) is not self.torch.Tensor
+            or thing.device.type != "cpu"
+            or thing.requires_grad
+            or not thing.numel()
+        ):
             return None
-        if thing.layout is not self.torch.strided or thing.dtype in (self.torch.bfloat16, self.torch.bool) or thing.is_complex():
+        if (
+            thing.layout is not self.torch.strided
+            or thing.dtype in (self.torch.bfloat16, self.torch.bool)
+            or thing.is_complex()
+        ):
             return None
         found = thing.numpy()
         least, largest = float(found.min()), float(found.max())

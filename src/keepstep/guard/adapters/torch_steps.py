@@ -17,7 +17,19 @@ _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(P
 _now = time.monotonic_ns
 SIGNED_AT = 4
 """The step at which batches are compared between ranks: sizes that vary have shown it by then."""
-SETTINGS = ("lr", "momentum", "weight_decay", "betas", "eps", "nesterov", "dampening", "alpha", "amsgrad", "maximize", "rho")
+SETTINGS = (
+    "lr",
+    "momentum",
+    "weight_decay",
+    "betas",
+    "eps",
+    "nesterov",
+    "dampening",
+    "alpha",
+    "amsgrad",
+    "maximize",
+    "rho",
+)
 
 
 def hook_optimizers(state: Torch, module: ModuleType) -> None:
@@ -74,7 +86,9 @@ class Steps:
         self._session.phase(_COMPUTE)
         if not self.lead:
             self.lead = number
-            self._state.parameters = sum(each.numel() for group in optimizer.param_groups for each in group["params"] if each.requires_grad)
+            self._state.parameters = sum(
+                each.numel() for group in optimizer.param_groups for each in group["params"] if each.requires_grad
+            )
             self._session.open()
             self._session.trains_in(self._state.world if not self._state.closed else 1, "torch")
         if not self._session.lean:
@@ -125,7 +139,9 @@ def _settings(optimizer: Any) -> dict[str, str]:
         name = "" if len(groups) == 1 else f" of group {number}"
         for key in SETTINGS:
             value = group.get(key)
-            if isinstance(value, bool | int | float) or (isinstance(value, tuple) and all(isinstance(v, float) for v in value)):
+            if isinstance(value, bool | int | float) or (
+                isinstance(value, tuple) and all(isinstance(v, float) for v in value)
+            ):
                 found[key + name] = f"{value:g}" if isinstance(value, float) else str(value)
     return found
 

@@ -49,7 +49,13 @@ LONG_S = 3600.0
 MOST_WAITS_TOLD = 20
 QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
 """A rank in these phases keeps others waiting by design."""
-BUFFERS = ("_sync_buffers", "_sync_module_buffers", "_distributed_broadcast_coalesced", "_sync_params_and_buffers", "_sync_module_states")
+BUFFERS = (
+    "_sync_buffers",
+    "_sync_module_buffers",
+    "_distributed_broadcast_coalesced",
+    "_sync_params_and_buffers",
+    "_sync_module_states",
+)
 """DDP's functions that broadcast what is no gradient."""
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -150,7 +156,11 @@ class Watch:
         found = False
         for name, (members, default) in self._groups().items():
             complete = last or all(rank in words and words[rank].line for rank in members)
-            if complete and self._state.rank() in members and (told := mismatch(words, name, members, default)) is not None:
+            if (
+                complete
+                and self._state.rank() in members
+                and (told := mismatch(words, name, members, default)) is not None
+            ):
                 self.tell(told, words)
                 found = True
         if not found and still > max(WAIT_TOLD_S, 2 * self._usual):
@@ -164,9 +174,20 @@ class Watch:
         self._told.add((found.group, found.sequence))
         session = self._session
         subject = f"{Subject.COLLECTIVE} #{found.sequence}"
-        fields = {"subject": subject, "ordinal": found.sequence, "what": found.what, "values": found.values, "certain": True}
+        fields = {
+            "subject": subject,
+            "ordinal": found.sequence,
+            "what": found.what,
+            "values": found.values,
+            "certain": True,
+        }
         fields |= {"odd": found.odd, "places": found.places}
-        lines = [f"rank {rank} at {words[rank].line}" for _, ranks in found.values for rank in ranks[:2] if rank in words and words[rank].line]
+        lines = [
+            f"rank {rank} at {words[rank].line}"
+            for _, ranks in found.values
+            for rank in ranks[:2]
+            if rank in words and words[rank].line
+        ]
         where = f" ({'; '.join(lines[:4])})" if lines and not found.places else ""
         skipped = _skipped(words)
         session.note("ContractBroken", fields, f"{subject}: {found}{where}{skipped}")
@@ -183,7 +204,9 @@ class Watch:
             if word.batches is not None:
                 batches.setdefault(word.batches, []).append(rank)
         if len(batches) > 1:
-            values = tuple((str(number), tuple(ranks)) for number, ranks in sorted(batches.items(), key=lambda item: -len(item[1])))
+            values = tuple(
+                (str(number), tuple(ranks)) for number, ranks in sorted(batches.items(), key=lambda item: -len(item[1]))
+            )
             fields = {"subject": Subject.BATCHES, "ordinal": 0, "what": "batches", "values": values, "certain": False}
             told = " but ".join(f"{value} on rank {', '.join(map(str, ranks[:8]))}" for value, ranks in values)
             self._session.note("ContractBroken", fields, f"batches of the epoch: {told}")
@@ -215,7 +238,9 @@ class Watch:
             "phase": Phase(word.phase).name.lower(),
             "steps": word.steps,
         }
-        self._session.note("PeersWait", fields, f"ranks {', '.join(map(str, waiting[:8]))} wait for rank {late[0]}, which is {where}")
+        self._session.note(
+            "PeersWait", fields, f"ranks {', '.join(map(str, waiting[:8]))} wait for rank {late[0]}, which is {where}"
+        )
 
     # --- what is seen of this rank
 
@@ -226,7 +251,8 @@ class Watch:
         ops: dict[str, tuple[Op, ...]] = {}
         for name in list(known)[:MOST_GROUPS]:
             ops[name] = tuple(
-                Op(each.number, each.sequence, each.shaped.key, each.shaped.words, each.running, each.failed) for each in list(known[name])[-MOST_OPS:]
+                Op(each.number, each.sequence, each.shaped.key, each.shaped.words, each.running, each.failed)
+                for each in list(known[name])[-MOST_OPS:]
             )
         return Word(
             still_s=round(still, 2),
@@ -248,7 +274,11 @@ class Watch:
         if self._trails[0] != sequences and not self._session.is_off("flight recorder"):
             found: dict[str, tuple[Trail, ...]] = {}
             with self._session.part("flight recorder"):
-                found = {name: self._with_lines(name, trail) for name, trail in torch_recorder.read(self._state).items() if name in sequences}
+                found = {
+                    name: self._with_lines(name, trail)
+                    for name, trail in torch_recorder.read(self._state).items()
+                    if name in sequences
+                }
             self._trails = (dict(sequences), found)
         return self._trails[1]
 
@@ -258,7 +288,10 @@ class Watch:
         for each in list(collectives.recent.get(group, ())) if collectives is not None else ():
             own.update(dict.fromkeys(range(each.sequence, each.last + 1), each))
         return tuple(
-            each._replace(words=own[each.sequence].shaped.words, line=own[each.sequence].line) if each.sequence in own else each for each in trail
+            each._replace(words=own[each.sequence].shaped.words, line=own[each.sequence].line)
+            if each.sequence in own
+            else each
+            for each in trail
         )
 
     def tell_trails(self, sequences: dict[str, int]) -> None:
@@ -269,7 +302,11 @@ class Watch:
         for name, trail in list(self.trails(sequences).items())[:MOST_GROUPS]:
             fields = {"group": name, "issued": [tuple(each) for each in trail[-NOTED:]], "steps": self._session.steps}
             last = trail[-1]
-            self._session.note("CollectivesIssued", fields, f"#{last.sequence} of group {name}: {last.words}{f' at {last.line}' if last.line else ''}")
+            self._session.note(
+                "CollectivesIssued",
+                fields,
+                f"#{last.sequence} of group {name}: {last.words}{f' at {last.line}' if last.line else ''}",
+            )
 
     def leave(self) -> None:
         """The process ends, by an exception or with its groups still there: its last collectives may tell why."""

@@ -69,7 +69,9 @@ class Store:
         with self._lock:
             self._store, self._socket = store, _socket_of(store)
             self._waiting, self._last = queue.SimpleQueue(), None
-            self._thread = threading.Thread(target=_answer, args=(store, self._waiting), name="keepstep-store", daemon=True)
+            self._thread = threading.Thread(
+                target=_answer, args=(store, self._waiting), name="keepstep-store", daemon=True
+            )
             self._thread.start()
 
     def close(self) -> None:
@@ -230,7 +232,14 @@ def hook(state: Torch, c10d: ModuleType) -> None:
 
 
 def _meeting_place(
-    backend: Any = None, init_method: Any = None, timeout: Any = None, world_size: int = -1, rank: int = -1, store: Any = None, *more: Any, **others: Any
+    backend: Any = None,
+    init_method: Any = None,
+    timeout: Any = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    *more: Any,
+    **others: Any,
 ) -> tuple[int | None, int | None, str | None]:
     """Called with what ``init_process_group`` is called with: the size of the world, the own rank, and where the ranks meet."""
     env, url = os.environ, urllib.parse.urlparse(str(init_method or "env://"))
@@ -239,7 +248,11 @@ def _meeting_place(
     index = rank if rank >= 0 else int(asked.get("rank") or env.get("RANK") or -1)
     if store is not None:
         base = _base(store)
-        at = f"{base.host}:{base.port}" if hasattr(base, "host") and hasattr(base, "port") else str(getattr(base, "path", "") or "")
+        at = (
+            f"{base.host}:{base.port}"
+            if hasattr(base, "host") and hasattr(base, "port")
+            else str(getattr(base, "path", "") or "")
+        )
     elif url.scheme == "env":
         at = f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}" if "MASTER_ADDR" in env and "MASTER_PORT" in env else ""
     else:

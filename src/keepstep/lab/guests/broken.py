@@ -48,7 +48,12 @@ def broken(guest: Guest, fault: Fault, way: Way, keep: Path | None = None) -> Re
 def _arm(visit: Visit, fault: Fault) -> None:
     path = visit.env.get("PYTHONPATH")
     visit.env["PYTHONPATH"] = os.pathsep.join([str(INJECT), *([path] if path else [])])
-    visit.env |= {"GUEST_FAULT": fault.name, "GUEST_RANK": str(RANK), "GUEST_STEP": str(STEP), "GUEST_NOTES": str(visit.notes)}
+    visit.env |= {
+        "GUEST_FAULT": fault.name,
+        "GUEST_RANK": str(RANK),
+        "GUEST_STEP": str(STEP),
+        "GUEST_NOTES": str(visit.notes),
+    }
     own = next((Path(name).stem for name in visit.guest.files[1:] if name.endswith(".py")), "")
     visit.env |= {"GUEST_MODULE": own, "GUEST_FRAMEWORK": visit.guest.framework}
 
@@ -71,7 +76,12 @@ def _beside(visit: Visit, fault: Fault) -> bool:
 
 def _told_at(visit: Visit, words: tuple[bytes, ...] = SPEAKS) -> float | None:
     """When keepstep first wrote down that something is wrong."""
-    times = [path.stat().st_mtime for folder in visit.guard_folders() for path in folder.glob("*.jsonl") if any(word in path.read_bytes() for word in words)]
+    times = [
+        path.stat().st_mtime
+        for folder in visit.guard_folders()
+        for path in folder.glob("*.jsonl")
+        if any(word in path.read_bytes() for word in words)
+    ]
     if words is MISSING:
         return min(times, default=None)
     with contextlib.suppress(KeyError, IndexError, OSError, ValueError):
@@ -90,11 +100,15 @@ def _came_back(visit: Visit, fault: Fault, result: Result) -> list[str]:
     if first.get("cause") not in fault.causes:
         wrong.append(f"attempt 0 ended for {first.get('cause')}: {first.get('title')}")
     if visit.status != 0 or len(attempts) < 2:
-        wrong.append(f"it did not come back: {_end_of(visit)}, attempts {len(attempts)}, decision: {first.get('decision')}")
+        wrong.append(
+            f"it did not come back: {_end_of(visit)}, attempts {len(attempts)}, decision: {first.get('decision')}"
+        )
         return wrong
     status, report = why(visit.run_folder() or visit.app, visit)
     if status != 0:
-        wrong.append(f"`keepstep why` says {report.get('verdict')} (status {status}) of a run that came back to a good end")
+        wrong.append(
+            f"`keepstep why` says {report.get('verdict')} (status {status}) of a run that came back to a good end"
+        )
     if not any(each["cause"] in fault.causes for each in report.get("findings", ())):
         wrong.append("`keepstep why` does not say why attempt 0 ended")
     return wrong
@@ -109,7 +123,13 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
             wrong.append(f"it was restarted ({len(attempts)} attempts)")
     if visit.status is None and not fault.hangs_in(visit.guest):
         wrong.append(f"it was not ended: {_end_of(visit)}")
-    if visit.way is Way.RANKS and visit.status is None and fault.hangs and fault.interrupt_after is None and not fault.at_start:
+    if (
+        visit.way is Way.RANKS
+        and visit.status is None
+        and fault.hangs
+        and fault.interrupt_after is None
+        and not fault.at_start
+    ):
         wrong.append(f"it was not decided: {_end_of(visit)}")
     places = visit.guard_folders() if visit.way is Way.GUARD else [folder for folder in [visit.run_folder()] if folder]
     if not places:
@@ -124,7 +144,9 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
     if root["cause"] not in fault.causes:
         wrong.append(f"said {result.said}; is {fault.causes[0]}")
     elif fault.ranks and not ({*root["ranks"]} & {*fault.ranks} and len(root["ranks"]) <= len(fault.ranks)):
-        wrong.append(f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was {', '.join(map(str, fault.ranks))}: {root['title']}")
+        wrong.append(
+            f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was {', '.join(map(str, fault.ranks))}: {root['title']}"
+        )
     if len(places) > 1 and not fault.never_meet:
         wrong.append(f"the ranks of one job are in {len(places)} folders")
     return wrong
@@ -139,7 +161,11 @@ def _manifest(visit: Visit) -> dict[str, Any]:
 
 
 def _end_of(visit: Visit) -> str:
-    return f"status {visit.status} after {visit.seconds:.0f} s" if visit.status is not None else f"still running after {visit.seconds:.0f} s"
+    return (
+        f"status {visit.status} after {visit.seconds:.0f} s"
+        if visit.status is not None
+        else f"still running after {visit.seconds:.0f} s"
+    )
 
 
 def scored(guest: Guest) -> list[Fault]:

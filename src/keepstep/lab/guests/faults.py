@@ -83,7 +83,10 @@ def pid_of(visit: Visit, rank: int) -> int | None:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
             if not any(word.endswith(visit.guest.program) for word in words[1:3]):
                 continue
-            given = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0"))
+            given = dict(
+                each.partition("=")[::2]
+                for each in Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+            )
             index = next((given[name] for name in ("RANK", "PROCESS_ID", "JAX_PROCESS_ID") if name in given), None)
             if index is None and "TF_CONFIG" in given:
                 index = str(json.loads(given["TF_CONFIG"])["task"]["index"])
@@ -119,7 +122,14 @@ def _kill_loader(visit: Visit) -> None:
 def _truncate_checkpoint(visit: Visit) -> None:
     """A shorter training leaves a checkpoint; half of it is lost."""
     env = {key: value for key, value in visit.env.items() if key not in ("KEEPSTEP", "GUEST_FAULT")}
-    subprocess.run([sys.executable, visit.guest.program, "--max_iters=40"], cwd=visit.app, env=env, check=True, capture_output=True, timeout=180)
+    subprocess.run(
+        [sys.executable, visit.guest.program, "--max_iters=40"],
+        cwd=visit.app,
+        env=env,
+        check=True,
+        capture_output=True,
+        timeout=180,
+    )
     path = visit.app / "out" / "ckpt.pt"
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)

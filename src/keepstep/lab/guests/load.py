@@ -16,7 +16,10 @@ SPIN = "while True: pass"
 @contextlib.contextmanager
 def loaded(processes: int) -> Iterator[None]:
     """So many processes that want a processor all the time."""
-    busy = [subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN], preexec_fn=end_with_the_parent) for _ in range(processes)]
+    busy = [
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN], preexec_fn=end_with_the_parent)
+        for _ in range(processes)
+    ]
     try:
         yield
     finally:

@@ -69,7 +69,9 @@ def run_many(tasks: Iterable[Sequence[str]], *, jobs: int, told: Told) -> list[R
 
 def _in_a_process(words: list[str], running: set[subprocess.Popen[str]]) -> list[Result]:
     command = [sys.executable, "-m", "keepstep", "lab", "guests", "run", *words, "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_the_parent)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_the_parent
+    )
     running.add(process)
     printed, complained = process.communicate()
     running.discard(process)

@@ -43,7 +43,12 @@ def totals(results: Sequence[Result]) -> str:
 
 def markdown(results: Sequence[Result], made: str) -> str:
     """The page of the docs; ``made``: a sentence on how it came about."""
-    lines = ["# Guests", "", "Other people's kinds of programs, run unmodified with two ranks on one machine, without keepstep and with it.", ""]
+    lines = [
+        "# Guests",
+        "",
+        "Other people's kinds of programs, run unmodified with two ranks on one machine, without keepstep and with it.",
+        "",
+    ]
     lines += [f"{made} {totals(results).capitalize()}.", ""]
     lines += _healthy([each for each in results if not each.fault])
     lines += _broken([each for each in results if each.fault])
@@ -55,13 +60,24 @@ def _healthy(results: Sequence[Result]) -> list[str]:
     if not names:
         return []
     ways = [way for way in Way if way is not Way.PLAIN]
-    lines = ["## Healthy", "", "A run is ok when it ends with status 0, keepstep has nothing to say, `keepstep why` says healthy, the losses are", "those of a run without keepstep to the last digit, and no process or file stays behind.", ""]
+    lines = [
+        "## Healthy",
+        "",
+        "A run is ok when it ends with status 0, keepstep has nothing to say, `keepstep why` says healthy, the losses are",
+        "those of a run without keepstep to the last digit, and no process or file stays behind.",
+        "",
+    ]
     lines += ["| guest | " + " | ".join(way.words for way in ways) + " |", "|---|" + "---|" * len(ways)]
     for name in names:
         mine = {each.way: each for each in results if each.guest == name}
-        lines.append(f"| {name} | " + " | ".join(_cell(mine.get(way.value), way in GUESTS[name].ways) for way in ways) + " |")
+        lines.append(
+            f"| {name} | " + " | ".join(_cell(mine.get(way.value), way in GUESTS[name].ways) for way in ways) + " |"
+        )
     lines += ["", "What the guard saw (of rank 0, and of the others where they differ):", ""]
-    lines += ["| guest | | steps | batches | model | programs | collectives | checkpoints | evaluations |", "|---|---|---|---|---|---|---|---|---|"]
+    lines += [
+        "| guest | | steps | batches | model | programs | collectives | checkpoints | evaluations |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
     for name in names:
         best = next((each for each in results if each.guest == name and each.seen), None)
         if best is not None:
@@ -85,13 +101,23 @@ def _seen(ranks: Sequence[Seen]) -> str:
         words = [("yes" if value else "no") if isinstance(value, bool) else str(value) for value in values]
         return words[0] if len(set(words)) == 1 else ", ".join(words)
 
-    return " | ".join(column(name) for name in ("steps", "batches", "model", "programs", "collectives", "checkpoints", "evaluations"))
+    return " | ".join(
+        column(name) for name in ("steps", "batches", "model", "programs", "collectives", "checkpoints", "evaluations")
+    )
 
 
 def _broken(results: Sequence[Result]) -> list[str]:
     if not results:
         return []
-    lines = ["## Broken", "", "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names the cause and the rank, and", "`keepstep run` brought it back or ended it as the fault asks for.", "", "| guest | fault | way | | said |", "|---|---|---|---|---|"]
+    lines = [
+        "## Broken",
+        "",
+        "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names the cause and the rank, and",
+        "`keepstep run` brought it back or ended it as the fault asks for.",
+        "",
+        "| guest | fault | way | | said |",
+        "|---|---|---|---|---|",
+    ]
     for each in results:
         mark = "skipped" if each.skipped else "ok" if each.right else "wrong"
         lines.append(f"| {each.guest} | {each.fault} | {each.way} | {mark} | {_escaped(said(each))} |")

@@ -77,7 +77,9 @@ class Visit:
 
     def guard_folders(self) -> list[Path]:
         """Where guards wrote: one a job, or one an attempt under `keepstep run`."""
-        found = {path.parent for path in (self.app / ".keepstep").rglob("*.box")} | {path.parent for path in (self.app / ".keepstep").rglob("*.notes.jsonl")}
+        found = {path.parent for path in (self.app / ".keepstep").rglob("*.box")} | {
+            path.parent for path in (self.app / ".keepstep").rglob("*.notes.jsonl")
+        }
         return sorted(found)
 
     def run_folder(self) -> Path | None:
@@ -109,7 +111,13 @@ def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None, limit
     began = time.monotonic()
     with visit.terminal.open("ab") as out:
         visit.process = subprocess.Popen(
-            words, cwd=visit.app, env=visit.env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            words,
+            cwd=visit.app,
+            env=visit.env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     asked_to_end = False
     end = began + (limit or visit.guest.limit)
@@ -145,14 +153,21 @@ def _who_stays(token: str) -> list[str]:
     commands = []
     for pid in found:
         with contextlib.suppress(OSError):
-            commands.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()[:120])
+            commands.append(
+                Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()[:120]
+            )
     return [command for command in commands if command]
 
 
 def _environment(guest: Guest, way: Way, token: str, work: Path, ports: list[int]) -> dict[str, str]:
     env = {key: os.environ[key] for key in INHERITED if key in os.environ}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    env |= {"HOME": str(work / "home"), "TMPDIR": str(work / "t"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    env |= {
+        "HOME": str(work / "home"),
+        "TMPDIR": str(work / "t"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     env |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "1", "JAX_PLATFORMS": "cpu", sweeper.VARIABLE: token}
     if way is Way.GUARD:
         env["KEEPSTEP"] = "on"

@@ -84,9 +84,7 @@ def loss_of(weights: Weights, inputs: jax.Array, labels: jax.Array) -> jax.Array
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1))
 
 
-def update(
-    weights: Weights, inputs: jax.Array, labels: jax.Array, rate: float
-) -> tuple[Weights, jax.Array]:
+def update(weights: Weights, inputs: jax.Array, labels: jax.Array, rate: float) -> tuple[Weights, jax.Array]:
     """One step of gradient descent."""
     loss, gradients = jax.value_and_grad(loss_of)(weights, inputs, labels)
     return jax.tree.map(lambda weight, gradient: weight - rate * gradient, weights, gradients), loss

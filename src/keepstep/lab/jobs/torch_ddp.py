@@ -167,7 +167,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--evaluate", action="store_true", help="after every epoch")
     parser.add_argument("--log-memory", action="store_true")
     parser.add_argument("--compile", help="the backend of torch.compile; not compiled when absent")
-    parser.add_argument("--norm", action="store_true", help="with BatchNorm, whose buffers DDP broadcasts in every forward pass")
+    parser.add_argument(
+        "--norm", action="store_true", help="with BatchNorm, whose buffers DDP broadcasts in every forward pass"
+    )
     parser.add_argument("--bare", action="store_true", help="forget DistributedDataParallel")
     parser.add_argument("--cuda", action="store_true", help="train on GPUs")
     parser.add_argument("--save", help="where to write checkpoints")

@@ -24,11 +24,15 @@ _STACK = (
     # absl and glog: "    @     0x7f2b1c0d5390     1232  tensorflow::Foo::Bar()"
     lazy_pattern(r"^[^@]{0,160}?@ +0x[\da-f]+ +(?:\d+ +)?(?P<function>\S(?:.*\S)?)\s*$"),
     # glibc's backtrace_symbols: "/usr/lib/libfoo.so(symbol+0x1f) [0x7f...]", with a number or without
-    lazy_pattern(r"^.{0,80}?(?P<library>/[^\s()]{1,400})\((?P<function>[^)+]{0,600})(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"),
+    lazy_pattern(
+        r"^.{0,80}?(?P<library>/[^\s()]{1,400})\((?P<function>[^)+]{0,600})(?:\+0x[\da-f]+)?\) ?\[0x[\da-f]+\]"
+    ),
     # UCX: " 0  0x0000000000042520 __sigaction()  ???:0"
     lazy_pattern(r"^.{0,60}?\b\d+ +0x[\da-f]+ (?P<function>\S.*?)\(\) +(?P<source>\S+):\d+"),
     # sanitizers: "    #1 0x7f3b in foo(int) (/usr/lib/libfoo.so+0x1234)" or "... in foo /src/foo.cc:12:3"
-    lazy_pattern(r"^ *#\d+ 0x[\da-f]+ in (?P<function>.{1,600}?) (?:\((?P<library>/[^\s+)]{1,300})[^)]{0,60}\)|(?P<source>/\S{1,300}))\s{0,20}$"),
+    lazy_pattern(
+        r"^ *#\d+ 0x[\da-f]+ in (?P<function>.{1,600}?) (?:\((?P<library>/[^\s+)]{1,300})[^)]{0,60}\)|(?P<source>/\S{1,300}))\s{0,20}$"
+    ),
     # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)', newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
     lazy_pattern(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.*\S)\s*$'),
     lazy_pattern(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
@@ -171,9 +175,7 @@ BLOCKS = (
         _of_old_glibc,
     ),
     block(r"terminate called after throwing an instance of '(?P<kind>[^'\n]{1,300})'", _terminate),
-    block(
-        rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java
-    ),
+    block(rf"#? *(?P<signal>{_CRASHES}) \(0x[\da-f]+\) at pc=0x[\da-f]+, pid=(?P<pid>\d+)", _java),
     block(r"# Problematic frame:", _java_frame, inside_others=False),
 )
 
@@ -187,7 +189,14 @@ SIGNATURES = (
         _fatal_line,
         anchors=by_hand(
             "a capital F and any source file: too short to look for",
-            "F tensorflow/", "F external/", "F xla/", "F third_party/", "F ./", "F jaxlib/", "F tsl/", "F horovod/",
+            "F tensorflow/",
+            "F external/",
+            "F xla/",
+            "F third_party/",
+            "F ./",
+            "F jaxlib/",
+            "F tsl/",
+            "F horovod/",
         ),
     ),
     signature(
@@ -195,7 +204,11 @@ SIGNATURES = (
         _fatal_line,
     ),
     # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
-    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x")),
+    signature(
+        r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
+        NativeFrameSeen,
+        anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x"),
+    ),
     # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
     signature(
         r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",
@@ -212,7 +225,11 @@ LAST_WORDS = (
         anchors=by_hand("a time of day: absl prints this one before its clock is known", "F0000 00:00:"),
     ),
     # one line of a stack whose head is not here; glog: @     0x7fa3d072f46c do_rallocx
-    signature(r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)", NativeFrameSeen, anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x")),
+    signature(
+        r"@ +0x[\da-f]{6,16} +(?P<function>[\w(~]\S*)",
+        NativeFrameSeen,
+        anchors=by_hand("an at sign and a number: glog pads it with five blanks", "@     0x"),
+    ),
     # Open MPI: [host:123] [ 3] /lib/libmpi.so.40(ompi_send+0x45)[0x7f5dcfe43885]; glibc: the same without its head
     signature(
         r"(?:^|\] (?:\[ ?\d+\] )?)(?P<library>/[^\s(]{1,300})\((?P<function>[^)+\n]{0,300})\+0x[\da-f]+\) ?\[0x[\da-f]+\]",

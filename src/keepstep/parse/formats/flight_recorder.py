@@ -106,7 +106,11 @@ def _entry(entry: dict[Any, Any], members: dict[str, tuple[int, ...]]) -> Record
     if sequence is None or not isinstance(name, str):
         return None
     group = entry.get("process_group")
-    parts = [_text(p, 200) for p in group[:4]] if isinstance(group, (list, tuple)) and group else [_text(entry.get("pg_id", 0), 200)]
+    parts = (
+        [_text(p, 200) for p in group[:4]]
+        if isinstance(group, (list, tuple)) and group
+        else [_text(entry.get("pg_id", 0), 200)]
+    )
     ranks = members.get(parts[0], members.get("", ()) if len(members) == 1 else ())
     return RecordedCollective(
         group=":".join(dict.fromkeys(p for p in parts if p and p != "undefined")) or "default",
@@ -250,7 +254,16 @@ def _unpickle(data: bytes) -> Any:
         return _run(data)
     except NotADump:
         raise
-    except (struct.error, IndexError, KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError, OverflowError):
+    except (
+        struct.error,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        UnicodeDecodeError,
+        OverflowError,
+    ):
         raise NotADump("its pickle is cut off or damaged") from None
 
 

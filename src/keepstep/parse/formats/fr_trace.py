@@ -14,7 +14,9 @@ def _culprit(match: re.Match[str]) -> Fact | None:
     """A state that differs is a rank that has not come so far: that is no mismatch."""
     if match["kind"] == "COLLECTIVE_STATE_MISMATCH":
         return RanksMissing(missing=(int(match["rank"]),), what="flight recorder")
-    return CollectiveMismatch(other_rank=int(match["rank"]), what=match["kind"].lower(), left=match["expected"], right=match["found"])
+    return CollectiveMismatch(
+        other_rank=int(match["rank"]), what=match["kind"].lower(), left=match["expected"], right=match["found"]
+    )
 
 
 def _missing(match: re.Match[str]) -> Fact:

@@ -119,7 +119,11 @@ def _told(line: str) -> _Told | None:
 def _last(text: str, word: str) -> tuple[str, str | None]:
     """What follows the word, if that is the last but one, and what stands before it."""
     before, _, last = text.rpartition(" ")
-    return (before.removesuffix(word), last) if last and before.endswith(word) and not any(map(str.isspace, last)) else (text, None)
+    return (
+        (before.removesuffix(word), last)
+        if last and before.endswith(word) and not any(map(str.isspace, last))
+        else (text, None)
+    )
 
 
 def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:

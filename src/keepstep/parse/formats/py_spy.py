@@ -23,9 +23,15 @@ MOST_STRANGERS = 4
 """Other lines that may stand between, such as the arguments that ``--locals`` shows."""
 
 LONGEST_FRAME = 600
-_FRAME = lazy_pattern(r"^\s*(?P<function>[\w.<>:~\[\] ,*&]{1,200}?) \((?P<file>[^()\n]{1,300}?)(?::(?P<line>\d+))?\)\s*$", most=LONGEST_FRAME)
+_FRAME = lazy_pattern(
+    r"^\s*(?P<function>[\w.<>:~\[\] ,*&]{1,200}?) \((?P<file>[^()\n]{1,300}?)(?::(?P<line>\d+))?\)\s*$",
+    most=LONGEST_FRAME,
+)
 _THREAD = lazy_pattern(r"\bThread (?:(?:0x)?[\dA-Fa-f]+ )?\((?:active|idle)(?:\+gil)?\)")
-_OF_PYSTACK = lazy_pattern(r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"\n]{1,300})", line (?P<line>\d+), in (?P<function>\S.{0,200}?)\s*$', most=LONGEST_FRAME)
+_OF_PYSTACK = lazy_pattern(
+    r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"\n]{1,300})", line (?P<line>\d+), in (?P<function>\S.{0,200}?)\s*$',
+    most=LONGEST_FRAME,
+)
 _SHOWN = lazy_pattern(r"^\s+(?:Arguments:|Locals:|[\w.]+: )")
 
 
@@ -59,13 +65,19 @@ def _pystack(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         found = _OF_PYSTACK.match(line)
         if found is not None:
             library = found["file"].rpartition("/")[2] if found["kind"] == "C" else None
-            frames.append(Frame(function=found["function"], file=found["file"], line=int(found["line"]), library=library))
+            frames.append(
+                Frame(function=found["function"], file=found["file"], line=int(found["line"]), library=library)
+            )
         elif not line.strip() or "Traceback for thread" in line:
             break
     if frames:
         whole = frames[0].function == "<module>" or any(f.function == "<module>" for f in frames[:3])
         yield StackDump(
-            frames=tuple(reversed(frames)), thread=match["number"], current=whole, holds_gil="Has the GIL" in match[0], living=True
+            frames=tuple(reversed(frames)),
+            thread=match["number"],
+            current=whole,
+            holds_gil="Has the GIL" in match[0],
+            living=True,
         )
 
 

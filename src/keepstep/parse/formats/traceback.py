@@ -27,9 +27,7 @@ _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+)
 _GROUP = lazy_pattern(r"^\s*(?:\+[-+ ]*\d* ?-*|\|) ?")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 _LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(?: (?P<message>.*))?)?$")
-_ERROR_NAME = (
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
-)
+_ERROR_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 _GLUED = lazy_pattern(rf"^(?P<one>{_ERROR_NAME})(?P=one)+$")
 """Processes that fail at once and write to one terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
 # JAX raises its own exception again, with all frames, under this name
@@ -69,7 +67,9 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
             code.append("")
             if len(frames) < MOST_FRAMES:
                 frames.append(
-                    Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
+                    Frame(
+                        function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"])
+                    )
                 )
             continue
         _note(code, plain)
@@ -159,7 +159,9 @@ def _read_headless(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]
             code.append("")
             if len(frames) < MOST_FRAMES:
                 frames.append(
-                    Frame(function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"]))
+                    Frame(
+                        function=(frame["function"] or "<module>").strip(), file=frame["file"], line=int(frame["line"])
+                    )
                 )
         elif line.strip() and line[:1] not in " \t" and not line.startswith("[Previous line"):
             last = re.match(_LONE, line)

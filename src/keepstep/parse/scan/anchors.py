@@ -224,7 +224,10 @@ def _groups(literals: Sequence[Word], kept: Keeper | None) -> list[Group]:
     key = hashlib.sha256(f"{WAY} {LINES!r} {list(literals)}".encode()).hexdigest()
     body = kept.get("groups", key)
     if body is not None:
-        return [Group(numbers, [word.encode("latin-1") for word in words], fold) for numbers, words, fold in json.loads(body)]
+        return [
+            Group(numbers, [word.encode("latin-1") for word in words], fold)
+            for numbers, words, fold in json.loads(body)
+        ]
     groups = choose(literals)
     plain = [(numbers, [word.decode("latin-1") for word in words], fold) for numbers, words, fold in groups]
     kept.put("groups", key, json.dumps(plain).encode())
@@ -263,5 +266,7 @@ def _alternatives(words: list[bytes]) -> bytes:
     by_first: dict[int, list[bytes]] = {}
     for word in words:
         by_first.setdefault(word[0], []).append(word[1:])
-    parts = [re.escape(bytes([first])) + (_alternatives(rests) if rests[0] else b"") for first, rests in by_first.items()]
+    parts = [
+        re.escape(bytes([first])) + (_alternatives(rests) if rests[0] else b"") for first, rests in by_first.items()
+    ]
     return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"

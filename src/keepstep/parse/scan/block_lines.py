@@ -89,7 +89,9 @@ class BlockLines:
 
 def _alike(before: str) -> re.Pattern[str]:
     """The same words with any numbers in them."""
-    return re.compile(re.sub(r"\d+", r"\\d+", re.escape(before.rstrip())) + f" {{0,{len(before) - len(before.rstrip())}}}")
+    return re.compile(
+        re.sub(r"\d+", r"\\d+", re.escape(before.rstrip())) + f" {{0,{len(before) - len(before.rstrip())}}}"
+    )
 
 
 def bounds(buffer: bytes, place: int, ends: bool = True) -> tuple[int, int]:

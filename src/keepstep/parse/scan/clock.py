@@ -10,17 +10,23 @@ from functools import lru_cache
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.digits import zeros
 
-_MONTHS = {m: n for n, m in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)}
+_MONTHS = {
+    m: n for n, m in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)
+}
 
 _FULL = lazy_pattern(
     r"(?P<y>20\d\d|19\d\d)[-/.](?P<mo>\d\d)[-/.](?P<d>\d\d)[T _](?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
     r"(?P<z>Z|[+-]\d\d:?\d\d)?"
 )
 # glog and absl: E0607 10:10:14.749000 / E20240607 10:10:14.749 / [E901 08:12:24.549
-_GLOG = lazy_pattern(r"\b[IWEFDVC](?P<y>20\d\d)?(?P<mo>\d{1,2})(?P<d>\d\d) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?")
+_GLOG = lazy_pattern(
+    r"\b[IWEFDVC](?P<y>20\d\d)?(?P<mo>\d{1,2})(?P<d>\d\d) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?"
+)
 # TensorFlow before its logger is set up: I0000 00:00:1794706907.315648
 _EPOCH = lazy_pattern(r"\b[IWEF]0000 00:00:(?P<epoch>\d{9,10}\.\d+)")
-_SYSLOG = lazy_pattern(r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?(?: (?P<y>20\d\d))?")
+_SYSLOG = lazy_pattern(
+    r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?(?: (?P<y>20\d\d))?"
+)
 _TIME = lazy_pattern(r"(?<![\d:.])(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]\d)(?:[.,](?P<f>\d{1,9}))?(?![\d:])")
 
 HEAD = 160

@@ -60,7 +60,11 @@ def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
         mine = holders[word] & left
         if -len(mine) == held:
             texts = [_folded(literals[number])[0] for number in sorted(mine)]
-            equal = [text for text, fold in dict.fromkeys(_parts(literals[min(mine)], (WIDTH,))) if mine <= holders[text, fold]]
+            equal = [
+                text
+                for text, fold in dict.fromkeys(_parts(literals[min(mine)], (WIDTH,)))
+                if mine <= holders[text, fold]
+            ]
             chosen.append(Group(sorted(mine), [_with_what_is_before(text, texts) for text in equal], word[1]))
             left -= mine
         elif mine:
@@ -68,7 +72,9 @@ def choose(literals: Sequence[Word], usual: bytes = LINES) -> list[Group]:
     return chosen
 
 
-def fit(groups: Sequence[Group], literals: Sequence[Word], log: bytes, plain: Collection[int] = ()) -> Iterator[tuple[int, Word]]:
+def fit(
+    groups: Sequence[Group], literals: Sequence[Word], log: bytes, plain: Collection[int] = ()
+) -> Iterator[tuple[int, Word]]:
     """What to look for in such a log, each with the number of its group: the word made of pairs of bytes that are rare there.
 
     Where all words of a group stand there, and in groups that are ``plain``, the literals themselves.

@@ -87,14 +87,18 @@ _WORDY = lazy_pattern(
 _FRAME = lazy_pattern(
     r'^\s*(?:File "|at [\w.$<>]+\(|frame #\d|@ +0x|#\d+ |\[[^\]]*\] +(?:/|\[0x)|raise |return |self\.|\^+|~+|/\S+\.(?:so|py)[.\d]*(?:\(|:\d+))|^\s+(?!what\(\):)\w[\w.]*\(|^\s*\w[\w., ]* = \w[\w.]*\(|\+ 0x[0-9a-f]+'
 )
-_NAN_METRIC = lazy_pattern(r"(?i)\b\w{0,40}?(?:loss|norm|grad\w{0,20}|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b")
+_NAN_METRIC = lazy_pattern(
+    r"(?i)\b\w{0,40}?(?:loss|norm|grad\w{0,20}|perplexity|ppl)\b['\"]?[ =:]+\[?[-+]?(?:nan|inf)\b"
+)
 
 
 def read_errors(lines: Sequence[str]) -> Iterator[tuple[int, ErrorSaid]]:
     """The errors among the last lines of one stream, as (index of the line, what it said)."""
     levels = _as_one_message([loudness(text) for text in lines], lines)
     found = [(number, level, _below(lines, levels, number)) for number, level in enumerate(levels) if level is not None]
-    found = [each for each in found if each[1] is Loudness.FATAL or not (each[2] and _MADE_DO.search(each[2][0][:LONGEST]))]
+    found = [
+        each for each in found if each[1] is Loudness.FATAL or not (each[2] and _MADE_DO.search(each[2][0][:LONGEST]))
+    ]
     if _ends_in_results(lines):
         found = [(number, level, below) for number, level, below in found if level is Loudness.FATAL]
     if not found:
@@ -122,7 +126,11 @@ def _as_one_message(levels: list[Loudness | None], lines: Sequence[str]) -> list
         elif boxed and levels[number] is Loudness.COMPLAINED:
             levels[number] = Loudness.WARNED
     for number in range(1, len(levels)):
-        if levels[number] is Loudness.COMPLAINED and levels[number - 1] is Loudness.WARNED and not _TOLD.search(lines[number]):
+        if (
+            levels[number] is Loudness.COMPLAINED
+            and levels[number - 1] is Loudness.WARNED
+            and not _TOLD.search(lines[number])
+        ):
             levels[number] = Loudness.WARNED
     return levels
 
@@ -174,14 +182,20 @@ def _loudness(head: str) -> Loudness | None:
     return Loudness.WARNED if _WAITS.search(head) else None
 
 
-_MADE_DO = lazy_pattern(r"(?i)^\W*(?:defaulting|falling back|reverting) to\b|^\W*(?:continuing|proceeding|going on) (?:with|anyway)")
+_MADE_DO = lazy_pattern(
+    r"(?i)^\W*(?:defaulting|falling back|reverting) to\b|^\W*(?:continuing|proceeding|going on) (?:with|anyway)"
+)
 """Said right below an error: what the program does instead."""
-_OF_THE_SYSTEM = lazy_pattern(r"^\s*(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? |^\w{3} +\d+ [\d:]+ \S+ (?:kernel|systemd(?:-\w+)?(?:\[\d+\])?): ")
+_OF_THE_SYSTEM = lazy_pattern(
+    r"^\s*(?:<\d+>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? |^\w{3} +\d+ [\d:]+ \S+ (?:kernel|systemd(?:-\w+)?(?:\[\d+\])?): "
+)
 """The kernel complains of much that no run notices; what ends runs its own tables know."""
 _RULER = lazy_pattern(r"^\s*(?:-{20,}|={20,}|\*{20,})\s*$")
 _WARNS = lazy_pattern(r"^\s*WARNING\b")
 _WORD = lazy_pattern(r"[A-Za-z]")
-_RESULT = lazy_pattern(r"^\s*(?!(?i:exit|return|status|err|rank|pid|signal|code|node|task|job))[A-Za-z][\w %@/()\-]{2,40}[:=] *-?\d+(?:\.\d+)?%?\s*$")
+_RESULT = lazy_pattern(
+    r"^\s*(?!(?i:exit|return|status|err|rank|pid|signal|code|node|task|job))[A-Za-z][\w %@/()\-]{2,40}[:=] *-?\d+(?:\.\d+)?%?\s*$"
+)
 _QUOTED = lazy_pattern(r"^\s*\[?['\"]")
 _MARKED = lazy_pattern(_level("E") + r"|\b(?:ERROR|SEVERE)\b")
 _DIGITS = str.maketrans("23456789", "11111111")

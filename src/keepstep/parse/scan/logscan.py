@@ -91,7 +91,12 @@ class LogScan:
     """The scan of one log. ``year`` and ``day`` complete clocks that omit them."""
 
     def __init__(
-        self, knowledge: Knowledge, *, year: int = 1970, day: tuple[int, int] | None = None, patience: Patience | None = None
+        self,
+        knowledge: Knowledge,
+        *,
+        year: int = 1970,
+        day: tuple[int, int] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._know = knowledge
         self.patience = patience or Patience()
@@ -208,7 +213,9 @@ class LogScan:
                 covered[anchor] = min(end + shift + NEAR // 2, stop)
             writer, text = self._line(buffer, start, stop, end + shift)
             joined = self._unwrapped.line_shift(start) if self._unwrapped else 0
-            yield from self._read(anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text)
+            yield from self._read(
+                anchor, buffer, with_the_rest, here.begin - shift, start, stop, number + joined, writer, text
+            )
 
     def _is_wanted(self, anchor: int) -> bool:
         self._flood[anchor] += 1
@@ -285,7 +292,9 @@ class LogScan:
             self._seen[key] += 1
             if not timed:
                 at, timed = self._time(buffer, start, stop), True
-            following = BlockLines(self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()])
+            following = BlockLines(
+                self._line, self._prefixes.is_of_another, with_the_rest(), stop, writer, text[: match.start()]
+            )
             logged = bool(_LOGGER.search(self._before(buffer, start, writer, text, match.start())))
             for fact in one.read(match, iter(following)):
                 if isinstance(fact, ExceptionRaised):
@@ -316,9 +325,7 @@ class LogScan:
         above_start, above_stop = bounds(buffer, start - 1) if start > 1 else (0, 0)
         return clean(buffer[above_start:above_stop])
 
-    def _wrapped(
-        self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str
-    ) -> Fact | None:
+    def _wrapped(self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str) -> Fact | None:
         """The same signature over a line break: with the line above (not one that only marks a place in it), then with the one below."""
         if self._unwrapped is None:
             return None

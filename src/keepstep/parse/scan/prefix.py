@@ -50,7 +50,9 @@ _STRONG = (
     # horovodrun with gloo: [0]<stderr>:
     lazy_pattern(r"\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?"),
     # Ray: (RayTrainWorker pid=4711, ip=10.0.0.2)
-    lazy_pattern(r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
+    lazy_pattern(
+        r"\((?P<name>[\w.<>\-: ]+? )?(?:rank=(?P<rank>\d+),? )?pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"
+    ),
     # SkyPilot: (head, rank=0, pid=4711)
     lazy_pattern(r"\((?:(?P<name>[\w.\-]+), )?rank=(?P<rank>\d+), pid=(?P<pid>\d+)(?:, ip=(?P<node>[\w.:\-]+))?\) ?"),
     # kubectl logs --prefix: [pod/trainer-worker-1/pytorch]
@@ -69,11 +71,15 @@ _SPOKEN = lazy_pattern(
     r"^\[?(?P<name>(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|evaluator)[ _#-]?\d+)(?:\]: +(?<=^.{15})|\]? ?[:|>] ?(?=\S))"
 )
 # Google's ML Engine and Vertex: "master-replica-0 ERROR text"
-_CLOUD = lazy_pattern(r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?")
+_CLOUD = lazy_pattern(
+    r"^(?:[DIWEF] {1,2})?(?P<name>(?:master|worker|ps|chief|evaluator)-replica-\d+)\s+(?:(?:INFO|WARNING|ERROR|CRITICAL)\s+)?"
+)
 # DeepSpeed, Ascend and others put it into the line: it tells who speaks and stays part of the text
 _INSIDE = lazy_pattern(r"\[Rank:? ?(?P<rank>\d+)\]|\bRankID:(?P<id>\d+)\b")
 # written by programs: "Rank 3 got exception: ..."
-_TOLD = lazy_pattern(r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) ")
+_TOLD = lazy_pattern(
+    r"^\W{0,3}[Rr]ank:? ?(?P<rank>\d{1,5})\b\W{0,2} (?:got|raised|hit|caught|threw|encountered|failed with|crashed) "
+)
 
 _NAMED_FIRST = lazy_pattern(r"(?:[DIWEF] )?\W{0,3}(?:[Rr]ank|RANK|[Ww]orker|[Tt]rainer|[Cc]hief|ps|master|evaluator)")
 """How lines begin that any of these may match."""
@@ -83,7 +89,9 @@ _WEAK = (
     lazy_pattern(r"^ {0,4}(?P<rank>\d{1,5}):(?!\d\d:\d\d) ?"),
     lazy_pattern(r"^\[(?P<rank>\d{1,5})\]:? "),
     # xla_dist: "2021-04-23 18:14:43 10.164.0.29 [3] text"
-    lazy_pattern(r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "),
+    lazy_pattern(
+        r"^(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?P<node>\d+\.\d+\.\d+\.\d+|[\w.\-]+) \[(?P<rank>\d{1,5})\] "
+    ),
     # docker compose: "worker-1  | text"
     lazy_pattern(r"^(?P<name>[\w.\-]+?) +\| ?"),
     # stern: "pod-name container text"
@@ -95,7 +103,9 @@ _WEAK = (
 )
 
 # host:pid:tid [device] NCCL INFO ... — the rank is stated elsewhere, but the process is known
-_NCCL = lazy_pattern(r"(?<![\w.\-])(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)")
+_NCCL = lazy_pattern(
+    r"(?<![\w.\-])(?P<node>[\w.\-]+):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] (?=NCCL |\S+:\d+ NCCL |\d{4}-\d\d-\d\d)"
+)
 _NCCL_MIDDLE = lazy_pattern(r":\d+:\d+ \[\d+\] ")
 """Asked first: a search for what may begin with any word is slow where it fails."""
 
@@ -111,7 +121,9 @@ _LEVELS = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
 _RELAYED = lazy_pattern(
     rf"^(?:\[?{_TIMES}\]?(?: ?[-|] ?| )(?:[\w.\-]+ [-|] )?\[?{_LEVELS}\]?(?: [\w.$]+:| ?[-|:]|(?<=\])) ?|{_LEVELS}\|{_TIMES}\|[^|\s]+\|\d+\| ?)"
 )
-_OF_CHILD = lazy_pattern(r"Traceback \(most recent call last|\s+File \"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d")
+_OF_CHILD = lazy_pattern(
+    r"Traceback \(most recent call last|\s+File \"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] |[IWEF]\d{4} \d\d:\d\d:\d\d"
+)
 """What no logger writes behind its own time: then it is not the program's."""
 
 # viewers number lines: "[80746] text", "  12: text", "12<tab>text"
@@ -144,7 +156,18 @@ FEWEST = 3
 """Lines from which a habit can be learned."""
 
 
-_NEEDED = {_STAMP: "T", _QUOTED: ">", _RELAYED: ":", _WEAK[0]: ":", _WEAK[1]: "[", _WEAK[2]: " [", _WEAK[3]: "|", _WEAK[4]: "-", _WEAK[5]: "]:", _WEAK[6]: ":"}
+_NEEDED = {
+    _STAMP: "T",
+    _QUOTED: ">",
+    _RELAYED: ":",
+    _WEAK[0]: ":",
+    _WEAK[1]: "[",
+    _WEAK[2]: " [",
+    _WEAK[3]: "|",
+    _WEAK[4]: "-",
+    _WEAK[5]: "]:",
+    _WEAK[6]: ":",
+}
 """In every line that they match."""
 
 
@@ -379,5 +402,7 @@ def heading(line: str) -> Writer | None:
         if match:
             writer = identify(re.sub(r"[ #]+", "", match["name"]))
             if writer.rank is not None:
-                return Writer(key=f"heading {writer.rank} {writer.role or ''}".strip(), rank=writer.rank, role=writer.role)
+                return Writer(
+                    key=f"heading {writer.rank} {writer.role or ''}".strip(), rank=writer.rank, role=writer.role
+                )
     return None

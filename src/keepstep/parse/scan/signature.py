@@ -152,4 +152,3 @@ def _integer(text: str) -> int:
 def integers(text: str) -> tuple[int, ...]:
     """All numbers of a text, as ``(1, 2, 5)`` from ``[1, 2, 5]`` or ``ranks 1 and 2``."""
     return tuple(int(n) for n in re.findall(r"\d+", text))
-

@@ -60,7 +60,10 @@ def announced_twice(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple(e for e in told if e.fact.index in twice),
         ranks=(),
         fixes=(
-            Fix(do="compare what the launcher starts with what the trainer counts", command="env | grep -E 'RANK|WORLD|SLURM_N'"),
+            Fix(
+                do="compare what the launcher starts with what the trainer counts",
+                command="env | grep -E 'RANK|WORLD|SLURM_N'",
+            ),
             Fix(do="start one process a rank: `--ntasks-per-node` equal to `devices`, `--nodes` equal to `num_nodes`"),
         ),
     )

@@ -72,9 +72,7 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
                     do="compare the description on every host; only the task's index may differ",
                     command="echo $TF_CONFIG",
                 ),
-                Fix(
-                    do="check that every task of the list has a running process, and that sessions use server.target"
-                ),
+                Fix(do="check that every task of the list has a running process, and that sessions use server.target"),
             ),
         )
     shared = tuple(e for e in lasting(seen, DeviceShared) if e.fact.ranks)
@@ -91,8 +89,7 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
     if twice:
         member = next((e.fact.member for e in twice if e.fact.member), None)
         yield Found(
-            title="two processes announced themselves as "
-            + (f"member {member}" if member else "the same member"),
+            title="two processes announced themselves as " + (f"member {member}" if member else "the same member"),
             because="the same rank or task index was given to two processes",
             evidence=twice,
             fixes=(

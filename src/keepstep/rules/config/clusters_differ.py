@@ -53,5 +53,10 @@ def clusters_differ(seen: EvidenceSet) -> Iterator[Found]:
             because=f"it has {listing(differs[:3])} where the others have something else, so they wait for each other",
             evidence=(*odd, first),
             ranks=tuple(w for e in odd if (w := e.who) is not None),
-            fixes=(Fix(do="give every process the same text; compare them", command="keepstep check config --json | grep -A3 TF_CONFIG"),),
+            fixes=(
+                Fix(
+                    do="give every process the same text; compare them",
+                    command="keepstep check config --json | grep -A3 TF_CONFIG",
+                ),
+            ),
         )

@@ -42,9 +42,7 @@ def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Independent runs (a sweep) started as tasks of one job: their scheduler's variables look alike, so that is told as a hypothesis.
     """
-    alone = [
-        e for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1 and (e.fact.meant or 1) > 1
-    ]
+    alone = [e for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1 and (e.fact.meant or 1) > 1]
     joined = {e.who for e in seen.all(WorldFormed) if e.fact.size > 1}
     alone = [e for e in alone if e.who not in joined]
     if not alone:
@@ -80,7 +78,5 @@ _FIXES = {
             command="strategy = tf.distribute.MultiWorkerMirroredStrategy()",
         ),
     ),
-    "jax": (
-        Fix(do="join the other processes before JAX is used", command="jax.distributed.initialize()"),
-    ),
+    "jax": (Fix(do="join the other processes before JAX is used", command="jax.distributed.initialize()"),),
 }

@@ -114,7 +114,9 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"a rank dialled a loopback address: {(entry or given_out or local)[0].fact.peer}",
             because="the loopback is the rank's own host"
-            + (", and the main rank was up and waited for it elsewhere" if served else ": a peer's name resolves to it"),
+            + (
+                ", and the main rank was up and waited for it elsewhere" if served else ": a peer's name resolves to it"
+            ),
             evidence=(*(entry or given_out or local), *served),
             ranks=ranks_of(local) if served else None,
             confidence=Confidence.SUPPORTED if certain else Confidence.HYPOTHESIS,

@@ -66,7 +66,13 @@ def loopback_between_hosts(seen: EvidenceSet) -> Iterator[Found]:
             because="that address never leaves the host that uses it, so the others talk to themselves and wait",
             evidence=(each, *(e for e in seen.all(NameLookedUp) if e.fact.name in local)),
             fixes=(
-                Fix(do="see this host's own addresses, and use one that the other hosts reach", command="ip -brief address"),
-                Fix(do="or take the first host's name from the scheduler", command="export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)"),
+                Fix(
+                    do="see this host's own addresses, and use one that the other hosts reach",
+                    command="ip -brief address",
+                ),
+                Fix(
+                    do="or take the first host's name from the scheduler",
+                    command="export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
+                ),
             ),
         )

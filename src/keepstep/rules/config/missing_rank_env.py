@@ -67,10 +67,18 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
             *(
                 (
                     THROUGH_TORCHRUN,
-                    Fix(do="read the local rank from the environment", command='local_rank = int(os.environ["LOCAL_RANK"])'),
+                    Fix(
+                        do="read the local rank from the environment",
+                        command='local_rank = int(os.environ["LOCAL_RANK"])',
+                    ),
                 )
                 if name is None or name.upper().replace("-", "_") in OF_TORCHRUN
-                else (Fix(do=f"set {name} for each process before it starts, or let a launcher do so", command="keepstep run -n 2 -- python train.py"),)
+                else (
+                    Fix(
+                        do=f"set {name} for each process before it starts, or let a launcher do so",
+                        command="keepstep run -n 2 -- python train.py",
+                    ),
+                )
             ),
         ),
     )
@@ -83,5 +91,10 @@ def _never_set_up(found: tuple[Evidence[RankVariableMissing], ...]) -> Found:
         because="init_process_group had not been called here; most often the script was started without its launcher and took itself for a run of one process",
         evidence=found,
         confidence=Confidence.SUPPORTED,
-        fixes=(THROUGH_TORCHRUN, Fix(do="else call torch.distributed.init_process_group() before the line that needs it, and destroy the group after it")),
+        fixes=(
+            THROUGH_TORCHRUN,
+            Fix(
+                do="else call torch.distributed.init_process_group() before the line that needs it, and destroy the group after it"
+            ),
+        ),
     )

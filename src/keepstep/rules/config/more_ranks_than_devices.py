@@ -40,6 +40,11 @@ def more_ranks_than_devices(seen: EvidenceSet) -> Iterator[Found]:
             because="two ranks would share a device, which NCCL refuses",
             evidence=(each, here),
             severity=Severity.WARNING,
-            fixes=(Fix(do="start one rank a device", command=f"torchrun --nproc-per-node={here.fact.accelerators} SCRIPT.py"),),
+            fixes=(
+                Fix(
+                    do="start one rank a device",
+                    command=f"torchrun --nproc-per-node={here.fact.accelerators} SCRIPT.py",
+                ),
+            ),
         )
         return

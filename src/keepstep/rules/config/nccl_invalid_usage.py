@@ -45,7 +45,10 @@ def nccl_invalid_usage(seen: EvidenceSet) -> Iterator[Found]:
             because="mostly two ranks were put on one device",
             evidence=tuple(found),
             fixes=(
-                Fix(do="let every rank choose its own device", command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"),
+                Fix(
+                    do="let every rank choose its own device",
+                    command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
+                ),
                 Fix(do="let NCCL say what is wrong", command="NCCL_DEBUG=WARN torchrun ..."),
             ),
         )

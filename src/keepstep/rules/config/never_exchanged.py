@@ -64,9 +64,17 @@ def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = {
-    "torch": (Fix(do="wrap the model before the optimizer is made", command="model = torch.nn.parallel.DistributedDataParallel(model)"),),
+    "torch": (
+        Fix(
+            do="wrap the model before the optimizer is made",
+            command="model = torch.nn.parallel.DistributedDataParallel(model)",
+        ),
+    ),
     "jax": (
-        Fix(do="make the mesh of all processes' devices", command='mesh = jax.make_mesh((jax.device_count(),), ("data",))'),
+        Fix(
+            do="make the mesh of all processes' devices",
+            command='mesh = jax.make_mesh((jax.device_count(),), ("data",))',
+        ),
         Fix(
             do="make each batch a global array",
             command='jax.make_array_from_process_local_data(NamedSharding(mesh, PartitionSpec("data")), batch)',

@@ -36,8 +36,20 @@ def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
     """
     for each in seen.all(ClusterSeen):
         name = each.fact.own_host
-        here = next((e for e in seen.all(HostSeen) if e.rank == each.rank and e.origin.source.endswith(each.origin.source.rpartition(" on ")[2])), None)
-        if name is None or here is None or name.lower() in ("localhost", "0.0.0.0", "::") or name.lower() == here.fact.name.lower():
+        here = next(
+            (
+                e
+                for e in seen.all(HostSeen)
+                if e.rank == each.rank and e.origin.source.endswith(each.origin.source.rpartition(" on ")[2])
+            ),
+            None,
+        )
+        if (
+            name is None
+            or here is None
+            or name.lower() in ("localhost", "0.0.0.0", "::")
+            or name.lower() == here.fact.name.lower()
+        ):
             continue
         looked = [e for e in seen.all(NameLookedUp) if e.fact.name == name and e.rank == each.rank]
         addresses = looked[0].fact.addresses if looked else (name,)

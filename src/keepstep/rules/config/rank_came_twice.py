@@ -63,6 +63,15 @@ def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = {
     "torch": (Fix(do="give every process a RANK of its own", command="torchrun --nproc-per-node N train.py"),),
-    "jax": (Fix(do="give every process a process_id of its own, from 0 to num_processes - 1", command="keepstep run -n N -- python train.py"),),
-    "tensorflow": (Fix(do="give every worker an index of its own in TF_CONFIG", command="keepstep check config --write --hosts A,B"),),
+    "jax": (
+        Fix(
+            do="give every process a process_id of its own, from 0 to num_processes - 1",
+            command="keepstep run -n N -- python train.py",
+        ),
+    ),
+    "tensorflow": (
+        Fix(
+            do="give every worker an index of its own in TF_CONFIG", command="keepstep check config --write --hosts A,B"
+        ),
+    ),
 }

@@ -20,7 +20,12 @@ from keepstep.rules.questions.arrivals import still_waiting
     cause=Cause.CONFIG_CLUSTER_SPEC,
     needs=(RanksArriving,),
     confidence=Confidence.SUPPORTED,
-    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.CONFIG_WORLD_SIZE_MISMATCH),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.CONFIG_WORLD_SIZE_MISMATCH,
+    ),
 )
 def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks of one program waited for each other at different addresses.
@@ -47,7 +52,9 @@ def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
     astray = [e for e in found if e.fact.answers is False]
     fact = (astray or found)[0].fact
     others = {int(rank) for each in fact.elsewhere for rank in _AS_RANK.findall(each)}
-    right = not astray and fact.index == 0 and fact.answers  # it waits where it listens: the others look for it in the wrong place
+    right = (
+        not astray and fact.index == 0 and fact.answers
+    )  # it waits where it listens: the others look for it in the wrong place
     where = ", where nobody answers" if fact.answers is False else ""
     title = f"rank {fact.index} waits at {fact.at}{where}; others of the same program wait elsewhere"
     if right and others:
@@ -56,14 +63,18 @@ def ranks_meet_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
         title=title,
         because=f"{fact.elsewhere[0]}; ranks of one job must meet at one address",
         evidence=tuple(found[:4]),
-        ranks=tuple(sorted(others if right and others else {e.fact.index for e in astray or found if e.fact.index is not None})),
+        ranks=tuple(
+            sorted(others if right and others else {e.fact.index for e in astray or found if e.fact.index is not None})
+        ),
         fixes=_FIXES.get(fact.framework, ()),
     )
 
 
 _AS_RANK = lazy_pattern(r" as rank (\d+) of ")
 _FIXES = {
-    "torch": (Fix(do="compare the addresses that the ranks were given", command="echo $RANK $MASTER_ADDR:$MASTER_PORT"),),
+    "torch": (
+        Fix(do="compare the addresses that the ranks were given", command="echo $RANK $MASTER_ADDR:$MASTER_PORT"),
+    ),
     "jax": (Fix(do="give jax.distributed.initialize the same coordinator_address in every process"),),
     "tensorflow": (Fix(do="give all workers the same cluster in TF_CONFIG", command="keepstep check config"),),
 }

@@ -20,7 +20,12 @@ from keepstep.rules.questions.arrivals import ranks_started, still_waiting
     cause=Cause.CONFIG_WORLD_SIZE_MISMATCH,
     needs=(RanksArriving,),
     standing=Standing.SYMPTOM,
-    explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.UNKNOWN_NOT_ESTABLISHED),
+    explains=(
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+        Cause.NETWORK_TIMEOUT_SLOW,
+        Cause.NETWORK_UNREACHABLE_OR_FIREWALL,
+        Cause.UNKNOWN_NOT_ESTABLISHED,
+    ),
 )
 def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks waited for others that never arrived: fewer were started than they were told of.
@@ -52,7 +57,12 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
             title=f"the ranks were told different sizes of the world: rank {fact.index} {fact.size}, {others}",
             because="they wait for each other at the same place, and cannot all be right",
             evidence=tuple(differ[:4]),
-            ranks=tuple(sorted({rank for e in differ for rank, _ in e.fact.sizes} | {e.fact.index for e in differ if e.fact.index is not None})),
+            ranks=tuple(
+                sorted(
+                    {rank for e in differ for rank, _ in e.fact.sizes}
+                    | {e.fact.index for e in differ if e.fact.index is not None}
+                )
+            ),
             standing=Standing.MECHANISM,
             fixes=_FIXES.get(fact.framework, ()),
         )
@@ -67,7 +77,8 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
         return  # it was started, and hangs or is slow: another rule tells
     yield Found(
         title=f"{len(fact.arrived)} of {fact.size} ranks arrived at {fact.at}; {say_ranks(fact.missing)} never did, for {duration(fact.seconds)}",
-        because="no such process came on this host, where all of them are meant to be" + ("" if not fact.starting else ", though one was starting"),
+        because="no such process came on this host, where all of them are meant to be"
+        + ("" if not fact.starting else ", though one was starting"),
         evidence=tuple(short[-4:]),
         ranks=fact.missing[:8],
         confidence=Confidence.SUPPORTED,
@@ -78,5 +89,10 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
 _FIXES = {
     "torch": (Fix(do="start as many ranks as WORLD_SIZE says", command="keepstep run -n N -- python train.py"),),
     "jax": (Fix(do="start as many processes as num_processes says", command="keepstep run -n N -- python train.py"),),
-    "tensorflow": (Fix(do="start a process for every worker in TF_CONFIG, and give all the same cluster", command="keepstep check config"),),
+    "tensorflow": (
+        Fix(
+            do="start a process for every worker in TF_CONFIG, and give all the same cluster",
+            command="keepstep check config",
+        ),
+    ),
 }

@@ -32,10 +32,18 @@ def strategy_does_not_fit(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The script chooses its strategy at run time.
     """
-    described = [e for e in seen.all(ClusterSeen) if e.fact.said_by == "TF_CONFIG" and any(m.startswith("ps:") for m in e.fact.members)]
+    described = [
+        e
+        for e in seen.all(ClusterSeen)
+        if e.fact.said_by == "TF_CONFIG" and any(m.startswith("ps:") for m in e.fact.members)
+    ]
     for script in seen.all(ScriptCalls)[:1]:
         used = script.fact.strategies
-        if described and any("MultiWorker" in name for name in used) and not any("ParameterServer" in name for name in used):
+        if (
+            described
+            and any("MultiWorker" in name for name in used)
+            and not any("ParameterServer" in name for name in used)
+        ):
             yield Found(
                 title=f"TF_CONFIG has parameter servers, but {script.fact.script} uses {', '.join(used)}",
                 because="that strategy wants workers only and refuses a cluster with ps tasks",

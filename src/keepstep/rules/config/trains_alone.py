@@ -78,8 +78,13 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
         confidence=Confidence.HYPOTHESIS if len(writers) < 2 and seen.broken else None,
         evidence=sized[:8],
         fixes=(
-            Fix(do="with TensorFlow, give every process the list of members and its own index", command="echo $TF_CONFIG"),
-            Fix(do="with PyTorch, give every process its rank and the number of ranks", command="echo $RANK $WORLD_SIZE"),
+            Fix(
+                do="with TensorFlow, give every process the list of members and its own index",
+                command="echo $TF_CONFIG",
+            ),
+            Fix(
+                do="with PyTorch, give every process its rank and the number of ranks", command="echo $RANK $WORLD_SIZE"
+            ),
             Fix(do="with JAX, join the processes before anything else is done", command="jax.distributed.initialize()"),
             Fix(do="start all of them through one launcher", command=f"keepstep run -n {count} -- python train.py"),
         ),

@@ -40,4 +40,4 @@ def variable_absent(seen: EvidenceSet) -> Iterator[Found]:
             group,
             f"the others of its set are there, but {name} ({group[0].fact.wanted}) is not, and the start would stop at it",
             Fix(do="start the script with a launcher that sets it", command="keepstep run -n 2 -- python train.py"),
-            )
+        )

@@ -41,5 +41,8 @@ def variable_unreadable(seen: EvidenceSet) -> Iterator[Found]:
         yield found(
             group,
             f"it needs {fact.wanted}{where}; TensorFlow would stop at its first line, or each process would train alone",
-            Fix(do="or let keepstep write it from the hosts", command="keepstep check config --write --hosts HOST1,HOST2"),
+            Fix(
+                do="or let keepstep write it from the hosts",
+                command="keepstep check config --write --hosts HOST1,HOST2",
+            ),
         )

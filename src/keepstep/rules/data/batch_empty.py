@@ -17,7 +17,13 @@ from keepstep.rules.questions.odd_batches import odd_batches
     id="DAT207",
     cause=Cause.DATA_SHARDING_UNEVEN_OR_EMPTY,
     needs=(BatchOdd,),
-    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.NUMERIC_NAN_OR_DIVERGENCE, Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK),
+    explains=(
+        Cause.USER_CODE_EXCEPTION,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.NUMERIC_NAN_OR_DIVERGENCE,
+        Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
+    ),
 )
 def batch_empty(seen: EvidenceSet) -> Iterator[Found]:
     """A batch had no rows.
@@ -37,4 +43,9 @@ def batch_empty(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A loop that skips empty batches on all ranks alike.
     """
-    yield from odd_batches(seen, "empty", "short", fix=Fix(do="make every rank have rows at every step", command="dataset.repeat()  # or drop_last=True"))
+    yield from odd_batches(
+        seen,
+        "empty",
+        "short",
+        fix=Fix(do="make every rank have rows at every step", command="dataset.repeat()  # or drop_last=True"),
+    )

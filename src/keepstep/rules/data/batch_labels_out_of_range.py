@@ -17,7 +17,12 @@ from keepstep.rules.questions.odd_batches import odd_batches
     id="DAT206",
     cause=Cause.DATA_LABEL_OUT_OF_RANGE,
     needs=(BatchOdd,),
-    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.HARDWARE_GPU_FAULT_XID_ECC),
+    explains=(
+        Cause.USER_CODE_EXCEPTION,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.HARDWARE_GPU_FAULT_XID_ECC,
+    ),
 )
 def batch_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
     """A batch has labels outside of the range that was declared.
@@ -37,4 +42,8 @@ def batch_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The range was declared wrongly.
     """
-    yield from odd_batches(seen, "label", fix=Fix(do="fix the labels or the number of classes", command="loss = CrossEntropyLoss(ignore_index=-100)"))
+    yield from odd_batches(
+        seen,
+        "label",
+        fix=Fix(do="fix the labels or the number of classes", command="loss = CrossEntropyLoss(ignore_index=-100)"),
+    )

@@ -75,12 +75,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     cut = [e for e in lasting(seen, GroupShutDown) if "RecvAsync" in e.fact.how]
     for each in cut:
         last = _last_step(seen, each)
-        if (
-            last is not None
-            and last.fact.of
-            and last.fact.step is not None
-            and last.fact.step >= last.fact.of - 1
-        ):
+        if last is not None and last.fact.of and last.fact.step is not None and last.fact.step >= last.fact.of - 1:
             yield Found(
                 title=f"the run broke off on the last step of an epoch ({last.fact.step} of {last.fact.of})",
                 because="it was cancelled with the last batch, most often the one that does not divide",

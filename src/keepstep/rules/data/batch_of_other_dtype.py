@@ -37,4 +37,6 @@ def batch_of_other_dtype(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A dataset that mixes types by design; declare the type then.
     """
-    yield from odd_batches(seen, "dtype", fix=Fix(do="cast where the data is read", command="array.astype(numpy.float32)"))
+    yield from odd_batches(
+        seen, "dtype", fix=Fix(do="cast where the data is read", command="array.astype(numpy.float32)")
+    )

@@ -38,4 +38,9 @@ def batch_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Another error in the very step that takes a batch of a new length.
     """
-    yield from odd_batches(seen, "shape", "structure", fix=Fix(do="fix or pad the samples of that batch; log the file names of each batch to find them"))
+    yield from odd_batches(
+        seen,
+        "shape",
+        "structure",
+        fix=Fix(do="fix or pad the samples of that batch; log the file names of each batch to find them"),
+    )

@@ -77,7 +77,8 @@ def _not_unpickled(seen: EvidenceSet) -> Iterator[Found]:
     if found:
         why = found[0].fact.why
         yield Found(
-            title=f"{who(found)} could not read a file of its input" + (f": {shorten(why.strip(' :'), 60)}" if why else ""),
+            title=f"{who(found)} could not read a file of its input"
+            + (f": {shorten(why.strip(' :'), 60)}" if why else ""),
             because="the loader of the input failed on the bytes of a file, which is incomplete or of another kind",
             evidence=found,
             fixes=(

@@ -24,7 +24,9 @@ def begins_with_inputs(broken: Broken) -> bool:
 
 
 def _is_shape(broken: Broken) -> bool:
-    return any(each.what != "rows" and not only_dtype(each.values[0][0], each.values[1][0]) for each in broken.differences)
+    return any(
+        each.what != "rows" and not only_dtype(each.values[0][0], each.values[1][0]) for each in broken.differences
+    )
 
 
 def only_dtype(one: str, other: str) -> bool:

@@ -48,8 +48,7 @@ def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
     stopped = signal is not None and signal.upper() in ("SIGTERM", "TERMINATED", "15")
     killed = signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9")
     yield Found(
-        title=f"a data loader worker of {who(found)} died"
-        + (f" ({signal})" if signal else " without saying why"),
+        title=f"a data loader worker of {who(found)} died" + (f" ({signal})" if signal else " without saying why"),
         because="the loader lost its worker process"
         + (": most likely the kernel ended it for host memory" if killed else " and could not go on"),
         evidence=found,

@@ -29,7 +29,9 @@ def lasting(seen: EvidenceSet, kind: type[F]) -> tuple[Evidence[F], ...]:
     return tuple(e for e in seen.all(kind) if not seen.survived(e))
 
 
-_OF_THE_MODEL = lazy_pattern(r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding")
+_OF_THE_MODEL = lazy_pattern(
+    r"(?i)heads?\b|hidden|vocab|layers?\b|experts?\b|world_size|partition|parallel_size|embedding"
+)
 
 
 def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:

@@ -48,9 +48,7 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     short = tuple(e for e in short if not _merely_ended(seen, e, well))
     if hard:
         raised = any(e.fact.what != "collective aborted" for e in hard)
-        ended = any(
-            "OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised)
-        )
+        ended = any("OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised))
         yield Found(
             title=f"{who(hard)} came to the end of its input before the training was done",
             because="the end of the sequence ended the program"

@@ -84,7 +84,9 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
     if empty:
         divided = _divides_by_no_batches(empty[0].fact)
         yield Found(
-            title=f"{who(empty)} had no batches at all" if divided else f"{who(empty)} had too few shards or samples to share out among the workers",
+            title=f"{who(empty)} had no batches at all"
+            if divided
+            else f"{who(empty)} had too few shards or samples to share out among the workers",
             because="it divided by the number of its batches, which is 0"
             if divided
             else "it failed in the function that gives every rank and worker its part of the data",
@@ -191,7 +193,9 @@ def _quiet(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
 def _saver(seen: EvidenceSet, left: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:
     """Rank 0, where the one that finished had just saved a checkpoint: by Horovod's convention no other rank saves."""
     saves = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.SAVING]
-    return (0,) if any(_after(end, save) and seen.near(end, PhaseSeen, before=3) for end in left for save in saves) else ()
+    return (
+        (0,) if any(_after(end, save) and seen.near(end, PhaseSeen, before=3) for end in left for save in saves) else ()
+    )
 
 
 def _after(later: Evidence[Fact], earlier: Evidence[Fact]) -> bool:

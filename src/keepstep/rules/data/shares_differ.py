@@ -51,7 +51,9 @@ def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.BATCHES, Subject.BATCH):
         if each.subject.split(" ", 1)[0] == Subject.BATCH and [d.what for d in each.differences] != ["rows"]:
             continue
-        fatal = each.subject.split(" ", 1)[0] == Subject.BATCHES and (_was_done_first(seen, each) or (_ended_apart(seen) and not _was_underway(seen, each)))
+        fatal = each.subject.split(" ", 1)[0] == Subject.BATCHES and (
+            _was_done_first(seen, each) or (_ended_apart(seen) and not _was_underway(seen, each))
+        )
         yield Found(
             title=f"ranks have different shares of the data: {each.words}",
             because=f"each rank stated its share; {_least(each)} has the least",
@@ -60,8 +62,13 @@ def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
             severity=None if fatal else Severity.WARNING,
             fixes=(
                 Fix(do="give every rank equally many", command="DistributedSampler(dataset, drop_last=True)"),
-                Fix(do="or end every rank after the same number of steps", command="for batch in islice(loader, steps):"),
-                Fix(do="with tf.data, shard by rows", command="options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA"),
+                Fix(
+                    do="or end every rank after the same number of steps", command="for batch in islice(loader, steps):"
+                ),
+                Fix(
+                    do="with tf.data, shard by rows",
+                    command="options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA",
+                ),
             ),
         )
         return
@@ -97,7 +104,14 @@ def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
 
 
 def _share(each: Broken, least: tuple[int, ...]) -> int:
-    return min((int(value) for value, ranks in each.differences[0].values if whole(value) is not None and set(ranks) & set(least)), default=-1)
+    return min(
+        (
+            int(value)
+            for value, ranks in each.differences[0].values
+            if whole(value) is not None and set(ranks) & set(least)
+        ),
+        default=-1,
+    )
 
 
 def _with_least(each: Broken) -> tuple[int, ...]:

@@ -52,7 +52,9 @@ class Difference:
 
 
 def differences(
-    seen: EvidenceSet, of: Callable[[SoftwareSeen], Iterable[tuple[str, str]]], names: Callable[[str], bool] = lambda name: True
+    seen: EvidenceSet,
+    of: Callable[[SoftwareSeen], Iterable[tuple[str, str]]],
+    names: Callable[[str], bool] = lambda name: True,
 ) -> Iterator[Difference]:
     """Every named thing that some process has otherwise than most."""
     everyone = seen.all(SoftwareSeen)

@@ -76,24 +76,19 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
     if cpu or illegal:
         detail = next((e.fact.detail for e in cpu if e.fact.detail), None)
         yield Found(
-            title=f"{who((*cpu, *illegal))} used instructions that its CPU lacks"
-            + (f" ({detail})" if detail else ""),
+            title=f"{who((*cpu, *illegal))} used instructions that its CPU lacks" + (f" ({detail})" if detail else ""),
             because="the binary was built for a newer CPU than this host has"
             if cpu
             else "the CPU refused an instruction (SIGILL): the binary was built for another CPU",
             evidence=(*cpu, *illegal),
             confidence=None if cpu else Confidence.SUPPORTED,
-            standing=Standing.SYMPTOM
-            if illegal and all(of_another(seen, e) for e in (*cpu, *illegal))
-            else None,
+            standing=Standing.SYMPTOM if illegal and all(of_another(seen, e) for e in (*cpu, *illegal)) else None,
             fixes=(
                 Fix(do="compare the CPUs of the nodes", command="lscpu | grep -E 'Model name|Flags'"),
                 Fix(do="install a build without these instructions, or keep this node out of the run"),
             ),
         )
-    crossed = [
-        e for e in seen.all(FatalSignal) if e.fact.signal in ("SIGSEGV", "SIGABRT") and _extension(e.fact)
-    ]
+    crossed = [e for e in seen.all(FatalSignal) if e.fact.signal in ("SIGSEGV", "SIGABRT") and _extension(e.fact)]
     if crossed and not symbols:
         library = _extension(crossed[0].fact)
         yield Found(
@@ -123,9 +118,7 @@ def _extension(fact: FatalSignal) -> str | None:
     own = [f for f in fact.frames if f.library and not _SYSTEM.match(f.library)]
     if not own or own[0].library is None or _FRAMEWORK.search(own[0].file or own[0].library):
         return None
-    if re.search(r"/(?:tensorflow|torch|jaxlib)/", own[0].file or "") and "horovod" not in (
-        own[0].file or ""
-    ):
+    if re.search(r"/(?:tensorflow|torch|jaxlib)/", own[0].file or "") and "horovod" not in (own[0].file or ""):
         return None
     if own[0].file and not re.search(r"(?:site|dist)-packages/", own[0].file):
         return None

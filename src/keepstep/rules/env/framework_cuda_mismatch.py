@@ -63,9 +63,7 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     """
     said = [e for e in seen.all(CudaMismatch) if not seen.survived(e) and not _fitted_before(seen, e)]
     sure = [e for e in said if e.fact.fatal]
-    symbols: list[Evidence[Fact]] = [
-        e for e in seen.all(SymbolMissing) if of_cuda(e.fact) and not seen.survived(e)
-    ]
+    symbols: list[Evidence[Fact]] = [e for e in seen.all(SymbolMissing) if of_cuda(e.fact) and not seen.survived(e)]
     if not sure and not symbols and not (said and (seen.broken or _ends_with_no_driver(seen, said))):
         return
     evidence = (*once_a_line(sure or (() if symbols else said)), *symbols)
@@ -102,7 +100,10 @@ def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
 
 
 def _ends_with_no_driver(seen: EvidenceSet, said: list[Evidence[CudaMismatch]]) -> bool:
-    return any(e.fact.what.startswith((NO_DRIVER, DEVICES_LOST, COMPILER_OLD)) and seen.is_last_word(e, LAST_LINES) for e in said)
+    return any(
+        e.fact.what.startswith((NO_DRIVER, DEVICES_LOST, COMPILER_OLD)) and seen.is_last_word(e, LAST_LINES)
+        for e in said
+    )
 
 
 def _symbol(evidence: Evidence[Fact]) -> str:

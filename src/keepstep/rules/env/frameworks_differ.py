@@ -40,7 +40,6 @@ CRITICAL = frozenset(
 )
 
 
-
 @rule(id="ENV101", cause=Cause.ENV_VERSION_MISMATCH_BETWEEN_NODES, needs=(SoftwareSeen,))
 def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Hosts have different versions of a framework, or of Python.

@@ -42,5 +42,8 @@ def instructions_missing(seen: EvidenceSet) -> Iterator[Found]:
                 because="the official wheels use AVX instructions from the first import on",
                 evidence=(each,),
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="see the CPU's flags", command="grep -m1 flags /proc/cpuinfo"), Fix(do="use another host, or show the guest the host's CPU")),
+                fixes=(
+                    Fix(do="see the CPU's flags", command="grep -m1 flags /proc/cpuinfo"),
+                    Fix(do="use another host, or show the guest the host's CPU"),
+                ),
             )

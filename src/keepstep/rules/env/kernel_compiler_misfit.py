@@ -49,7 +49,10 @@ def kernel_compiler_misfit(seen: EvidenceSet) -> Iterator[Found]:
         evidence=evidence,
         confidence=Confidence.SUPPORTED,
         fixes=(
-            Fix(do="see which Triton PyTorch asks for, and which is installed", command="pip check; pip show torch triton"),
+            Fix(
+                do="see which Triton PyTorch asks for, and which is installed",
+                command="pip check; pip show torch triton",
+            ),
             Fix(do="until then, run without the compiler", command="export TORCH_COMPILE_DISABLE=1"),
         ),
     )

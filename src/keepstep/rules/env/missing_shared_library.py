@@ -55,7 +55,9 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
     without_gpus = not missing and bool(given_up)
     if without_gpus:
         missing = once_a_line(seen.all(LibraryMissing))
-    needed = without_gpus and any(e.fact.what.startswith(NO_GPU_KNOWN) and not seen.survived(e) for e in seen.all(CudaMismatch))
+    needed = without_gpus and any(
+        e.fact.what.startswith(NO_GPU_KNOWN) and not seen.survived(e) for e in seen.all(CudaMismatch)
+    )
     if not missing:
         return
     names = list(dict.fromkeys(e.fact.name for e in missing if e.fact.name))
@@ -84,7 +86,12 @@ def _wanted(seen: EvidenceSet, missing: Evidence[LibraryMissing]) -> bool:
 
 def _fixes(name: str) -> tuple[Fix, ...]:
     if name == HADOOP:
-        return (Fix(do="name Hadoop's classes to libhdfs, on every node", command="export CLASSPATH=$(hadoop classpath --glob)"),)
+        return (
+            Fix(
+                do="name Hadoop's classes to libhdfs, on every node",
+                command="export CLASSPATH=$(hadoop classpath --glob)",
+            ),
+        )
     if not name.startswith(OF_CUDA):
         return (
             Fix(do="see whether the loader knows it, on every node", command=f"ldconfig -p | grep {name}"),

@@ -14,7 +14,21 @@ from keepstep.core.wording import count
 from keepstep.rules.env._inventories import Difference, by_process, differences
 from keepstep.rules.env.frameworks_differ import CRITICAL
 
-NEAR = frozenset({"numpy", "protobuf", "grpcio", "h5py", "ml-dtypes", "flax", "optax", "orbax-checkpoint", "safetensors", "pyarrow", "mpi4py"})
+NEAR = frozenset(
+    {
+        "numpy",
+        "protobuf",
+        "grpcio",
+        "h5py",
+        "ml-dtypes",
+        "flax",
+        "optax",
+        "orbax-checkpoint",
+        "safetensors",
+        "pyarrow",
+        "mpi4py",
+    }
+)
 
 
 def _told(found: list[Difference], severity: Severity, because: str) -> Found:
@@ -27,7 +41,10 @@ def _told(found: list[Difference], severity: Severity, because: str) -> Found:
         evidence=evidence,
         severity=severity,
         confidence=Confidence.SUPPORTED,
-        fixes=(Fix(do="compare the lists", command="pip freeze | sort"), Fix(do="install from one lock file on every host")),
+        fixes=(
+            Fix(do="compare the lists", command="pip freeze | sort"),
+            Fix(do="install from one lock file on every host"),
+        ),
     )
 
 
@@ -52,6 +69,10 @@ def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
     """
     found = list(differences(seen, lambda fact: fact.packages, lambda name: name not in CRITICAL))
     for near in by_process(each for each in found if each.name in NEAR):
-        yield _told(near, Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently")
+        yield _told(
+            near, Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently"
+        )
     for rest in by_process(each for each in found if each.name not in NEAR):
-        yield _told(rest, Severity.NOTE, "most differences of this kind do no harm; one in what the training imports can")
+        yield _told(
+            rest, Severity.NOTE, "most differences of this kind do no harm; one in what the training imports can"
+        )

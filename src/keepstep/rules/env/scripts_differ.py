@@ -33,7 +33,9 @@ def scripts_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Scripts that differ on purpose by role.
     """
-    for found in differences(seen, lambda fact: ((fact.script, fact.script_hash or "unreadable"),) if fact.script else ()):
+    for found in differences(
+        seen, lambda fact: ((fact.script, fact.script_hash or "unreadable"),) if fact.script else ()
+    ):
         yield Found(
             title=f"{found.name} on {found.hosts} is not the same file as on the others",
             because=f"its content hash is {found.odd[0][0][:12]} there and {found.usual[:12]} elsewhere",

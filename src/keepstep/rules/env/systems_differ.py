@@ -32,12 +32,19 @@ def systems_differ(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A kernel's patch version does not matter and is not told.
     """
-    for found in differences(seen, lambda fact: fact.system, lambda name: name in ("NVIDIA driver", "libc", "architecture")):
+    for found in differences(
+        seen, lambda fact: fact.system, lambda name: name in ("NVIDIA driver", "libc", "architecture")
+    ):
         yield Found(
             title=f"{found.hosts} has {found.name} {found.odd[0][0]}, the others {found.usual}",
             because="binaries and collectives may behave differently there",
             evidence=found.evidence,
             severity=Severity.WARNING,
             confidence=Confidence.SUPPORTED,
-            fixes=(Fix(do="compare the hosts", command="nvidia-smi --query-gpu=driver_version --format=csv; ldd --version | head -n1; uname -m"),),
+            fixes=(
+                Fix(
+                    do="compare the hosts",
+                    command="nvidia-smi --query-gpu=driver_version --format=csv; ldd --version | head -n1; uname -m",
+                ),
+            ),
         )

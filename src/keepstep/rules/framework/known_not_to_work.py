@@ -53,14 +53,21 @@ def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
                     title=f"{script.fact.script} calls Keras 3's fit under {several[0]}, which fails",
                     because=f"Keras {packages['keras']} has no support for it; tf_keras, or a loop of your own, has",
                     evidence=(script, each),
-                    fixes=(Fix(do="use the Keras that supports it", command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1"),),
+                    fixes=(
+                        Fix(
+                            do="use the Keras that supports it",
+                            command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
+                        ),
+                    ),
                 )
         if tensorflow and legacy and "tf-keras" not in packages:
             yield Found(
                 title="TF_USE_LEGACY_KERAS is set, and tf_keras is not installed",
                 because="TensorFlow would import tf_keras and stop",
                 evidence=(each,),
-                fixes=(Fix(do="install it", command=f"pip install 'tf_keras~={'.'.join(tensorflow.split('.')[:2])}.0'"),),
+                fixes=(
+                    Fix(do="install it", command=f"pip install 'tf_keras~={'.'.join(tensorflow.split('.')[:2])}.0'"),
+                ),
             )
         if tensorflow and not _at_least(tensorflow, 2, 18) and _at_least(packages.get("numpy", "0"), 2):
             yield Found(

@@ -26,9 +26,7 @@ from keepstep.rules.questions.crash import (
 )
 
 NO_EXCEPTION = "without an active exception"
-LEFT_BEHIND = (
-    "C++ says so when a thread is still at work while what it belongs to is taken down, as a daemon thread inside of native code is when Python ends"
-)
+LEFT_BEHIND = "C++ says so when a thread is still at work while what it belongs to is taken down, as a daemon thread inside of native code is when Python ends"
 STOP_THREADS = "stop and join background threads (prefetchers, loggers, store clients) before the script ends, and destroy the process group"
 
 

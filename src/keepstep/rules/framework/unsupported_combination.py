@@ -66,9 +66,7 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
             title="the framework does not support this combination: " + shorten(what, 90),
             because="it refused to run the two together",
             evidence=found[:6],
-            fixes=_KERAS_FIXES
-            if "per-replica" in what or "Strategy" in what
-            else _FIXES,
+            fixes=_KERAS_FIXES if "per-replica" in what or "Strategy" in what else _FIXES,
         )
         return
     raised = [e for e in lasting(seen, ExceptionRaised) if _of_keras_3(seen, e)]

@@ -49,9 +49,7 @@ def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
     if any(seen.all(kind) for kind in _BETTER_KNOWN):
         return
     faults = once_a_line(
-        e
-        for e in seen.all(DeviceFault)
-        if not e.fact.hardware and e.fact.xid is None and not seen.survived(e)
+        e for e in seen.all(DeviceFault) if not e.fact.hardware and e.fact.xid is None and not seen.survived(e)
     )
     if not faults:
         return

@@ -49,9 +49,7 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
     """
     faults = once_a_line(e for e in seen.all(DeviceFault) if not seen.survived(e) or e.fact.hardware)
     sure = tuple(e for e in faults if e.fact.hardware)
-    maybe = tuple(
-        e for e in faults if not e.fact.hardware and (e.fact.xid is not None or e.fact.what in _VAGUE)
-    )
+    maybe = tuple(e for e in faults if not e.fact.hardware and (e.fact.xid is not None or e.fact.what in _VAGUE))
     evidence = sure or maybe
     if not evidence:
         return

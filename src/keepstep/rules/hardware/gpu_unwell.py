@@ -41,5 +41,10 @@ def gpu_unwell(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.ESTABLISHED,
-                fixes=(Fix(do="look at the device", command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER"),),
+                fixes=(
+                    Fix(
+                        do="look at the device",
+                        command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER",
+                    ),
+                ),
             )

@@ -57,7 +57,14 @@ def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
             because=f"the driver counts them{f' ({fact.kinds})' if fact.kinds else ''}: cable, transceiver, port or card",
             evidence=(each,),
             fixes=(
-                Fix(do="see which counters rise", command=f"ethtool -S {fact.interface} | grep -iE 'err|drop|crc|miss' | grep -v ': 0'"),
-                Fix(do="for overflows, give the card larger rings", command=f"ethtool -G {fact.interface} rx 4096", safety=Safety.NEEDS_OWNER),
+                Fix(
+                    do="see which counters rise",
+                    command=f"ethtool -S {fact.interface} | grep -iE 'err|drop|crc|miss' | grep -v ': 0'",
+                ),
+                Fix(
+                    do="for overflows, give the card larger rings",
+                    command=f"ethtool -G {fact.interface} rx 4096",
+                    safety=Safety.NEEDS_OWNER,
+                ),
             ),
         )

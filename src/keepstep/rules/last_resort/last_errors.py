@@ -82,5 +82,3 @@ def _known_as_harmless(seen: EvidenceSet, said: Said) -> bool:
     """Whether a table knows this very line as one that ends nothing."""
     here = seen.near(said, Fact)
     return any(getattr(e.fact, "fatal", True) is False or getattr(e.fact, "final", True) is False for e in here)
-
-

@@ -20,7 +20,10 @@ AHEAD = 1.4
 """And how many times what those of the next cause weigh, where neither is the more special one."""
 LONGEST = 700
 _LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
-_COMMAND = lazy_pattern(r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?![-= '\",])[^\s'\",]+)?){3,}", most=LONGEST_TEXT)
+_COMMAND = lazy_pattern(
+    r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?![-= '\",])[^\s'\",]+)?){3,}",
+    most=LONGEST_TEXT,
+)
 """The options of a command that an error quotes: they name what was asked for, not what failed."""
 FAR = 12
 """Lines above the end from which on an error counts less."""
@@ -92,7 +95,10 @@ def words_said(fact: ErrorSaid) -> tuple[float, str]:
     return _LOUD[fact.loudness] * (1.0 if fact.below <= FAR else 0.8), fact.text[:LONGEST]
 
 
-_STACK = lazy_pattern(r"\*{3} Begin stack trace|Exception raised from |C\+\+ CapturedTraceback|^\s*(?:frame #\d|#\d+ 0x|@ +0x)", re.MULTILINE)
+_STACK = lazy_pattern(
+    r"\*{3} Begin stack trace|Exception raised from |C\+\+ CapturedTraceback|^\s*(?:frame #\d|#\d+ 0x|@ +0x)",
+    re.MULTILINE,
+)
 
 
 def _without_stack(message: str) -> str:

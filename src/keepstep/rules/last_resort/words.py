@@ -60,12 +60,16 @@ _NOT_OF_DATA = lazy_pattern(
     r"(?i)world[_ ]?size|group[_ ]?size|mesh|checkpoint|state[_ ]?dict|vocab|num(?:ber of)?[_ ](?:gpus?|processes|ranks|devices|nodes)|--\w"
     r"|\bfile\b|download|configuration|\bargs?\b|version|\branks\b|placement"
 )
-_DTYPE = lazy_pattern(r"(?i)\bdtypes?\b|scalar types?|\bdata types?\b|\b(?:float16|bfloat16|float32|float64|fp16|bf16|fp32|Half|BFloat16)\b")
+_DTYPE = lazy_pattern(
+    r"(?i)\bdtypes?\b|scalar types?|\bdata types?\b|\b(?:float16|bfloat16|float32|float64|fp16|bf16|fp32|Half|BFloat16)\b"
+)
 _CHECKPOINT = lazy_pattern(r"(?i)\bcheckpoints?\b|\bstate[_ ]?dicts?\b|\bckpt\b|sharded tensor")
 _OF_A_MODEL = lazy_pattern(
     r"(?i)\bkeys?\b|\bparam(?:eter)?s?\b|\bshapes?\b|\bsizes?\b|\blayers?\b|\bnames?\b|\btensors?\b|\bmodel\b|\bweights?\b|\boptimizer\b|\bstates?\b|\belements\b"
 )
-_LACKS = lazy_pattern(r"(?i)\bmissing\b|\bunexpected\b|not (?:found|present|contained|exist) in|does(?: not|n't) contain|cannot find|could not find|lacks?\b")
+_LACKS = lazy_pattern(
+    r"(?i)\bmissing\b|\bunexpected\b|not (?:found|present|contained|exist) in|does(?: not|n't) contain|cannot find|could not find|lacks?\b"
+)
 _REFUSED = lazy_pattern(
     r"(?i)\bnot (?:yet |currently |officially |been )*(?:supported|implemented|compatible)\b|\bunsupported (?!type|object|operand|format|value)|\b(?:do|does)(?: not|n't) (?:yet |currently )?support\b"
     r"|\bincompatible with\b|\bonly (?:supports?|works? with|implemented for|available (?:for|with)|supported (?:for|with|on|in|when))\b"

@@ -126,8 +126,17 @@ def opened(seen: EvidenceSet, blocked: Blockage) -> tuple[Fix, ...]:
     from_ = f" -s {','.join(sources)}" if sources else ""
     numbers = sorted({e.fact.port for e in blocked.evidence if e.fact.of_the_job})
     any_port = any(not e.fact.of_the_job for e in blocked.evidence)
-    to = "" if any_port or not numbers else f" --dport {numbers[0]}" if len(numbers) == 1 else f" -m multiport --dports {','.join(map(str, numbers[:15]))}"
-    zone = "\n".join(f"firewall-cmd --permanent --zone=trusted --add-source={source}" for source in sources[:4]) or "firewall-cmd --permanent --zone=trusted --add-source=ADDRESS"
+    to = (
+        ""
+        if any_port or not numbers
+        else f" --dport {numbers[0]}"
+        if len(numbers) == 1
+        else f" -m multiport --dports {','.join(map(str, numbers[:15]))}"
+    )
+    zone = (
+        "\n".join(f"firewall-cmd --permanent --zone=trusted --add-source={source}" for source in sources[:4])
+        or "firewall-cmd --permanent --zone=trusted --add-source=ADDRESS"
+    )
     span = "all TCP ports" if any_port else f"TCP {ports(blocked.evidence)}"
     return (
         Fix(

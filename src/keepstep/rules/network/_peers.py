@@ -49,9 +49,7 @@ def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, .
         dict.fromkeys(
             r
             for e in seen.all(ProcessExited)
-            if (e.fact.first or e.fact.signal in _STRUCK)
-            and (r := e.fact.rank) is not None
-            and r not in reporters
+            if (e.fact.first or e.fact.signal in _STRUCK) and (r := e.fact.rank) is not None and r not in reporters
         )
     )
     if struck and len(struck) <= 2:
@@ -76,7 +74,9 @@ def stated(evidence: tuple[Evidence[Fact], ...]) -> str | None:
 def after_the_end(seen: EvidenceSet, trouble: Evidence[Fact]) -> bool:
     """Whether training was over by then: of this rank, or of the peer at the same step that this rank had reached."""
     finished = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED]
-    if any(e.origin.source == trouble.origin.source and (e.origin.line or 0) < (trouble.origin.line or 0) for e in finished):
+    if any(
+        e.origin.source == trouble.origin.source and (e.origin.line or 0) < (trouble.origin.line or 0) for e in finished
+    ):
         return True
     beside = (trouble, *seen.near(trouble, PeerLost, before=5, after=5))
     peers = {peer for e in beside if (peer := getattr(e.fact, "peer_rank", None)) is not None}

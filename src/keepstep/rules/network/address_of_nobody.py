@@ -45,6 +45,8 @@ def address_of_nobody(seen: EvidenceSet) -> Iterator[Found]:
             ranks=tuple(sorted({e.fact.target_rank for e in wrong if e.fact.target_rank is not None})),
             fixes=(
                 Fix(do=f"see the addresses of {fact.target} there", command="ip -brief address"),
-                Fix(do="write the one that the others can reach into TF_CONFIG, MASTER_ADDR or the launcher's list of hosts"),
+                Fix(
+                    do="write the one that the others can reach into TF_CONFIG, MASTER_ADDR or the launcher's list of hosts"
+                ),
             ),
         )

@@ -54,4 +54,8 @@ def _title(each: Blockage) -> str:
     if each.out_of:
         return f"{each.out_of} gets no answer from any host on {where}"
     one, other = each.links[0]
-    return f"{one} and {other} get no answer from each other on {where}" if len(each.links) > 1 else f"{one} gets no answer from {other} on {where}"
+    return (
+        f"{one} and {other} get no answer from each other on {where}"
+        if len(each.links) > 1
+        else f"{one} gets no answer from {other} on {where}"
+    )

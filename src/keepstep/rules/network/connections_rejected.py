@@ -49,7 +49,9 @@ def connections_rejected(seen: EvidenceSet) -> Iterator[Found]:
 def _because(each: Blockage) -> str:
     how = each.evidence[0].fact
     if how.reached is Reached.RESET:
-        return "the connection stood and was cut before anything could be said: a firewall or proxy on the way does that"
+        return (
+            "the connection stood and was cut before anything could be said: a firewall or proxy on the way does that"
+        )
     word = "answered with a reset" if how.reached is Reached.REFUSED else f"said {how.said!r}"
     return f"the check listens there, and still something {word}: a firewall that rejects"
 
@@ -61,4 +63,8 @@ def _title(each: Blockage) -> str:
     if each.out_of:
         return f"every connection that {each.out_of} opens on {where} is rejected"
     one, other = each.links[0]
-    return f"connections between {one} and {other} on {where} are rejected" if len(each.links) > 1 else f"connections from {one} to {other} on {where} are rejected"
+    return (
+        f"connections between {one} and {other} on {where} are rejected"
+        if len(each.links) > 1
+        else f"connections from {one} to {other} on {where} are rejected"
+    )

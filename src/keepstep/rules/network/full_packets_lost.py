@@ -52,9 +52,15 @@ def full_packets_lost(seen: EvidenceSet) -> Iterator[Found]:
         where = f"between {links[0][0]} and {links[0][1]}"
     elif len(hosts) == 1:
         into, out = any(hosts[0] == b for _, b in links), any(hosts[0] == a for a, _ in links)
-        where = f"{'to and from' if into and out else 'to' if into else 'from'} {hosts[0]} ({count(len(links), 'link')})"
+        where = (
+            f"{'to and from' if into and out else 'to' if into else 'from'} {hosts[0]} ({count(len(links), 'link')})"
+        )
     else:
-        where = "on " + listing(f"{a} -> {b}" for a, b in links[:4]) + (f" and {len(links) - 4} more" if len(links) > 4 else "")
+        where = (
+            "on "
+            + listing(f"{a} -> {b}" for a, b in links[:4])
+            + (f" and {len(links) - 4} more" if len(links) > 4 else "")
+        )
     size = passed or 1280
     yield Found(
         title=f"packets of {full} bytes get lost {where}; {f'{passed} bytes pass' if passed else 'small messages pass'}",
@@ -72,6 +78,9 @@ def full_packets_lost(seen: EvidenceSet) -> Iterator[Found]:
                 command="iptables -I INPUT -p icmp --icmp-type fragmentation-needed -j ACCEPT",
                 safety=Safety.NEEDS_OWNER,
             ),
-            Fix(do="see which size passes", command=f"ping -M do -c 2 -s {size - 28} {lost[0].fact.address or lost[0].fact.target}"),
+            Fix(
+                do="see which size passes",
+                command=f"ping -M do -c 2 -s {size - 28} {lost[0].fact.address or lost[0].fact.target}",
+            ),
         ),
     )

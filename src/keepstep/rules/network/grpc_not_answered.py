@@ -34,14 +34,21 @@ def grpc_not_answered(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     When the host was overloaded at that moment: run the check again.
     """
-    broken = {frozenset((e.fact.source, e.fact.target)) for e in seen.all(LinkProbed) if not e.fact.usable or e.fact.passed_size is not None}
-    failed = tuple(e for e in seen.all(GrpcExchanged) if e.fact.error and frozenset((e.fact.source, e.fact.target)) not in broken)
+    broken = {
+        frozenset((e.fact.source, e.fact.target))
+        for e in seen.all(LinkProbed)
+        if not e.fact.usable or e.fact.passed_size is not None
+    }
+    failed = tuple(
+        e for e in seen.all(GrpcExchanged) if e.fact.error and frozenset((e.fact.source, e.fact.target)) not in broken
+    )
     if not failed:
         return
     fact = failed[0].fact
     rest = len({(e.fact.source, e.fact.target) for e in failed}) - 1
     yield Found(
-        title=f"gRPC calls from {fact.source} to {fact.target} get no answer" + (f" (and on {count(rest, 'more link')})" if rest else ""),
+        title=f"gRPC calls from {fact.source} to {fact.target} get no answer"
+        + (f" (and on {count(rest, 'more link')})" if rest else ""),
         because=f"plain connections pass, and gRPC says: {fact.error}",
         evidence=failed,
         ranks=ranks_at(failed),

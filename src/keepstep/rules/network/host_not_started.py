@@ -39,12 +39,15 @@ def host_not_started(seen: EvidenceSet) -> Iterator[Found]:
         fact = each.fact
         absent = fact.status == NOT_FOUND
         yield Found(
-            title=f"the check could not be started on {fact.host}" + (": keepstep is not found there" if absent else ""),
+            title=f"the check could not be started on {fact.host}"
+            + (": keepstep is not found there" if absent else ""),
             because=shorten(fact.said) or f"ssh ended with status {fact.status}",
             evidence=(each,),
             fixes=(
                 Fix(do="install it there", command=f"ssh {fact.host} python3 -m pip install keepstep")
                 if absent
-                else Fix(do="see whether a login without questions works", command=f"ssh -o BatchMode=yes {fact.host} true"),
+                else Fix(
+                    do="see whether a login without questions works", command=f"ssh -o BatchMode=yes {fact.host} true"
+                ),
             ),
         )

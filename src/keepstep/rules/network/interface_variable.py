@@ -33,7 +33,9 @@ def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     The interface comes up later.
     """
-    several = len({e.fact.machine for e in seen.all(HostSeen)}) > 1 or any(len(e.fact.hosts) > 1 for e in seen.all(ClusterSeen))
+    several = len({e.fact.machine for e in seen.all(HostSeen)}) > 1 or any(
+        len(e.fact.hosts) > 1 for e in seen.all(ClusterSeen)
+    )
     for each in seen.all(InterfaceWanted):
         fact = each.fact
         if fact.matches and not (fact.loopback_only and several):
@@ -42,7 +44,12 @@ def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
         choice = f"export {fact.variable}={fact.here[0]}" if fact.here else f"unset {fact.variable}"
         yield Found(
             title=f"{fact.variable}={fact.value} means {what} of {each.origin.source.rpartition(' on ')[2]}",
-            because="ranks on other hosts cannot be reached through it" if fact.matches else "nothing here is called so",
+            because="ranks on other hosts cannot be reached through it"
+            if fact.matches
+            else "nothing here is called so",
             evidence=(each,),
-            fixes=(Fix(do="name one that is there", command=choice), Fix(do="or leave it out", command=f"unset {fact.variable}")),
+            fixes=(
+                Fix(do="name one that is there", command=choice),
+                Fix(do="or leave it out", command=f"unset {fact.variable}"),
+            ),
         )

@@ -40,7 +40,11 @@ def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Rank 0 started later than the last try.
     """
-    found = [e for e in still_waiting(seen) if e.fact.answers is False and not (e.fact.here and e.fact.missing) and not e.fact.elsewhere]
+    found = [
+        e
+        for e in still_waiting(seen)
+        if e.fact.answers is False and not (e.fact.here and e.fact.missing) and not e.fact.elsewhere
+    ]
     if not found:
         return
     last = max(found, key=lambda e: e.fact.seconds)
@@ -49,5 +53,7 @@ def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
         title=f"nothing answered at {last.fact.at}, where the ranks were to meet, for {duration(last.fact.seconds)}",
         because="the address is wrong, rank 0 does not run there, or the way is blocked",
         evidence=tuple(found[-4:]),
-        fixes=(Fix(do="try the address from the waiting host", command=f"getent hosts {host} && nc -vz {host} {port}"),),
+        fixes=(
+            Fix(do="try the address from the waiting host", command=f"getent hosts {host} && nc -vz {host} {port}"),
+        ),
     )

@@ -37,5 +37,10 @@ def meeting_ports_taken(seen: EvidenceSet) -> Iterator[Found]:
             title=f"rank 0 cannot receive the others: port {listing(map(str, each.fact.ports))} taken",
             because="other programs listen there; nothing between the processes could be looked at",
             evidence=(each,),
-            fixes=(Fix(do="name a port that is free, in every process", command="keepstep check --meet HOST_OF_RANK_0:24500"),),
+            fixes=(
+                Fix(
+                    do="name a port that is free, in every process",
+                    command="keepstep check --meet HOST_OF_RANK_0:24500",
+                ),
+            ),
         )

@@ -46,6 +46,9 @@ def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
             evidence=failed,
             fixes=(
                 Fix(do="ask the resolver on that host", command=f"getent hosts {name}"),
-                Fix(do="correct the name, or make it known on every host", command=f"echo 'ADDRESS {name}' | sudo tee -a /etc/hosts"),
+                Fix(
+                    do="correct the name, or make it known on every host",
+                    command=f"echo 'ADDRESS {name}' | sudo tee -a /etc/hosts",
+                ),
             ),
         )

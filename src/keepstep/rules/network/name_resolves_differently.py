@@ -33,15 +33,32 @@ def name_resolves_differently(seen: EvidenceSet) -> Iterator[Found]:
     """
     own = {e.fact.name.lower() for e in seen.all(HostSeen)}
     for group in seen.groups(NameLookedUp, by=lambda fact: fact.name):
-        answers = [e for e in group if e.fact.addresses and not all(a.startswith(("127.", "::1")) for a in e.fact.addresses)]
+        answers = [
+            e for e in group if e.fact.addresses and not all(a.startswith(("127.", "::1")) for a in e.fact.addresses)
+        ]
         shared = set.intersection(*(set(e.fact.addresses) for e in answers)) if answers else set()
-        belongs = [set(e.fact.addresses) for e in seen.all(HostSeen) if e.fact.name.lower() == group[0].fact.name.lower()]
-        if len(answers) < 2 or shared or any(all(set(e.fact.addresses) & addresses for e in answers) for addresses in belongs):
+        belongs = [
+            set(e.fact.addresses) for e in seen.all(HostSeen) if e.fact.name.lower() == group[0].fact.name.lower()
+        ]
+        if (
+            len(answers) < 2
+            or shared
+            or any(all(set(e.fact.addresses) & addresses for e in answers) for addresses in belongs)
+        ):
             continue
-        first, other = answers[0], next(e for e in answers if not set(e.fact.addresses) & set(answers[0].fact.addresses))
+        first, other = (
+            answers[0],
+            next(e for e in answers if not set(e.fact.addresses) & set(answers[0].fact.addresses)),
+        )
         yield Found(
             title=f"{first.fact.name} is {first.fact.addresses[0]} for one host and {other.fact.addresses[0]} for another",
-            because="they would connect to different machines" + ("" if first.fact.name.lower() in own else ", and none here is called so"),
+            because="they would connect to different machines"
+            + ("" if first.fact.name.lower() in own else ", and none here is called so"),
             evidence=(first, other),
-            fixes=(Fix(do="compare the entries on both hosts", command=f"getent hosts {first.fact.name}; grep {first.fact.name} /etc/hosts"),),
+            fixes=(
+                Fix(
+                    do="compare the entries on both hosts",
+                    command=f"getent hosts {first.fact.name}; grep {first.fact.name} /etc/hosts",
+                ),
+            ),
         )

@@ -53,7 +53,9 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     waits = [e for e in seen.all(PeerAwaited) if not (e.fact.connected or seen.survived(e) or trained_before(seen, e))]
     waits = _counted_last(waits)
     peers = tuple(dict.fromkeys(e.fact.peer for e in waits if e.fact.peer))
-    if not peers or not (len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) or interrupted(seen, e) for e in waits)):
+    if not peers or not (
+        len(waits) >= OFTEN * len(peers) or any(seen.is_last_word(e, FEW_LINES) or interrupted(seen, e) for e in waits)
+    ):
         return
     yield Found(
         title=f"{listing(peers[:3])} never answered, and the others wait for it",
@@ -89,5 +91,7 @@ def trained_before(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
 def interrupted(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
     """Whether the only thing that ended the wait was somebody at the keyboard."""
     line = wait.origin.line or 0
-    after = [e for e in seen.all(ExceptionRaised) if e.origin.source == wait.origin.source and (e.origin.line or 0) > line]
+    after = [
+        e for e in seen.all(ExceptionRaised) if e.origin.source == wait.origin.source and (e.origin.line or 0) > line
+    ]
     return bool(after) and all(e.fact.type == "KeyboardInterrupt" for e in after)

@@ -60,7 +60,9 @@ def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
         return
     lines = {rank: failed_at(seen, rank) for rank in timed}
     first = next(iter(lines.values()))
-    if first is None or any(line is None or (line.file, line.line) != (first.file, first.line) for line in lines.values()):
+    if first is None or any(
+        line is None or (line.file, line.line) != (first.file, first.line) for line in lines.values()
+    ):
         return
     limit = next((e.fact.timeout_ms for e in timed.values() if e.fact.timeout_ms), None)
     waited = f" for {duration(limit / 1000)}" if limit else ""

@@ -71,8 +71,13 @@ def _because(reached: Reached | None, said: str) -> str:
 
 
 def _fixes(reached: Reached | None, host: str | None) -> tuple[Fix, ...]:
-    see = Fix(do="read the output of that process itself, or run the check alone on its host", command=f"ssh {host} keepstep check" if host else "keepstep check")
+    see = Fix(
+        do="read the output of that process itself, or run the check alone on its host",
+        command=f"ssh {host} keepstep check" if host else "keepstep check",
+    )
     if reached is Reached.NO_ANSWER:
         return (Fix(do="see whether the host is up", command=f"ping -c 3 {host}"), see)
-    started = Fix(do="see how many processes the launcher started: under Slurm", command="squeue --steps; echo $SLURM_NTASKS")
+    started = Fix(
+        do="see how many processes the launcher started: under Slurm", command="squeue --steps; echo $SLURM_NTASKS"
+    )
     return (see, started, Fix(do="or give slow starters more time", command="keepstep check --wait 120"))

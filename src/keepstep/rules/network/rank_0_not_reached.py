@@ -62,8 +62,15 @@ def rank_0_not_reached(seen: EvidenceSet) -> Iterator[Found]:
             because=_WHY[fact.reached],
             evidence=(each,),
             fixes=(
-                Fix(do="see whether this host reaches rank 0's at all", command=f"ping -c 3 {host}; nc -vz -w 3 {host} {port}"),
-                Fix(do="on rank 0's host, let the hosts of the job in", command="iptables -I INPUT -p tcp -s ADDRESS_OF_THIS_HOST -j ACCEPT", safety=Safety.NEEDS_OWNER),
+                Fix(
+                    do="see whether this host reaches rank 0's at all",
+                    command=f"ping -c 3 {host}; nc -vz -w 3 {host} {port}",
+                ),
+                Fix(
+                    do="on rank 0's host, let the hosts of the job in",
+                    command="iptables -I INPUT -p tcp -s ADDRESS_OF_THIS_HOST -j ACCEPT",
+                    safety=Safety.NEEDS_OWNER,
+                ),
                 Fix(do="or say where the processes can meet", command="keepstep check --meet HOST_OF_RANK_0:PORT"),
             ),
         )

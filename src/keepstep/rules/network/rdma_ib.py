@@ -60,16 +60,13 @@ def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
             do="choose the cards and, for RoCE, the GID index",
             command="export NCCL_IB_HCA=mlx5 NCCL_IB_GID_INDEX=3; show_gids",
         ),
-        Fix(
-            do="run without RDMA to confirm (slower)", command="export NCCL_IB_DISABLE=1", safety=Safety.SAFE
-        ),
+        Fix(do="run without RDMA to confirm (slower)", command="export NCCL_IB_DISABLE=1", safety=Safety.SAFE),
     ]
     if memory:
         fixes.insert(0, Fix(do="allow locked memory", command="ulimit -l unlimited"))
     yield Found(
         title=f"RDMA failed{' towards ' + peer if peer else ''}: {first.what}",
-        because="the transport reports a failed operation"
-        + ("; the peer did not answer" if answerless else ""),
+        because="the transport reports a failed operation" + ("; the peer did not answer" if answerless else ""),
         evidence=tuple(trouble),
         standing=Standing.SYMPTOM if answerless else Standing.MECHANISM,
         fixes=tuple(fixes),

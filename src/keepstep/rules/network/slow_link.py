@@ -75,7 +75,16 @@ def slow_link(seen: EvidenceSet) -> Iterator[Found]:
             slow[worst[0]],
             usual,
             host,
-            tuple(sorted({rank for e in seen.all(LinkProbed) for name, rank in _ends(e.fact) if name == host and rank is not None})),
+            tuple(
+                sorted(
+                    {
+                        rank
+                        for e in seen.all(LinkProbed)
+                        for name, rank in _ends(e.fact)
+                        if name == host and rank is not None
+                    }
+                )
+            ),
         )
     yield from _pairs(left, evidence, rates, usual)
     yield from _late(seen)
@@ -94,7 +103,9 @@ def _pairs(
         both = link[::-1] in left
         one, other = link
         against = usual if len(rates) > 2 else max(rate for rate, _ in rates.values())
-        compared = f"{_mbit(against)} the other way" if len(rates) == 2 and not both else f"{_mbit(against)} in the median"
+        compared = (
+            f"{_mbit(against)} the other way" if len(rates) == 2 and not both else f"{_mbit(against)} in the median"
+        )
         if len(rates) == 2 and both:
             compared = "50 Mbit/s at the very least"
         pieces = [*evidence[link], *(evidence[link[::-1]] if both else [])]
@@ -136,7 +147,12 @@ def _late(seen: EvidenceSet) -> Iterator[Found]:
             because="even the quickest of several exchanges, asked twice, is that late: this link takes another way or is overloaded",
             evidence=tuple(pieces[link]),
             ranks=ranks_at(pieces[link]),
-            fixes=(Fix(do="see the way that the packets take", command=f"tracepath -n {pieces[link][0].fact.address or link[1]}"),),
+            fixes=(
+                Fix(
+                    do="see the way that the packets take",
+                    command=f"tracepath -n {pieces[link][0].fact.address or link[1]}",
+                ),
+            ),
         )
 
 
@@ -175,7 +191,14 @@ def _most(links: list[Link], slow: dict[Link, float]) -> bool:
     return len(links) > 1 and sum(link in slow for link in links) * 2 > len(links)
 
 
-def _found(title: str, evidence: list[Evidence[LinkProbed]], rate: float, usual: float, host: str, ranks: tuple[int, ...] | None = None) -> Found:
+def _found(
+    title: str,
+    evidence: list[Evidence[LinkProbed]],
+    rate: float,
+    usual: float,
+    host: str,
+    ranks: tuple[int, ...] | None = None,
+) -> Found:
     hopeless = rate * HOPELESS < usual or rate < FLOOR_BYTES_S
     return Found(
         title=title,
@@ -184,7 +207,10 @@ def _found(title: str, evidence: list[Evidence[LinkProbed]], rate: float, usual:
         ranks=ranks_at(evidence) if ranks is None else ranks,
         severity=Severity.FATAL if hopeless else None,
         fixes=(
-            Fix(do=f"on {host}: see at which speed the card runs, and what it counts", command="ethtool eth0 | grep -iE 'speed|duplex'; ip -s link; tc qdisc show"),
+            Fix(
+                do=f"on {host}: see at which speed the card runs, and what it counts",
+                command="ethtool eth0 | grep -iE 'speed|duplex'; ip -s link; tc qdisc show",
+            ),
             Fix(
                 do="measure that link with another tool (iperf3 -s on the other host)",
                 command=f"iperf3 -c {evidence[0].fact.address or evidence[0].fact.target}",
@@ -199,4 +225,6 @@ def _ends(fact: LinkProbed) -> tuple[tuple[str, int | None], ...]:
 
 def _mbit(rate: float) -> str:
     mbit = rate * 8 / 1e6
-    return f"{mbit / 1000:,.1f} Gbit/s" if mbit >= 1000 else f"{mbit:,.1f} Mbit/s" if mbit < 20 else f"{mbit:,.0f} Mbit/s"
+    return (
+        f"{mbit / 1000:,.1f} Gbit/s" if mbit >= 1000 else f"{mbit:,.1f} Mbit/s" if mbit < 20 else f"{mbit:,.0f} Mbit/s"
+    )

@@ -73,7 +73,9 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
             ),
         )
         return
-    failed = [e for e in seen.all(ConnectFailed) if not seen.survived(e) and (seen.broken or not after_the_end(seen, e))]
+    failed = [
+        e for e in seen.all(ConnectFailed) if not seen.survived(e) and (seen.broken or not after_the_end(seen, e))
+    ]
     final = [e for e in failed if e.fact.final and not (_unsaid(e) and seen.all(PeerLost))]
     absent = [e for e in seen.all(RendezvousTimeout) if e.fact.where not in BY_LIMIT and not seen.survived(e)]
     still = any(_says_last(seen, e, len(failed)) for e in failed) and not seen.all(StepSeen)
@@ -100,9 +102,7 @@ def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> F
     kinds = {e.fact.why for e in failed}
     peer = stated(tuple(failed))
     target = f" to {peer}" if peer else " to a peer"
-    host, _, port = (
-        (peer or "HOST").rpartition(":") if peer and peer.count(":") == 1 else (peer or "HOST", "", "")
-    )
+    host, _, port = (peer or "HOST").rpartition(":") if peer and peer.count(":") == 1 else (peer or "HOST", "", "")
     fixes = (
         Fix(
             do="try the connection from the host that failed",

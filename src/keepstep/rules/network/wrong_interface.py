@@ -52,9 +52,7 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
     """
     missing = [e for e in seen.all(InterfaceMissing) if not seen.survived(e)]
     fixes = (
-        Fix(
-            do="see which interface leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"
-        ),
+        Fix(do="see which interface leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"),
         Fix(do="name it, on every host", command="export NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0"),
     )
     if missing:

@@ -17,7 +17,12 @@ from keepstep.rules.questions.odd_batches import odd_batches
     id="NUM201",
     cause=Cause.NUMERIC_NAN_OR_DIVERGENCE,
     needs=(BatchOdd,),
-    explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH, Cause.SYNC_REPLICA_DESYNC),
+    explains=(
+        Cause.USER_CODE_EXCEPTION,
+        Cause.FRAMEWORK_BUG_SEGFAULT,
+        Cause.SYNC_COLLECTIVE_MISMATCH,
+        Cause.SYNC_REPLICA_DESYNC,
+    ),
 )
 def batch_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     """A batch holds NaN or infinite values before the model has seen it.
@@ -37,4 +42,6 @@ def batch_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     Masks that use NaN or infinity on purpose: declare `finite=False`.
     """
-    yield from odd_batches(seen, "not finite", fix=Fix(do="drop or repair the samples", command="assert numpy.isfinite(batch).all()"))
+    yield from odd_batches(
+        seen, "not finite", fix=Fix(do="drop or repair the samples", command="assert numpy.isfinite(batch).all()")
+    )

@@ -56,7 +56,9 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     if by_batch and not named:  # one loss over all ranks: only the batch shows where it came from
         named = tuple(sorted({e.who for e in batches if e.who is not None}))
         step = min((e.fact.step for e in batches if e.fact.step is not None), default=step)
-    lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(e.fact.fatal for e in seen.all(NonFinite))
+    lasting = any(e.fact.times is None or e.fact.times >= LASTING for e in told) or any(
+        e.fact.fatal for e in seen.all(NonFinite)
+    )
     when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
     where = f", by a batch of {say_ranks(named)}" if by_batch else f", on {say_ranks(named)} first" if named else ""
     yield Found(
@@ -77,8 +79,14 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do=f"look at the batch of {say_ranks(named)}{when} for NaN, empty or extreme values")
             if named
             else Fix(do="look at the batches of that step for NaN, empty or extreme values"),
-            Fix(do="find the operation that makes the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"),
-            Fix(do="find the operation that makes the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"),
+            Fix(
+                do="find the operation that makes the first NaN, in PyTorch",
+                command="torch.autograd.set_detect_anomaly(True)",
+            ),
+            Fix(
+                do="find the operation that makes the first NaN, in TensorFlow",
+                command="tf.debugging.enable_check_numerics()",
+            ),
             Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
             Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
         ),
@@ -90,7 +98,10 @@ def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) ->
     return [
         e
         for e in seen.all(BatchOdd)
-        if e.fact.kind == "not finite" and e.who is not None and (e.who in named or not named) and (step is None or (e.fact.step or 0) <= step)
+        if e.fact.kind == "not finite"
+        and e.who is not None
+        and (e.who in named or not named)
+        and (step is None or (e.fact.step or 0) <= step)
     ]
 
 

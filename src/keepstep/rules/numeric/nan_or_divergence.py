@@ -220,8 +220,14 @@ def _found(
             Fix(do="look at the batch of that rank and step for NaN, empty or extreme values"),
             Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
             Fix(do="train in bfloat16 or float32 in place of float16", safety=Safety.CHANGES_RESULTS),
-            Fix(do="find the operation that makes the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"),
-            Fix(do="find the operation that makes the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"),
+            Fix(
+                do="find the operation that makes the first NaN, in PyTorch",
+                command="torch.autograd.set_detect_anomaly(True)",
+            ),
+            Fix(
+                do="find the operation that makes the first NaN, in TensorFlow",
+                command="tf.debugging.enable_check_numerics()",
+            ),
             Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
         ),
     )

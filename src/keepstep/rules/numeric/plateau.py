@@ -75,7 +75,9 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
         if _never_moved([e for e in readings if _of_an_epoch(e)], EPOCHS) or _never_moved(
             [e for e in readings if not _of_an_epoch(e)], STEPS
         ):
-            yield _found((readings[0], readings[-1]), "the loss is where it was when the log begins, as of a model that guesses")
+            yield _found(
+                (readings[0], readings[-1]), "the loss is where it was when the log begins, as of a model that guesses"
+            )
             return
         last = readings[-ENOUGH:]
         values = {e.fact.loss for e in last}
@@ -114,7 +116,10 @@ def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
     classes = math.exp(min(max(losses), 20.0))
     if (readings[0].origin.line or 0) > max(FROM_THE_START, (readings[-1].origin.line or 0) // 2):
         return False  # only the end of a long log was read: the loss may have come a long way
-    guessed = any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED) or MANY_CLASSES < classes < MOST_CLASSES
+    guessed = (
+        any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED)
+        or MANY_CLASSES < classes < MOST_CLASSES
+    )
     return guessed or (enough == EPOCHS and len(set(losses)) == 1)
 
 

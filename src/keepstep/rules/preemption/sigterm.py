@@ -92,32 +92,31 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     told = once_a_line(e for e in seen.all(Preempted) if not seen.survived(e))
     if told:
         fact = told[0].fact
-        hung = "time limit" in (fact.reason or "") and bool(
-            seen.all(CollectiveTimeout) or seen.all(RanksMissing)
-        )
+        hung = "time limit" in (fact.reason or "") and bool(seen.all(CollectiveTimeout) or seen.all(RanksMissing))
         yield Found(
             title=f"the run was ended by {fact.by}{f': {fact.reason}' if fact.reason else ''}",
             because=f"{fact.by} took the job or machine away{f' ({fact.reason})' if fact.reason else ''}",
             evidence=told,
-            standing=Standing.SYMPTOM
-            if hung
-            else Standing.EXCEPTION
-            if "time limit" in (fact.reason or "")
-            else None,
+            standing=Standing.SYMPTOM if hung else Standing.EXCEPTION if "time limit" in (fact.reason or "") else None,
             fixes=_FIXES,
         )
         return
     asked = [
         e
         for e in seen.all(TerminationRequested)
-        if e.fact.by not in _OWN_TEARDOWN and e.fact.signal in _ENDING and not _outlived(seen, e) and not _torn_down(seen, e)
+        if e.fact.by not in _OWN_TEARDOWN
+        and e.fact.signal in _ENDING
+        and not _outlived(seen, e)
+        and not _torn_down(seen, e)
     ]
     if asked and not _failed_before(seen, asked[0]):
         signal = asked[0].fact.signal or "a signal"
         by = asked[0].fact.by
         ctrl_c = signal == "SIGINT" and by == "user"
         yield Found(
-            title=_BY_CTRL_C if ctrl_c else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
+            title=_BY_CTRL_C
+            if ctrl_c
+            else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
             because=asked[0].fact.reason or f"{signal} arrived and nothing had failed before",
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
@@ -142,9 +141,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
     first = tuple(e for e in exits if e.fact.first) or exits
     if first and all(ended_by(e.fact, "SIGTERM") for e in first) and not asked:
         ours = [
-            e
-            for e in exits
-            if not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1
+            e for e in exits if not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1
         ]
         if not ours and not _failed_before(seen, first[0]):
             yield Found(
@@ -195,9 +192,7 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
     for kind in _FAILURES:
         if kind is OomKilled and spared:
             continue
-        if any(
-            earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)
-        ):
+        if any(earlier(e) and not seen.survived(e) and getattr(e.fact, "fatal", True) for e in seen.all(kind)):
             return True
     if any(
         earlier(e)

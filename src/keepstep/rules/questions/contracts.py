@@ -58,7 +58,9 @@ def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
         if _is_about(told.fact.subject, subjects) and not _of_one_who_left(told.fact, left):
             found[told.fact.subject, told.fact.ordinal].append(told)
     stated = _by_statements(seen, subjects)
-    for key in [key for key in found if key[1] < 0 and any(key[0] == subject for subject, n in (*found, *stated) if n >= 0)]:
+    for key in [
+        key for key in found if key[1] < 0 and any(key[0] == subject for subject, n in (*found, *stated) if n >= 0)
+    ]:
         del found[key]  # a log's words of what the guard wrote down too
     result = [_told(subject, each) for (subject, _), each in found.items()]
     result += [each for key, each in stated.items() if key not in found]
@@ -67,7 +69,9 @@ def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
 
 def _of_one_who_left(fact: ContractBroken, left: frozenset[int]) -> bool:
     """Whether a collective differs because a rank met it on its way out."""
-    return fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and any(rank in left for _, ranks in fact.values for rank in ranks)
+    return fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and any(
+        rank in left for _, ranks in fact.values for rank in ranks
+    )
 
 
 def _is_about(subject: str, words: tuple[str, ...]) -> bool:

@@ -326,7 +326,11 @@ def _by_python(crash: Crash) -> Blame | None:
         inside = package_of(telling)
         # native frames that are known and led to no package, or a line of Python's own library: then the package only called Python
         sure = telling is python[0] and crash.native_frame is None
-        return Blame(owner, f"{place(telling)}{f' of {inside}' if inside else ''}", Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS)
+        return Blame(
+            owner,
+            f"{place(telling)}{f' of {inside}' if inside else ''}",
+            Confidence.SUPPORTED if sure else Confidence.HYPOTHESIS,
+        )
     own = own_extensions(crash.extensions)
     if 1 <= len(own) <= MOST_NAMED:
         loaded = f"perhaps of {' or '.join(own)}"

@@ -10,7 +10,16 @@ OF_FRAMEWORKS = ("RuntimeError", "OutOfStep")
 """Types by which frameworks and the guard itself tell that ranks do not fit together."""
 
 
-OF_PROGRAMS = ("IndexError", "KeyError", "ValueError", "TypeError", "AttributeError", "AssertionError", "ZeroDivisionError", "FileNotFoundError")
+OF_PROGRAMS = (
+    "IndexError",
+    "KeyError",
+    "ValueError",
+    "TypeError",
+    "AttributeError",
+    "AssertionError",
+    "ZeroDivisionError",
+    "FileNotFoundError",
+)
 """Types that speak of the program or its data, also where a framework raises them (a label out of range): never of other ranks."""
 
 

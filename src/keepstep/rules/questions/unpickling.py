@@ -12,11 +12,21 @@ from keepstep.rules.questions.exceptions import lost_its_parent
 
 LINES_ABOVE = 160
 _LOADER = "in DataLoader worker process"
-_OF_INPUT = {"__getitem__", "_worker_loop", "_next_data", "_process_data", "_prepare_train_img", "prepare_train_img", "get_data_info"}
+_OF_INPUT = {
+    "__getitem__",
+    "_worker_loop",
+    "_next_data",
+    "_process_data",
+    "_prepare_train_img",
+    "prepare_train_img",
+    "get_data_info",
+}
 _OF_RANKS = lazy_pattern(
     r"^(?:_tensor_to_object|all_gather_list|(?:all_)?gather(?:_object)?|(?:broadcast|scatter|recv)_object_list|collect_results(?:_gpu)?|reduce_dict)$"
 )
-_OF_CHECKPOINTS = lazy_pattern(r"(?i)^_?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|weights|pretrained|model)|^from_pretrained$")
+_OF_CHECKPOINTS = lazy_pattern(
+    r"(?i)^_?(?:load|restore|resume)\w*(?:ckpt|checkpoint|state_?dict|weights|pretrained|model)|^from_pretrained$"
+)
 
 
 def of_input(seen: EvidenceSet, place: Evidence[CheckpointUnreadable]) -> bool:

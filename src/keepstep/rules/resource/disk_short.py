@@ -40,7 +40,10 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 title=f"{fact.path} cannot be written on {where}: {fact.error}",
                 because="the run would fail when it first writes there",
                 evidence=(each,),
-                fixes=(Fix(do="see whose it is", command=f"ls -ld {fact.path}"), Fix(do="name a folder that can be written", command="keepstep check resources --path DIR")),
+                fixes=(
+                    Fix(do="see whose it is", command=f"ls -ld {fact.path}"),
+                    Fix(do="name a folder that can be written", command="keepstep check resources --path DIR"),
+                ),
             )
         elif fact.nearest is not None:
             yield Found(
@@ -51,7 +54,9 @@ def disk_short(seen: EvidenceSet) -> Iterator[Found]:
                 confidence=Confidence.SUPPORTED,
                 fixes=(Fix(do="make it, or name the right one", command=f"mkdir -p {fact.path}"),),
             )
-        elif fact.free < 1 << 30 or (fact.inodes_free is not None and fact.inodes_total and fact.inodes_free * 100 < fact.inodes_total):
+        elif fact.free < 1 << 30 or (
+            fact.inodes_free is not None and fact.inodes_total and fact.inodes_free * 100 < fact.inodes_total
+        ):
             room = f"{size(fact.free)} are free" if fact.free < 1 << 30 else f"{fact.inodes_free} inodes are free"
             yield Found(
                 title=f"only {room} at {fact.path} on {where}",

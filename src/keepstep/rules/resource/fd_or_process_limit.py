@@ -86,4 +86,9 @@ def _not_started(fact: ExceptionRaised) -> bool:
 
 
 _STARTS = ("_launch", "_execute_child", "_fork_exec", "fork_exec", "fork", "spawnv_passfds")
-_STARTERS = ("torch/utils/data/dataloader.py", "multiprocessing/process.py", "multiprocessing/context.py", "subprocess.py")
+_STARTERS = (
+    "torch/utils/data/dataloader.py",
+    "multiprocessing/process.py",
+    "multiprocessing/context.py",
+    "subprocess.py",
+)

@@ -15,7 +15,9 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
-_OF_AN_ALLOCATOR = lazy_pattern(r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]")
+_OF_AN_ALLOCATOR = lazy_pattern(
+    r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]"
+)
 
 
 @rule(
@@ -49,10 +51,14 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     all_of_it = [
         e
         for e in seen.all(DeviceMemoryExhausted)
-        if e.fact.kind == "gpu" and not seen.survived(e) and not (e.fact.library and any(e.fact.library in name for name in absent))
+        if e.fact.kind == "gpu"
+        and not seen.survived(e)
+        and not (e.fact.library and any(e.fact.library in name for name in absent))
     ]
     sure = [e for e in all_of_it if e.fact.fatal]
-    if not sure and not (ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) or _is_dumped(seen, e) for e in all_of_it)):
+    if not sure and not (
+        ended_badly(seen) or any(_is_error(e.quote) or seen.is_last_word(e) or _is_dumped(seen, e) for e in all_of_it)
+    ):
         return
     if not all_of_it:
         return

@@ -42,5 +42,10 @@ def gpu_taken(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.ESTABLISHED,
-                fixes=(Fix(do="see who holds it", command="nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv"),),
+                fixes=(
+                    Fix(
+                        do="see who holds it",
+                        command="nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv",
+                    ),
+                ),
             )

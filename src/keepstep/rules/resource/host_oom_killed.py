@@ -100,9 +100,7 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
         return
     shm = seen.all(SharedMemoryExhausted)
     workers = once_a_line(
-        e
-        for e in seen.all(LoaderWorkerDied)
-        if e.fact.signal in ("Killed", "SIGKILL") and not seen.survived(e)
+        e for e in seen.all(LoaderWorkerDied) if e.fact.signal in ("Killed", "SIGKILL") and not seen.survived(e)
     )
     lost = once_a_line(e for e in seen.all(LoaderWorkerDied) if e.fact.signal is None and not seen.survived(e))
     if lost and not workers and not shm and _several_share_the_host(seen):
@@ -128,7 +126,9 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
 
 def _several_share_the_host(seen: EvidenceSet) -> bool:
     """Whether processes were spawned for the devices of one host: each multiplies the loader's workers."""
-    spawned = {e.who for e in seen.all(ProcessExited) if e.fact.reporter in ("torch_xla", "spawn", "torch.multiprocessing")}
+    spawned = {
+        e.who for e in seen.all(ProcessExited) if e.fact.reporter in ("torch_xla", "spawn", "torch.multiprocessing")
+    }
     return any(who is not None and who > 0 for who in spawned)
 
 

@@ -61,5 +61,8 @@ def killed_silently(seen: EvidenceSet) -> Iterator[Found]:
         evidence=(*killed, *readings),
         ranks=blamed,
         confidence=Confidence.SUPPORTED if only_missed(seen, killed[0]) else None,
-        fixes=(*WHO_KILLED, Fix(do="watch host memory while the run starts, and load less per process", command="free -m -s 5")),
+        fixes=(
+            *WHO_KILLED,
+            Fix(do="watch host memory while the run starts, and load less per process", command="free -m -s 5"),
+        ),
     )

@@ -37,7 +37,9 @@ def limits_low(seen: EvidenceSet) -> Iterator[Found]:
         if fact.soft is None:
             continue
         left = fact.soft - (fact.used or 0)
-        if (fact.name == "open files" and left < 900) or (fact.name != "open files" and fact.used is not None and left < 200):
+        if (fact.name == "open files" and left < 900) or (
+            fact.name != "open files" and fact.used is not None and left < 200
+        ):
             flag = "-n 65536" if fact.name == "open files" else "-u 65536"
             yield Found(
                 title=f"{fact.name} are limited to {fact.soft} on {where}, {left} are left",

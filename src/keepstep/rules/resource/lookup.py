@@ -48,9 +48,7 @@ def _told(fact: Fact) -> int:
 def ended_by(fact: ProcessExited, signal: str) -> bool:
     """Whether a process ended by a signal, as ``SIGKILL``, ``-9``, ``137`` or ``247``."""
     number = _NUMBERS[signal]
-    return fact.signal == signal or (
-        fact.signal is None and fact.code in (-number, 128 + number, 256 - number)
-    )
+    return fact.signal == signal or (fact.signal is None and fact.code in (-number, 128 + number, 256 - number))
 
 
 def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:

@@ -101,7 +101,10 @@ def _rising(seen: EvidenceSet, on_host: bool, on_device: bool) -> tuple[Evidence
         if readings[0].fact.free:
             values = values[::-1]
         rises = sum(later >= earlier for earlier, later in pairwise(values))
-        if values[-1] < (GROWTH if ran_out else GROWTH_ALONE) * values[0] or values[-1] < STILL * values[len(values) // 2]:
+        if (
+            values[-1] < (GROWTH if ran_out else GROWTH_ALONE) * values[0]
+            or values[-1] < STILL * values[len(values) // 2]
+        ):
             continue
         if rises >= (0.9 if ran_out or not device else 1) * (len(values) - 1) and len(readings) > len(best):
             best = tuple(readings)

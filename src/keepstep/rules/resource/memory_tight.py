@@ -44,5 +44,8 @@ def memory_tight(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="see who holds it", command="ps aux --sort=-rss | head"), Fix(do="or ask the scheduler for more", command="#SBATCH --mem=64G")),
+                fixes=(
+                    Fix(do="see who holds it", command="ps aux --sort=-rss | head"),
+                    Fix(do="or ask the scheduler for more", command="#SBATCH --mem=64G"),
+                ),
             )

@@ -47,7 +47,9 @@ def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
     """
     waiting = tuple(e for e in seen.all(NotScheduled) if not e.fact.never)
     failed = any("FailedScheduling" in e.quote or "Unschedulable" in e.quote for e in waiting)
-    failed = failed or any("all PENDING" in (e.fact.asked or "") and seen.is_last_word(e, within=TABLE) for e in waiting)
+    failed = failed or any(
+        "all PENDING" in (e.fact.asked or "") and seen.is_last_word(e, within=TABLE) for e in waiting
+    )
     if not waiting or seen.all(StepSeen) or not (seen.broken or failed or len(waiting) > 1):
         return
     first = next((e.fact for e in waiting if e.fact.asked), waiting[0].fact)

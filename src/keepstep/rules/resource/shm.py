@@ -65,9 +65,7 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
     """
     said = once_a_line(e for e in seen.all(SharedMemoryExhausted) if not seen.survived(e))
     bus: list[Evidence[Fact]] = [
-        e
-        for e in seen.all(LoaderWorkerDied)
-        if e.fact.signal in ("Bus error", "SIGBUS") and not seen.survived(e)
+        e for e in seen.all(LoaderWorkerDied) if e.fact.signal in ("Bus error", "SIGBUS") and not seen.survived(e)
     ]
     if said:
         path = next((e.fact.path for e in said if e.fact.path), None)

@@ -41,5 +41,9 @@ def swap_in_use(seen: EvidenceSet) -> Iterator[Found]:
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="see who was swapped out", command="grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail"),),
+                fixes=(
+                    Fix(
+                        do="see who was swapped out", command="grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail"
+                    ),
+                ),
             )

@@ -22,8 +22,14 @@ HOW_PODS_ENDED = (
     "STATUS:.status.containerStatuses[*].lastState.terminated.exitCode'"
 )
 WHO_KILLED = (
-    Fix(do="look for the kernel's out-of-memory killer on that host", command="dmesg -T | grep -iE 'oom|out of memory|killed process|segfault'"),
-    Fix(do="under Slurm, see how your jobs and their steps ended", command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS"),
+    Fix(
+        do="look for the kernel's out-of-memory killer on that host",
+        command="dmesg -T | grep -iE 'oom|out of memory|killed process|segfault'",
+    ),
+    Fix(
+        do="under Slurm, see how your jobs and their steps ended",
+        command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS",
+    ),
     Fix(do="in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED),
 )
 _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
@@ -84,7 +90,12 @@ def only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
 def _ends_the_rest(exits: tuple[Evidence[ProcessExited], ...]) -> bool:
     """Whether srun told of a task that ended by itself before those that were killed: then it killed these."""
     tasks = [e.fact for e in exits if e.fact.reporter == "srun"]
-    return bool(tasks) and len(tasks) == len(exits) and not ended_by(tasks[0], "SIGKILL") and len({t.rank for t in tasks}) > 1
+    return (
+        bool(tasks)
+        and len(tasks) == len(exits)
+        and not ended_by(tasks[0], "SIGKILL")
+        and len({t.rank for t in tasks}) > 1
+    )
 
 
 def _wrapper(fact: ProcessExited) -> bool:

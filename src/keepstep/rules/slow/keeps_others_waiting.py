@@ -62,9 +62,15 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple(late[-4:]),
         ranks=(rank,) if rank is not None else (),
         fixes=(
-            Fix(do="see what else runs on that rank's host", command="top -b -n 1 | head -20; cat /sys/fs/cgroup/cpu/cpu.stat")
+            Fix(
+                do="see what else runs on that rank's host",
+                command="top -b -n 1 | head -20; cat /sys/fs/cgroup/cpu/cpu.stat",
+            )
             if fact.phase != "input"
-            else Fix(do="give its loader more workers, or move its data to a faster disk", command="DataLoader(..., num_workers=8)"),
+            else Fix(
+                do="give its loader more workers, or move its data to a faster disk",
+                command="DataLoader(..., num_workers=8)",
+            ),
         ),
     )
 

@@ -91,12 +91,16 @@ def _storm(storms: list[Evidence[Recompiling]]) -> Found:
     worst = max(storms, key=lambda e: e.fact.count or 0).fact
     times = f"{worst.count} times" if worst.count else "again and again"
     return Found(
-        title=f"{worst.function or 'a function'} was compiled {times}" + (f": {shorten(worst.reason, 120)}" if worst.reason else ""),
+        title=f"{worst.function or 'a function'} was compiled {times}"
+        + (f": {shorten(worst.reason, 120)}" if worst.reason else ""),
         because="the guard counted the compilations and compared the arguments that led to them",
         evidence=tuple(storms[:8]),
         confidence=Confidence.ESTABLISHED,
         fixes=(
-            Fix(do="keep that argument's shape and type constant: pad or bucket it, drop the last batch", command="dataset.batch(n, drop_remainder=True)"),
+            Fix(
+                do="keep that argument's shape and type constant: pad or bucket it, drop the last batch",
+                command="dataset.batch(n, drop_remainder=True)",
+            ),
             Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
         ),
     )

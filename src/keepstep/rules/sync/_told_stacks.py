@@ -49,7 +49,9 @@ class Process:
             return wait
         if named and wait is not None and not (wait.vague or wait.kind is Kind.DEVICE):
             return wait
-        inside = (w for e in self.threads if awaits_others(w := waits_in(e.fact.frames)) and w is not None and not w.vague)
+        inside = (
+            w for e in self.threads if awaits_others(w := waits_in(e.fact.frames)) and w is not None and not w.vague
+        )
         return next(inside, wait)
 
 

@@ -38,7 +38,11 @@ def _stood_still(seen: EvidenceSet) -> float | None:
 
 
 def _told(seen: EvidenceSet, until: float = math.inf) -> Told | None:
-    told = [e for e in seen.all(ContractBroken) if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and (e.at or 0.0) <= until]
+    told = [
+        e
+        for e in seen.all(ContractBroken)
+        if e.fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and (e.at or 0.0) <= until
+    ]
     if not told:
         return None
     fact = min(told, key=lambda e: (not e.fact.places, e.at or 0.0)).fact
@@ -58,16 +62,28 @@ def _by_trails(seen: EvidenceSet, until: float = math.inf) -> Told | None:
 
 def _by_boxes(seen: EvidenceSet) -> Told | None:
     """A rank that died without a word, inside of its last collective: its number stands for another one in a peer's own record."""
-    whole = {rank: e for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued)) if group == "0" for rank, e in _last(seen, group).items()}
+    whole = {
+        rank: e
+        for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued))
+        if group == "0"
+        for rank, e in _last(seen, group).items()
+    }
     for rank, box in _last(seen, SCRIPTS).items():
         last = _trail(box)[-1:]
         if not last or (rank in whole and _trail(whole[rank])[-1].sequence >= last[0].sequence):
             continue  # its own record goes as far
-        peers = {peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1}
+        peers = {
+            peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1
+        }
         found = trails.mismatch({rank: last, **peers}, alike=0)
         if found is not None and found.sequence == last[0].sequence and any(rank in ranks for _, ranks in found.values):
             history = [each for each in next(iter(peers.values())) if each.sequence < found.sequence]
-            issued = {peer: each for peer, trail in {rank: last, **peers}.items() for each in trail if each.sequence == found.sequence}
+            issued = {
+                peer: each
+                for peer, trail in {rank: last, **peers}.items()
+                for each in trail
+                if each.sequence == found.sequence
+            }
             return replace(found, odd=trails.odd(issued, history)), (box, *(whole[peer] for peer in peers))
     return None
 
@@ -75,7 +91,13 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
 def _last(seen: EvidenceSet, group: str, until: float = math.inf) -> dict[int, Evidence[CollectivesIssued]]:
     found: dict[int, Evidence[CollectivesIssued]] = {}
     for e in seen.all(CollectivesIssued):
-        if (e.at or 0.0) <= until and e.fact.group == group and e.who is not None and e.fact.issued and (e.who not in found or (e.at or 0.0) >= (found[e.who].at or 0.0)):
+        if (
+            (e.at or 0.0) <= until
+            and e.fact.group == group
+            and e.who is not None
+            and e.fact.issued
+            and (e.who not in found or (e.at or 0.0) >= (found[e.who].at or 0.0))
+        ):
             found[e.who] = e
     return found
 

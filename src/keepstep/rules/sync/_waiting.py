@@ -69,9 +69,7 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
         stuck = [
             f.last_completed + 1
             for f in ranks.values()
-            if f.last_completed is not None
-            and f.last_enqueued is not None
-            and f.last_enqueued > f.last_completed
+            if f.last_completed is not None and f.last_enqueued is not None and f.last_enqueued > f.last_completed
         ]
         if not stuck:
             continue

@@ -63,7 +63,9 @@ def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
         evidence=evidence,
         ranks=found.odd or tuple(sorted(rank for _, ranks in found.values for rank in ranks)),
         fixes=(
-            Fix(do=f"issue it on every rank or on none{_where(found)}: look for a branch that depends on the rank or on its data"),
+            Fix(
+                do=f"issue it on every rank or on none{_where(found)}: look for a branch that depends on the rank or on its data"
+            ),
             Fix(do="see what each rank issued", command="grep -rh CollectivesIssued .keepstep"),
         ),
     )
@@ -80,10 +82,14 @@ def _title(found: Mismatch) -> str:
     odd = [(value, ranks) for value, ranks in odd if ranks]
     others = [(value, ranks) for value, ranks in found.values if not set(ranks) & set(found.odd)]
     if not odd or not others:
-        return "ranks issued different collectives: " + " but ".join(f"{words(*each)} on {say_ranks(each[1])}" for each in found.values[:3])
+        return "ranks issued different collectives: " + " but ".join(
+            f"{words(*each)} on {say_ranks(each[1])}" for each in found.values[:3]
+        )
     value, ranks = odd[0]
     other, peers = others[0]
-    return f"{say_ranks(ranks)} issued {words(value, ranks)}; {say_ranks(peers)} did not, but issued {words(other, peers)}"
+    return (
+        f"{say_ranks(ranks)} issued {words(value, ranks)}; {say_ranks(peers)} did not, but issued {words(other, peers)}"
+    )
 
 
 def _where(found: Mismatch) -> str:

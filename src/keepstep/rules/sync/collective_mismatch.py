@@ -126,9 +126,7 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
             places[group_of(seen, e), fact.seq].setdefault(rank, e)
     _join_unknown(places)
     for (_, seq), ranks in places.items():
-        prints = {
-            r: f"{e.fact.op}[{'' if e.fact.numel_in is None else e.fact.numel_in}]" for r, e in ranks.items()
-        }
+        prints = {r: f"{e.fact.op}[{'' if e.fact.numel_in is None else e.fact.numel_in}]" for r, e in ranks.items()}
         if len(set(prints.values())) < 2 or _only_sizes_missing(prints):
             continue
         culprits = _odd(prints) or _least_far(seen, tuple(ranks)) or tuple(ranks)
@@ -172,9 +170,7 @@ def _join_unknown(places: dict[tuple[str | None, int], dict[int, Evidence[Collec
 
 def _only_sizes_missing(prints: dict[int, str]) -> bool:
     """Whether they differ only because some lines do not print the size."""
-    return len({p.partition("[")[0] for p in prints.values()}) == 1 and any(
-        p.endswith("[]") for p in prints.values()
-    )
+    return len({p.partition("[")[0] for p in prints.values()}) == 1 and any(p.endswith("[]") for p in prints.values())
 
 
 def _least_far(seen: EvidenceSet, among: tuple[int, ...]) -> tuple[int, ...]:

@@ -44,7 +44,11 @@ def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
     if of_a_crash(seen):
         return
     for process in processes(seen):
-        inside = [e for e in process.threads if (w := waits_in(e.fact.frames)) is not None and w.kind is Kind.COLLECTIVE and not w.vague]
+        inside = [
+            e
+            for e in process.threads
+            if (w := waits_in(e.fact.frames)) is not None and w.kind is Kind.COLLECTIVE and not w.vague
+        ]
         if len(inside) < 2 or seen.survived(inside[0]):
             continue
         names = [(w.name if (w := waits_in(e.fact.frames)) else "") for e in inside[:2]]
@@ -54,7 +58,10 @@ def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
             evidence=tuple(inside[:4]),
             ranks=(process.rank,) if process.rank is not None else (),
             fixes=(
-                Fix(do="give the second thread a group of its own", command="torch.distributed.new_group(backend='gloo')"),
+                Fix(
+                    do="give the second thread a group of its own",
+                    command="torch.distributed.new_group(backend='gloo')",
+                ),
                 Fix(do="or wait for the thread before the next collective of the main one"),
             ),
         )

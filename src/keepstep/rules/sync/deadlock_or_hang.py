@@ -58,9 +58,7 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A broken link or GPU makes every rank wait in the same collective; then nobody is missing.
     """
-    missing = [
-        e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e) and not _broke_off(seen, e)
-    ]
+    missing = [e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e) and not _broke_off(seen, e)]
     timed = {rank: events for rank, events in waiting(seen).items()}
     events: list[Evidence[Fact]] = [e for e in seen.all(CollectiveTimeout) if not seen.survived(e)]
     heard = list(seen.all(TimeoutHeardOf))
@@ -84,13 +82,17 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple({id(e): e for e in evidence}.values()),
         ranks=culprits if len(culprits) <= 2 else (),
         confidence=(
-            Confidence.SUPPORTED if (culprits and how != _PERHAPS) or _lost_afterwards(seen, events) else Confidence.HYPOTHESIS
+            Confidence.SUPPORTED
+            if (culprits and how != _PERHAPS) or _lost_afterwards(seen, events)
+            else Confidence.HYPOTHESIS
         ),
         fixes=(
             Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
             Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`")
             if how != _NOBODY
-            else Fix(do="run once without direct access between GPUs", command="export NCCL_P2P_DISABLE=1 NCCL_DEBUG=INFO"),
+            else Fix(
+                do="run once without direct access between GPUs", command="export NCCL_P2P_DISABLE=1 NCCL_DEBUG=INFO"
+            ),
             Fix(
                 do="if the rank was only slow, raise the time limit",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
@@ -110,7 +112,8 @@ def _lost_afterwards(seen: EvidenceSet, events: list[Evidence[Fact]]) -> bool:
     waits = [e for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.op in ("recv", "send")]
     lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
     return bool(waits and lost) and all(
-        any(w.origin.source == e.origin.source and (w.origin.line or 0) < (e.origin.line or 0) for w in waits) for e in lost
+        any(w.origin.source == e.origin.source and (w.origin.line or 0) < (e.origin.line or 0) for w in waits)
+        for e in lost
     )
 
 
@@ -121,10 +124,7 @@ def _has_reason(seen: EvidenceSet) -> bool:
 
 def _certain(events: list[Evidence[Fact]]) -> bool:
     """Whether a time limit is spoken of, not just a failed operation."""
-    return any(
-        isinstance(e.fact, CollectiveTimeout) and (e.fact.op or e.fact.timeout_ms or e.fact.seq)
-        for e in events
-    )
+    return any(isinstance(e.fact, CollectiveTimeout) and (e.fact.op or e.fact.timeout_ms or e.fact.seq) for e in events)
 
 
 def _culprits(
@@ -142,9 +142,7 @@ def _culprits(
             f"the last collective of {say_ranks(absent)} comes before the one that the others wait in",
             (),
         )
-    heard = [
-        e for e in seen.all(TimeoutHeardOf) if (r := who(e)) is not None and r not in timed and r not in there
-    ]
+    heard = [e for e in seen.all(TimeoutHeardOf) if (r := who(e)) is not None and r not in timed and r not in there]
     only = tuple(dict.fromkeys(r for e in heard if (r := who(e)) is not None))
     if only and (len(only) <= 2 or not timed):
         return (
@@ -198,9 +196,7 @@ def _lowest(seen: EvidenceSet) -> tuple[int, ...]:
 
 
 def _limit(events: list[Evidence[Fact]]) -> str:
-    limits = [
-        e.fact.timeout_ms for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.timeout_ms
-    ]
+    limits = [e.fact.timeout_ms for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.timeout_ms]
     return duration(limits[0] / 1000) if limits else "in vain"
 
 

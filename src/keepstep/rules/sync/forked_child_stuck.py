@@ -65,7 +65,9 @@ def _forked_into_framework(child: Evidence[StackDump]) -> bool:
 def _forked_with_lock(child: Evidence[StackDump]) -> bool:
     """Whether it waits for a lock: its copy is held by a thread that only its parent has."""
     frames = child.fact.frames
-    return any(_FORKED.search(f.file or "") for f in frames) and any(_ACQUIRES.match(f.function) for f in frames if f.is_native)
+    return any(_FORKED.search(f.file or "") for f in frames) and any(
+        _ACQUIRES.match(f.function) for f in frames if f.is_native
+    )
 
 
 def _found(parent: Evidence[ProcessSeen], child: Evidence[StackDump]) -> Found:

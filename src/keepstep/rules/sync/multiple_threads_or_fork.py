@@ -47,9 +47,7 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     ## When this is wrong
     A warning alone is harmless in most runs; it counts only where the run hung.
     """
-    refused = [
-        e for e in seen.all(ForkOrThread) if not seen.survived(e) and (e.fact.fatal or _raised(seen, e))
-    ]
+    refused = [e for e in seen.all(ForkOrThread) if not seen.survived(e) and (e.fact.fatal or _raised(seen, e))]
     warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
     fixes = (
         Fix(

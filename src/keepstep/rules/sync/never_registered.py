@@ -62,6 +62,9 @@ def never_registered(seen: EvidenceSet) -> Iterator[Found]:
         ranks=missing,
         fixes=(
             Fix(do="see that this process was started, and look at its own output"),
-            Fix(do="compare the number of processes with what was started", command="env | grep -E 'NUM_PROCESSES|SLURM_N'"),
+            Fix(
+                do="compare the number of processes with what was started",
+                command="env | grep -E 'NUM_PROCESSES|SLURM_N'",
+            ),
         ),
     )

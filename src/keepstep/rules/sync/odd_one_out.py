@@ -278,7 +278,11 @@ def _worker_stands(first: Seen) -> str:
         line = innermost_user(helper.fact.frames)
         wait = waits_in(helper.fact.frames)
         if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
-            name = f"its worker (pid {helper.fact.pid})" if helper.origin.source.endswith(")") else "a thread of its input pipeline"
+            name = (
+                f"its worker (pid {helper.fact.pid})"
+                if helper.origin.source.endswith(")")
+                else "a thread of its input pipeline"
+            )
             return f"; {name} stands in {f'{wait.name} at ' if wait else ''}{place(line)}"
     return ""
 

@@ -108,9 +108,7 @@ def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
     functions = [f.function for f in fact.frames]
     if kind == "FileExistsError":
         return "File exists" in fact.message and (
-            not functions
-            or len(seen.ranks) > 1
-            or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
+            not functions or len(seen.ranks) > 1 or any(_MAKES.match(f) for f in functions[:4] + functions[-4:])
         )
     if kind == "FileNotFoundError":
         return (

@@ -52,9 +52,7 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
             do="print the number of parameters on each rank before wrapping",
             command="print(rank, sum(p.numel() for p in model.parameters()))",
         ),
-        Fix(
-            do="build the model from the same configuration, seed and checkpoint on every rank, then wrap it"
-        ),
+        Fix(do="build the model from the same configuration, seed and checkpoint on every rank, then wrap it"),
     )
     if models:
         detail = next((e.fact.detail for e in models if e.fact.detail), None)

@@ -18,7 +18,8 @@ from keepstep.core.rule import rule
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
 """What only a program says that is about to work with others, whether or not they are seen."""
 _SET_UP = lazy_pattern(
-    _SAID_AS_ONE_OF_MANY + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b|terminat|operation=Stop| exit: stop ))|^NCCL version \d|process rank \d+ is bound to device \d"
+    _SAID_AS_ONE_OF_MANY
+    + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b|terminat|operation=Stop| exit: stop ))|^NCCL version \d|process rank \d+ is bound to device \d"
     r"|\[\d+\] INFO Launch mode |Setting up process group for: |(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
     r"|Waiting for the cluster, timeout =|Coordination agent has successfully connected|has connected to coordination service"
     r"|Connecting to JAX distributed service on|Collective all_reduce tensors: |batch_all_reduce: \d+ all-reduces"
@@ -26,7 +27,8 @@ _SET_UP = lazy_pattern(
 _SERVER = lazy_pattern(r"Started server with target: grpc")
 _WORKS = lazy_pattern(r"worker|chief|master")
 _OTHER = lazy_pattern(
-    _SAID_AS_ONE_OF_MANY + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster|oordination (?:agent|service)|JAX distributed service"
+    _SAID_AS_ONE_OF_MANY
+    + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster|oordination (?:agent|service)|JAX distributed service"
     r"|group_size = (?!1\b)\d|all-reduces"
 )
 SEVERAL = 2
@@ -76,7 +78,9 @@ def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
         return
     if others and (not seen.all(PhaseSeen) or len({e.origin.source for e in ends}) > 1):
         return
-    writers = max(len(ends), len(seen.ranks), len({e.who for e in (*seen.all(InterfaceUsed), *seen.all(TransportUsed))}))
+    writers = max(
+        len(ends), len(seen.ranks), len({e.who for e in (*seen.all(InterfaceUsed), *seen.all(TransportUsed))})
+    )
     members = sum(len(e.fact.addresses) for e in {e.fact.job: e for e in seen.all(AddressMap)}.values())
     several = max(writers, members, seen.world_size or 0) >= SEVERAL
     told = seen.world_size is None and any(_OTHER.search(e.fact.last) for e in ends)

@@ -49,7 +49,9 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
     shown = processes(seen)
     waiting = [p for p in shown if awaits_others(p.wait) and not seen.survived(p.shown)]
     # a device that never gets done is in a collective, or stuck itself
-    waiting = waiting or [p for p in shown if p.wait is not None and p.wait.kind is Kind.DEVICE and not seen.survived(p.shown)]
+    waiting = waiting or [
+        p for p in shown if p.wait is not None and p.wait.kind is Kind.DEVICE and not seen.survived(p.shown)
+    ]
     if not waiting:
         return
     others = [p for p in shown if p.main is not None and p not in waiting and not awaits_others(p.wait)]
@@ -58,14 +60,21 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
     where = _where(first)
     sure = any(p.wait is not None and awaits_others(p.wait) and not p.wait.vague for p in waiting)
     yield Found(
-        title=f"{first.name} waits for other ranks in {where}" + (f"; {say_ranks(ranks)} stands elsewhere" if ranks else ""),
+        title=f"{first.name} waits for other ranks in {where}"
+        + (f"; {say_ranks(ranks)} stands elsewhere" if ranks else ""),
         because="its stack, taken while it was alive, ends in a call that returns only when every rank has made it",
         evidence=tuple(p.shown for p in (*others, *waiting))[:8],
         ranks=ranks if 1 <= len(ranks) <= 2 else (),
         confidence=None if sure else Confidence.HYPOTHESIS,
         fixes=(
-            Fix(do="take the stacks of all ranks at once and look for the one that differs", command="py-spy dump --pid PID"),
-            Fix(do="or let PyTorch write what each rank ran last", command="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ..."),
+            Fix(
+                do="take the stacks of all ranks at once and look for the one that differs",
+                command="py-spy dump --pid PID",
+            ),
+            Fix(
+                do="or let PyTorch write what each rank ran last",
+                command="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
+            ),
         ),
     )
 

@@ -57,9 +57,7 @@ def stalled(seen: EvidenceSet) -> Iterator[Found]:
         ranks=missing if len(missing) <= 2 else (),
         fixes=(
             Fix(do="see what the missing rank is doing", command="py-spy dump --pid PID"),
-            Fix(
-                do="look for collectives that only some ranks reach (behind `if rank == 0`, in a last uneven batch)"
-            ),
+            Fix(do="look for collectives that only some ranks reach (behind `if rank == 0`, in a last uneven batch)"),
         ),
     )
 

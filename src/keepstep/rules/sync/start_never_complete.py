@@ -85,7 +85,10 @@ def _few_came(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple(told[:6]),
         ranks=_only_one_absent(size, {*came}),
         fixes=(
-            Fix(do="start as many processes as the world size says, on every host", command="echo $SLURM_NTASKS $WORLD_SIZE"),
+            Fix(
+                do="start as many processes as the world size says, on every host",
+                command="echo $SLURM_NTASKS $WORLD_SIZE",
+            ),
             Fix(do="see where every rank is stuck", command="keepstep why --live"),
         ),
     )

@@ -87,7 +87,12 @@ def _ended_while_waiting(waited: Evidence[PeersWait], silent: float, ranks: dict
         because=f"no rank had moved for {silent:.0f} s when they ended, by their black boxes",
         evidence=(waited, *(ranks[each] for each in sorted(ranks)[:8])),
         ranks=late,
-        fixes=(Fix(do="look at the line that is named; while it hangs, see where every rank is", command="keepstep why --live"),),
+        fixes=(
+            Fix(
+                do="look at the line that is named; while it hangs, see where every rank is",
+                command="keepstep why --live",
+            ),
+        ),
     )
 
 

@@ -57,6 +57,9 @@ def trains_outside_strategy(seen: EvidenceSet) -> Iterator[Found]:
         ranks=ranks,
         fixes=(
             Fix(do="run the step through the strategy", command="strategy.run(train_step, args=(next(iterator),))"),
-            Fix(do="build and compile the model in the strategy's scope", command="with strategy.scope(): model = build(); model.compile(...)"),
+            Fix(
+                do="build and compile the model in the strategy's scope",
+                command="with strategy.scope(): model = build(); model.compile(...)",
+            ),
         )[:: 1 if fact.scoped else -1],
     )

@@ -54,9 +54,7 @@ def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
             because="the wrapper waited for gradients of parameters that the loss does not reach",
             evidence=tuple(unused),
             fixes=(
-                Fix(
-                    do="see which parameters they are", command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ..."
-                ),
+                Fix(do="see which parameters they are", command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ..."),
                 Fix(
                     do="freeze or remove them, or allow them",
                     command="DistributedDataParallel(model, find_unused_parameters=True)",

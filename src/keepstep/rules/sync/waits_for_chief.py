@@ -50,7 +50,11 @@ def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
     evidence: tuple[Evidence[Fact], ...] = tuple(waits)
     if len(waits) < OFTEN and not any(seen.is_last_word(e, OFTEN) for e in waits):
         opened = tuple(e for e in seen.all(SessionOpened) if not seen.survived(e))
-        if len(opened) < SESSIONS or not seen.is_last_word(opened[-1], OFTEN) or len({e.origin.source for e in opened}) > 1:
+        if (
+            len(opened) < SESSIONS
+            or not seen.is_last_word(opened[-1], OFTEN)
+            or len({e.origin.source for e in opened}) > 1
+        ):
             return
         evidence = opened
     who = (waits[0].fact.peer if waits else None) or "the chief, which makes the session ready"

@@ -59,7 +59,9 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
     If the chips were only busy or are ill, another finding says so and comes first. Where ranks meet later, in a
     rendezvous of the program, the TPU was set up already: it is process 0 that is gone.
     """
-    later = [e.fact.message for e in seen.all(ExceptionRaised) if any(f.function == "rendezvous" for f in e.fact.frames)]
+    later = [
+        e.fact.message for e in seen.all(ExceptionRaised) if any(f.function == "rendezvous" for f in e.fact.frames)
+    ]
     failed = tuple(
         e
         for e in seen.all(TpuInitFailed)

@@ -70,7 +70,9 @@ def ended_without_goodbye(seen: EvidenceSet) -> Iterator[Found]:
         evidence=evidence,
         ranks=(first.who,) if first.who is not None else (),
         confidence=None if sure else Confidence.HYPOTHESIS,
-        fixes=(*WHO_KILLED, _NEXT_TIME) if not first.fact.goodbye else (Fix(do="read what this rank printed last: it ended itself"),),
+        fixes=(*WHO_KILLED, _NEXT_TIME)
+        if not first.fact.goodbye
+        else (Fix(do="read what this rank printed last: it ended itself"),),
     )
 
 

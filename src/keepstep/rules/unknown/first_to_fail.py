@@ -142,7 +142,9 @@ def _first_error(errors: tuple[Said, ...]) -> tuple[str, Evidence[Fact], int | N
 def _cut(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
     """A traceback that was begun: its last line, that names the exception, was not copied or never written."""
     one = next((e for e in seen.all(TracebackCut) if not seen.survived(e)), None)
-    return (f"{_name(one.who)} raised an exception that the log does not name", one, one.who) if one is not None else None
+    return (
+        (f"{_name(one.who)} raised an exception that the log does not name", one, one.who) if one is not None else None
+    )
 
 
 def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:

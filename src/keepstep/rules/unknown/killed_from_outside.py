@@ -65,7 +65,11 @@ def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
     blamed = ranks_of(killed) or tuple(e.fact.local_rank for e in killed if e.fact.local_rank is not None)
     name = ranks(blamed) if blamed else "a process"
     boxes: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(RankEnded) if e.who in blamed and not e.fact.goodbye)
-    last = f" at step {boxes[0].fact.steps}" if boxes and isinstance(boxes[0].fact, RankEnded) and boxes[0].fact.steps else ""
+    last = (
+        f" at step {boxes[0].fact.steps}"
+        if boxes and isinstance(boxes[0].fact, RankEnded) and boxes[0].fact.steps
+        else ""
+    )
     yield Found(
         title=f"{name} {'were' if len(set(blamed)) > 1 else 'was'} killed from outside{last} (SIGKILL); nothing shows by whom",
         because="SIGKILL came before any other failure, and neither the kernel, a control group, a scheduler nor a reading of memory says why",
@@ -89,5 +93,10 @@ def _by_a_signal_of_crashes(seen: EvidenceSet) -> Iterator[Found]:
             evidence=(core,),
             ranks=ranks_of((core,)),
             confidence=Confidence.SUPPORTED,
-            fixes=(Fix(do="see who that process was, if it lives", command=f"ps -o pid,lstart,args -p {fact.sent_by}"), *WHO_KILLED) if fact.sent_by else WHO_KILLED,
+            fixes=(
+                Fix(do="see who that process was, if it lives", command=f"ps -o pid,lstart,args -p {fact.sent_by}"),
+                *WHO_KILLED,
+            )
+            if fact.sent_by
+            else WHO_KILLED,
         )

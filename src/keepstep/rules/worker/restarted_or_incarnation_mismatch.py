@@ -86,7 +86,9 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(do="restart all members together, from the last checkpoint"),
-    Fix(do="look for why the first one ended; in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED),
+    Fix(
+        do="look for why the first one ended; in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED
+    ),
 )
 
 

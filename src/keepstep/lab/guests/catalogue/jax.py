@@ -15,7 +15,17 @@ GUESTS = (
         files=("jax_mesh.py", "jax_two_processes.sh"),
         command=(*TWO, "jax_mesh.py"),
         as_ranks=("python", "jax_mesh.py"),
-        faults=("killed", "asleep", "exception", "never_arrives", "wrong_port", "wrong_count", "same_id", "nan_batch", "other_shape"),
+        faults=(
+            "killed",
+            "asleep",
+            "exception",
+            "never_arrives",
+            "wrong_port",
+            "wrong_count",
+            "same_id",
+            "nan_batch",
+            "other_shape",
+        ),
         quick=True,
     ),
     Guest(

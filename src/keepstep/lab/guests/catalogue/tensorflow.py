@@ -26,7 +26,17 @@ GUESTS = (
         command=(*CLUSTER, "tf_custom_loop.py"),
         as_ranks=("python", "tf_custom_loop.py"),
         needs=("tf_keras",),
-        faults=("killed", "exception", "asleep", "interrupted", "nan_batch", "other_shape", "never_arrives", "wrong_port", "run_forgotten"),
+        faults=(
+            "killed",
+            "exception",
+            "asleep",
+            "interrupted",
+            "nan_batch",
+            "other_shape",
+            "never_arrives",
+            "wrong_port",
+            "run_forgotten",
+        ),
     ),
     Guest(
         name="tf_parameter_server",

@@ -42,7 +42,9 @@ def change(name, variables, new):
 
 def misconfigure():
     """Before the program begins."""
-    if fault.FAULT == "wrong_count" and process_id() is not None:  # of all processes: JAX goes by what the first one says
+    if (
+        fault.FAULT == "wrong_count" and process_id() is not None
+    ):  # of all processes: JAX goes by what the first one says
         change("--num-processes", COUNTS, lambda count: str(int(count) + 1))
         fault.struck("waits for one process too many")
     if process_id() != fault.RANK:
@@ -71,7 +73,9 @@ def watch(distributed):
         with open(os.path.join(fault.NOTES, f"rank{rank}"), "w") as note:
             note.write(str(os.getpid()))
         jax.make_array_from_process_local_data = spoiled(jax.make_array_from_process_local_data, 1, rank)
-        multihost_utils.host_local_array_to_global_array = spoiled(multihost_utils.host_local_array_to_global_array, 0, rank)
+        multihost_utils.host_local_array_to_global_array = spoiled(
+            multihost_utils.host_local_array_to_global_array, 0, rank
+        )
         return result
 
     distributed.State.initialize = initialize_and_watch

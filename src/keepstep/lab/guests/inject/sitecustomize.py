@@ -86,7 +86,12 @@ def lonely_collective():
     dist.all_reduce(torch.ones(6))
 
 
-STRIKES = {"exception": raise_exception, "asleep": sleep_for_ever, "interrupted": sleep_for_ever, "lonely_collective": lonely_collective}
+STRIKES = {
+    "exception": raise_exception,
+    "asleep": sleep_for_ever,
+    "interrupted": sleep_for_ever,
+    "lonely_collective": lonely_collective,
+}
 
 
 def watch_steps(module):
@@ -249,7 +254,10 @@ def begin():
         struck("has the wrong MASTER_PORT")
     elif FAULT == "wrong_port" and rank() == RANK and "TF_CONFIG" in os.environ and "GUEST_STRUCK" not in os.environ:
         begin_with_wrong_cluster()
-    then = {"torch.optim.optimizer": watch_steps, f"{TF}.eager.polymorphic_function.polymorphic_function": watch_functions}
+    then = {
+        "torch.optim.optimizer": watch_steps,
+        f"{TF}.eager.polymorphic_function.polymorphic_function": watch_functions,
+    }
     if FRAMEWORK == "jax":
         import break_jax
 

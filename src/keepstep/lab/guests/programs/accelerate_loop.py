@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loop with Hugging Face Accelerate, as its quick tour writes it, with its own saved state.
 
-    accelerate launch --cpu --num_processes 2 accelerate_loop.py
+accelerate launch --cpu --num_processes 2 accelerate_loop.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepSpeed's engine with ZeRO stage 1 on the CPU, as its getting-started page writes it.
 
-    deepspeed --num_accelerators 2 deepspeed_zero.py
+deepspeed --num_accelerators 2 deepspeed_zero.py
 """
 
 from __future__ import annotations

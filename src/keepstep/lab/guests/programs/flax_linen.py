@@ -71,7 +71,9 @@ for epoch in range(1, args.epochs + 1):
         state, loss, accuracy = train_step(state, *shard)
         epoch_loss.append(loss)
     mean = np.mean([float(each) for each in epoch_loss])
-    print(f"process {jax.process_index()} epoch {epoch} loss {float(mean)!r} accuracy {float(accuracy):.2f}", flush=True)
+    print(
+        f"process {jax.process_index()} epoch {epoch} loss {float(mean)!r} accuracy {float(accuracy):.2f}", flush=True
+    )
     if jax.process_index() == 0:
         Path(f"epoch{epoch}.msgpack").write_bytes(serialization.to_bytes(jax.device_get(state.params)))
     multihost_utils.sync_global_devices(f"saved epoch {epoch}")

@@ -42,7 +42,9 @@ class Classifier(nnx.Module):
 model = Classifier(nnx.Rngs(0))
 optimizer = nnx.Optimizer(model, optax.adamw(3e-3), wrt=nnx.Param)
 state = nnx.state((model, optimizer))
-state = jax.tree.map(lambda leaf: jax.make_array_from_callback(leaf.shape, everywhere, lambda index: leaf[index]), state)
+state = jax.tree.map(
+    lambda leaf: jax.make_array_from_callback(leaf.shape, everywhere, lambda index: leaf[index]), state
+)
 nnx.update((model, optimizer), state)
 
 
@@ -89,7 +91,10 @@ for step in range(1, args.steps + 1):
             eval_step(model, test, *batch())
         model.train()
         shown = {name: float(value) for name, value in metrics.compute().items()}
-        print(f"process {jax.process_index()} step {step} loss {shown['loss']!r} test_loss {float(test.compute()['loss'])!r}", flush=True)
+        print(
+            f"process {jax.process_index()} step {step} loss {shown['loss']!r} test_loss {float(test.compute()['loss'])!r}",
+            flush=True,
+        )
         metrics.reset()
 manager.wait_until_finished()
 print(f"process {jax.process_index()} kept checkpoints {sorted(manager.all_steps())}", flush=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small language model in the manner of single-file trainers: batches cut from one array, ``ckpt.pt``, resume by a setting.
 
-    torchrun --standalone --nproc_per_node=2 gpt_train.py --init_from=resume
+torchrun --standalone --nproc_per_node=2 gpt_train.py --init_from=resume
 """
 
 from __future__ import annotations
@@ -90,7 +90,12 @@ while True:
         print(f"iter {iteration}: train loss {losses['train']!r}, val loss {losses['val']!r}", flush=True)
         if iteration > 0:
             best = min(best, losses["val"])
-            checkpoint = {"model": raw_model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": iteration, "best": best}
+            checkpoint = {
+                "model": raw_model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "iteration": iteration,
+                "best": best,
+            }
             torch.save(checkpoint, checkpoint_path)
     for micro_step in range(gradient_accumulation_steps):
         if ddp:

@@ -50,7 +50,12 @@ def main():
     set_seed(42)
     torch.set_num_threads(1)
     config = BertConfig(
-        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=64
+        vocab_size=100,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
     )
     arguments = TrainingArguments(
         output_dir="out",

@@ -66,6 +66,9 @@ for step in range(1, args.steps + 1):
     params, loss = train_step(params, x, y)
     if step % 20 == 0:
         val = eval_step(params, *held_out)
-        print(f"process {jax.process_index()} step {step} loss {float(loss)!r} val_loss {float(val)!r} mean {float(jnp.mean(x)):.4f}", flush=True)
+        print(
+            f"process {jax.process_index()} step {step} loss {float(loss)!r} val_loss {float(val)!r} mean {float(jnp.mean(x)):.4f}",
+            flush=True,
+        )
 norm = jnp.sqrt(sum(jnp.sum(p**2) for p in jax.tree.leaves(params)))
 print(f"process {jax.process_index()} done, norm of the weights {float(norm)!r}", flush=True)

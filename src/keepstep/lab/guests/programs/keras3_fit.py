@@ -14,7 +14,9 @@ y = (x.sum(axis=1) > 0).astype("int64")
 dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
 model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
 model.compile(
-    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), optimizer=keras.optimizers.SGD(0.05), metrics=["accuracy"]
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    optimizer=keras.optimizers.SGD(0.05),
+    metrics=["accuracy"],
 )
 history = model.fit(dataset, epochs=3, verbose=2)
 model.save("model.keras")

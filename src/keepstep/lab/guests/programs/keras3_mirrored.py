@@ -7,7 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration(), tf.config.LogicalDeviceConfiguration()])
+tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration(), tf.config.LogicalDeviceConfiguration()]
+)
 
 import keras  # noqa: E402
 
@@ -18,9 +20,13 @@ x = rng.normal(size=(1024, 8)).astype("float32")
 y = (x.sum(axis=1) > 0).astype("int64")
 dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
 with strategy.scope():
-    model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
+    model = keras.Sequential(
+        [keras.layers.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
+    )
     model.compile(
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), optimizer=keras.optimizers.SGD(0.05), metrics=["accuracy"]
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        optimizer=keras.optimizers.SGD(0.05),
+        metrics=["accuracy"],
     )
 history = model.fit(dataset, epochs=3, verbose=2)
 model.save("model.keras")

@@ -18,10 +18,17 @@ x = source.normal(size=(1024, 20)).astype("float32")
 y = np.argmax(x @ source.normal(size=(20, 5)), axis=1)
 
 model = keras.Sequential(
-    [keras.Input((20,)), keras.layers.Dense(64, activation="relu"), keras.layers.BatchNormalization(), keras.layers.Dense(5)]
+    [
+        keras.Input((20,)),
+        keras.layers.Dense(64, activation="relu"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dense(5),
+    ]
 )
 model.compile(
-    optimizer=keras.optimizers.Adam(1e-3), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+    optimizer=keras.optimizers.Adam(1e-3),
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    metrics=["accuracy"],
 )
 history = model.fit(
     x,

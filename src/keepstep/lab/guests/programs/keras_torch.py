@@ -56,4 +56,6 @@ def per_process(rank, world_size, port):
 
 
 if __name__ == "__main__":
-    mp.start_processes(per_process, args=(2, int(os.environ.get("PORT", "29511"))), nprocs=2, join=True, start_method="spawn")
+    mp.start_processes(
+        per_process, args=(2, int(os.environ.get("PORT", "29511"))), nprocs=2, join=True, start_method="spawn"
+    )

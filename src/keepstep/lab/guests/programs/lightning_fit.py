@@ -18,7 +18,9 @@ class Classifier(L.LightningModule):
         x, y = batch
         loss = nn.functional.cross_entropy(self.model(x), y)
         if batch_idx % 8 == 0:
-            print(f"rank {self.global_rank} epoch {self.current_epoch} step {batch_idx} loss {loss.item()!r}", flush=True)
+            print(
+                f"rank {self.global_rank} epoch {self.current_epoch} step {batch_idx} loss {loss.item()!r}", flush=True
+            )
         self.log("train_loss", loss)
         return loss
 

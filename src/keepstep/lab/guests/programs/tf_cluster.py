@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--ps", type=int, default=0)
     parser.add_argument("program")
     options = parser.parse_args()
-    cluster = {role: [f"localhost:{free_port()}" for _ in range(getattr(options, role))] for role in ("chief", "worker", "ps")}
+    cluster = {
+        role: [f"localhost:{free_port()}" for _ in range(getattr(options, role))] for role in ("chief", "worker", "ps")
+    }
     cluster = {role: tasks for role, tasks in cluster.items() if tasks}
     processes = []
     for role, tasks in cluster.items():

@@ -29,7 +29,9 @@ def dataset_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
 
 
 with strategy.scope():
-    model = keras.Sequential([keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
+    model = keras.Sequential(
+        [keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
+    )
     multi_worker_dataset = strategy.distribute_datasets_from_function(dataset_fn)
     optimizer = keras.optimizers.RMSprop(learning_rate=0.001)
     train_accuracy = keras.metrics.SparseCategoricalAccuracy(name="train_accuracy")
@@ -41,7 +43,9 @@ def train_step(iterator: tf.data.Iterator) -> tf.Tensor:
         x, y = inputs
         with tf.GradientTape() as tape:
             predictions = model(x, training=True)
-            per_example = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=keras.losses.Reduction.NONE)(y, predictions)
+            per_example = keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True, reduction=keras.losses.Reduction.NONE
+            )(y, predictions)
             loss = tf.nn.compute_average_loss(per_example, global_batch_size=global_batch_size)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -60,7 +64,10 @@ while int(epoch) < EPOCHS:
     total_loss = 0.0
     for _ in range(STEPS_PER_EPOCH):
         total_loss += train_step(iterator)
-    print(f"worker {index} epoch {int(epoch)} accuracy {float(train_accuracy.result()):.6f} loss {float(total_loss / STEPS_PER_EPOCH)!r}", flush=True)
+    print(
+        f"worker {index} epoch {int(epoch)} accuracy {float(train_accuracy.result()):.6f} loss {float(total_loss / STEPS_PER_EPOCH)!r}",
+        flush=True,
+    )
     train_accuracy.reset_states()
     epoch.assign_add(1)
     manager.save()

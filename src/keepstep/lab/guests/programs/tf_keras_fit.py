@@ -26,7 +26,9 @@ def make_dataset(batch_size: int) -> tf.data.Dataset:
 
 
 def build_and_compile() -> keras.Model:
-    model = keras.Sequential([keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
+    model = keras.Sequential(
+        [keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
+    )
     model.compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         optimizer=keras.optimizers.SGD(learning_rate=0.05),
@@ -40,7 +42,11 @@ with strategy.scope():
     multi_worker_model = build_and_compile()
 callbacks = [keras.callbacks.BackupAndRestore(backup_dir="backup")]
 history = multi_worker_model.fit(
-    make_dataset(PER_WORKER_BATCH * num_workers), epochs=3, steps_per_epoch=20, callbacks=callbacks, verbose=2 if index == 0 else 0
+    make_dataset(PER_WORKER_BATCH * num_workers),
+    epochs=3,
+    steps_per_epoch=20,
+    callbacks=callbacks,
+    verbose=2 if index == 0 else 0,
 )
 for epoch, loss in enumerate(history.history["loss"]):
     print(f"worker {index} epoch {epoch} loss {loss!r}", flush=True)

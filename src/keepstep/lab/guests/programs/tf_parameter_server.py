@@ -20,7 +20,9 @@ keras.utils.set_random_seed(3)
 strategy = tf.distribute.ParameterServerStrategy(resolver)
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 with strategy.scope():
-    model = keras.Sequential([keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)])
+    model = keras.Sequential(
+        [keras.layers.InputLayer(input_shape=(8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
+    )
     optimizer = keras.optimizers.SGD(learning_rate=0.05)
     accuracy = keras.metrics.SparseCategoricalAccuracy()
 
@@ -38,7 +40,9 @@ def step_fn(iterator: tf.data.Iterator) -> tf.Tensor:
         x, y = batch
         with tf.GradientTape() as tape:
             predictions = model(x, training=True)
-            per_example = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=keras.losses.Reduction.NONE)(y, predictions)
+            per_example = keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True, reduction=keras.losses.Reduction.NONE
+            )(y, predictions)
             loss = tf.nn.compute_average_loss(per_example)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -60,4 +64,6 @@ for epoch in range(EPOCHS):
     for _ in range(STEPS_PER_EPOCH):
         loss = coordinator.schedule(step_fn, args=(per_worker_iterator,))
     coordinator.join()
-    print(f"finished epoch {epoch}, accuracy {float(accuracy.result()):.6f}, loss {float(loss.fetch()):.6f}", flush=True)
+    print(
+        f"finished epoch {epoch}, accuracy {float(accuracy.result()):.6f}, loss {float(loss.fetch()):.6f}", flush=True
+    )

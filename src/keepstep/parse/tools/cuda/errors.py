@@ -81,9 +81,7 @@ _MISMATCH = (
         fatal=False,
         what="this PyTorch no longer supports a GPU this old",
     ),
-    signature(
-        r"Torch not compiled with CUDA enabled", CudaMismatch, what="this PyTorch was built without CUDA"
-    ),
+    signature(r"Torch not compiled with CUDA enabled", CudaMismatch, what="this PyTorch was built without CUDA"),
     signature(
         r"module 'torch\._C' has no attribute '_?(?:[Cc]uda|nccl)\w{0,60}'",
         CudaMismatch,
@@ -94,9 +92,7 @@ _MISMATCH = (
         CudaMismatch,
         what="this PyTorch was built without CUDA",
     ),
-    signature(
-        r"is not compiled with (?:GPU|CUDA) support", CudaMismatch, what="an extension was built without CUDA"
-    ),
+    signature(r"is not compiled with (?:GPU|CUDA) support", CudaMismatch, what="an extension was built without CUDA"),
     signature(
         r"[Nn]ot compiled with (?:GPU|CUDA|NCCL|nccl|cuda|gpu) support",
         CudaMismatch,
@@ -127,9 +123,7 @@ _MISMATCH = (
         CudaMismatch,
         what="ptxas does not know the code or the GPU: it is older than the compiler",
     ),
-    signature(
-        r"nvcc fatal\s{0,6}: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"
-    ),
+    signature(r"nvcc fatal\s{0,6}: Unsupported gpu architecture", CudaMismatch, what="nvcc does not know this GPU"),
     signature(
         r"[Ee]rror 80[34]: (?:forward compatibility|system has unsupported display driver)",
         CudaMismatch,
@@ -218,9 +212,7 @@ _MISMATCH = (
     ),
     signature(
         r"Found no NVIDIA driver on your system",
-        lambda m: CudaMismatch(
-            what="there is no NVIDIA driver on this host", fatal="Warning" not in m.string
-        ),
+        lambda m: CudaMismatch(what="there is no NVIDIA driver on this host", fatal="Warning" not in m.string),
     ),
     signature(r"No (?:CUDA|HIP) GPUs are available", CudaMismatch, what="no GPU is visible to this process"),
     signature(
@@ -260,9 +252,7 @@ _MISMATCH = (
     ),
     signature(
         r"CUDA initialization: (?P<what>(?:Unexpected error|CUDA (?:driver|unknown error))[^\n]{0,80})",
-        lambda m: CudaMismatch(
-            what=f"CUDA could not be initialised: {m['what']}", fatal="Warning" not in m.string
-        ),
+        lambda m: CudaMismatch(what=f"CUDA could not be initialised: {m['what']}", fatal="Warning" not in m.string),
     ),
     signature(
         r"Distributed package doesn't have (?P<what>\w+) built in",
@@ -279,7 +269,9 @@ _MISMATCH = (
         what="cuBLAS refused the operation: another version was loaded, or the GPU cannot do it",
     ),
     signature(
-        r"cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", CudaMismatch, what="cuDNN could not be initialised with this driver"
+        r"cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+        CudaMismatch,
+        what="cuDNN could not be initialised with this driver",
     ),
     signature(
         r"(?:Unsupported NCCL version|NCCL version .{1,12} is (?:too old|incompatible))",
@@ -372,9 +364,7 @@ _BUSY = (
 
 _FAULT = (
     signature(r"uncorrectable ECC error encountered", DeviceFault, what="uncorrectable ECC error"),
-    signature(
-        r"cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE", DeviceFault, what="uncorrectable ECC error"
-    ),
+    signature(r"cudaErrorECCUncorrectable|CUDA_ERROR_ECC_UNCORRECTABLE", DeviceFault, what="uncorrectable ECC error"),
     signature(
         r"Invalid access of peer GPU memory over nvlink",
         DeviceFault,
@@ -471,9 +461,7 @@ _ORDINAL = (
         r" ordinal",
         DeviceShared,
     ),
-    signature(
-        r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared
-    ),
+    signature(r"local_rank (?P<rank>\d+) exceeds available GPUs in CUDA_VISIBLE_DEVICES=(?P<device>\S*)", DeviceShared),
     signature(
         r"device_id (?P<device>\S+) is out of range\. Please use a device index less than the number of accelerators",
         DeviceShared,
@@ -531,9 +519,7 @@ _PEER = (
 )
 
 _VERSIONS = (
-    signature(
-        r"NVIDIA-SMI [\d.]+ +Driver Version: (?P<version>[\d.]+)", VersionSeen, component="NVIDIA driver"
-    ),
+    signature(r"NVIDIA-SMI [\d.]+ +Driver Version: (?P<version>[\d.]+)", VersionSeen, component="NVIDIA driver"),
 )
 
 SIGNATURES = _MISMATCH + _BUSY + _FAULT + _ORDINAL + _PEER + _VERSIONS

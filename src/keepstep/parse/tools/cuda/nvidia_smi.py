@@ -25,10 +25,12 @@ SIGNATURES = (
     signature(_ROW + r"\s*(?P<count>\d{1,9}|ERR!)\s*\|", _errors),
     signature(r"^\s*Pending\s+: Yes\s*$", DeviceFault, what="memory rows wait to be remapped: the GPU must be reset"),
     signature(r"^\s*Remapping Failure Occurred\s+: Yes", DeviceFault, what="a memory row could not be remapped"),
-    signature(r"^\s*Pending Page Blacklist\s+: Yes", DeviceFault, what="memory pages wait to be retired: the GPU must be reset"),
     signature(
-        r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault
+        r"^\s*Pending Page Blacklist\s+: Yes",
+        DeviceFault,
+        what="memory pages wait to be retired: the GPU must be reset",
     ),
+    signature(r"^\s*GPU Recovery Action\s+: (?P<what>Reset|Reboot|Drain[^\n]{0,20})", DeviceFault),
     signature(
         r"^\s*HW (?:Thermal |Power Brake )?Slowdown\s+: Active\b",
         Slowness,

@@ -109,7 +109,9 @@ SIGNATURES = (
         r"nvidia-uvm: (?P<what>uvm encountered global fatal error 0x[\da-f]+)",
         DeviceFault,
     ),
-    signature(r"NVRM: knvlink\w{1,60}: [^\n]{0,120}(?:[Ff]ail|[Ee]rror|[Dd]egraded)", PeerAccessFault, what="NVLink error"),
+    signature(
+        r"NVRM: knvlink\w{1,60}: [^\n]{0,120}(?:[Ff]ail|[Ee]rror|[Dd]egraded)", PeerAccessFault, what="NVLink error"
+    ),
     signature(
         r"nvidia-nvswitch\d*: SXid \([^)]{1,40}\): (?P<what>\d+, [^\n]{1,100})",
         PeerAccessFault,

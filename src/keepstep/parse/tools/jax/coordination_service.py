@@ -196,7 +196,9 @@ SIGNATURES = (
         GroupShutDown,
     ),
     signature(
-        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)", PeerLost, final=True,
+        r"Terminating process because the coordinator detected (?P<how>missing heartbeats)",
+        PeerLost,
+        final=True,
     ),
     signature(r"(?P<how>Polled an error from coordination service)", GroupShutDown),
     signature(

@@ -74,10 +74,16 @@ SIGNATURES = (
         RendezvousTimeout,
     ),
     signature(
-        r"Gloo context initiali[sz]ation failed|Failed to connect context: DEADLINE_EXCEEDED", RendezvousTimeout, where="Gloo",
+        r"Gloo context initiali[sz]ation failed|Failed to connect context: DEADLINE_EXCEEDED",
+        RendezvousTimeout,
+        where="Gloo",
     ),
     signature(r"Getting local topologies failed: (?P<where>[^\n]{0,120})", RendezvousTimeout),
-    signature(r"GetKeyValue\(\) timed out with key: |(?:Blocking)?KeyValueGet(?:\(\))? timed out", RendezvousTimeout, where="store key"),
+    signature(
+        r"GetKeyValue\(\) timed out with key: |(?:Blocking)?KeyValueGet(?:\(\))? timed out",
+        RendezvousTimeout,
+        where="store key",
+    ),
     signature(
         r"jax\.distributed\.initialize\([^\n]{0,200}?\bnum_processes ?= ?(?P<size>\d+), ?process_id ?= ?(?P<index>\d+)",
         WorldSeen,
@@ -223,7 +229,9 @@ SIGNATURES = (
         what="devices and the mesh",
     ),
     signature(
-        r"len\(shards\) = (?P<seen>\d+) must equal len\(devices\) = (?P<expected>\d+)", WorldSizeConflict, what="shards and devices"
+        r"len\(shards\) = (?P<seen>\d+) must equal len\(devices\) = (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="shards and devices",
     ),
     signature(
         r"Insufficient devices for \w{1,20} mesh: found (?P<seen>\d+), expected (?P<expected>\d+)",

@@ -32,7 +32,9 @@ SIGNATURES = (
         r"The provided sharding is not valid\. (?P<detail>The primary replica has the following devices: [^\n]{1,120})",
         ClusterSpecInvalid,
     ),
-    signature(r"(?P<detail>All devices are in the primary replica\. There are no non-primary replicas)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>All devices are in the primary replica\. There are no non-primary replicas)", ClusterSpecInvalid
+    ),
     signature(
         r"The product of (?:ICI|DCN) parallelism values (?P<expected>\d+) must equal \w{5,30} (?P<seen>\d+)",
         WorldSizeConflict,

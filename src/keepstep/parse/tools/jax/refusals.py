@@ -103,7 +103,8 @@ SIGNATURES = (
         CollectiveTimeout,
     ),
     signature(
-        r"(?P<what>MPI: Communicator requested from a thread that is not the one MPI was initialized from)", ForkOrThread
+        r"(?P<what>MPI: Communicator requested from a thread that is not the one MPI was initialized from)",
+        ForkOrThread,
     ),
     signature(
         r"(?P<what>GPU clique [^\n]{1,300}? requested from different device groups)",
@@ -218,7 +219,8 @@ SIGNATURES = (
     ),
     signature(rf"{_STATUS}(?P<what>\S{{1,80}} ptxas too old|ptxas too old)", CudaMismatch),
     signature(
-        r"(?P<what>JAX requires ml_dtypes version \S{1,20} or newer; installed version is \S{1,20})", UnsupportedCombination
+        r"(?P<what>JAX requires ml_dtypes version \S{1,20} or newer; installed version is \S{1,20})",
+        UnsupportedCombination,
     ),
     signature(
         r"MPItrampoline: (?:ERROR: The environment variable (?P<name>MPITRAMPOLINE_LIB) is not set|Could not dlopen library \"(?P<file>[^\"\n]{1,200})\")",

@@ -34,5 +34,8 @@ SIGNATURES = (
         _ended,
     ),
     signature(r"User process '\S{1,80}' exited with status code (?P<code>\d{1,3})", _ended),
-    signature(r"OutOfMemoryError: Container killed due to memory usage", lambda m: OomKilled(by="the container's memory limit")),
+    signature(
+        r"OutOfMemoryError: Container killed due to memory usage",
+        lambda m: OomKilled(by="the container's memory limit"),
+    ),
 )

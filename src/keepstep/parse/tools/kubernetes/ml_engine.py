@@ -63,5 +63,7 @@ SIGNATURES = (
             )
         ),
     ),
-    signature(r"(?:ClientError|OutOfMemoryError): Please use an instance type with more memory", OomKilled, by="SageMaker"),
+    signature(
+        r"(?:ClientError|OutOfMemoryError): Please use an instance type with more memory", OomKilled, by="SageMaker"
+    ),
 )

@@ -106,9 +106,7 @@ SIGNATURES = (
         r"nvidia-container-cli: (?P<what>(?:initialization error|requirement error|device error|mount error|detection error)[^\n]{0,120})",
         CudaMismatch,
     ),
-    signature(
-        r"(?P<what>unsupported CUDA version: (?:driver )?[\d.]{1,12} < (?:image )?[\d.]{1,12})", CudaMismatch
-    ),
+    signature(r"(?P<what>unsupported CUDA version: (?:driver )?[\d.]{1,12} < (?:image )?[\d.]{1,12})", CudaMismatch),
     signature(r"Usage of EmptyDir volume \"(?P<path>[^\"\n]+)\" exceeds the limit", DiskFull),
     signature(
         r"\b(?:NodeNotReady|NodeLost|Node is not ready|node\.kubernetes\.io/(?:unreachable|not-ready))",

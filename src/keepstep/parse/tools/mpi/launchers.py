@@ -213,7 +213,9 @@ SIGNATURES = (
         why=Why.FAILED,
         final=True,
     ),
-    signature(r"An (?:ORTE|PRTE) daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False),
+    signature(
+        r"An (?:ORTE|PRTE) daemon has unexpectedly failed after launch", ConnectFailed, why=Why.FAILED, final=False
+    ),
     # sshd of the other node hangs up: too many sessions begin at once, or it does not take this host
     signature(
         r"(?:ssh|kex)_exchange_identification: (?:read: )?Connection (?:closed|reset) by (?:remote host|peer)",
@@ -321,7 +323,9 @@ SIGNATURES = (
         r"(?:bash|sh|zsh|csh|tcsh): (?:line \d+: )?(?:\S*/)?(?P<name>orted|prted|hydra_pmi_proxy|pmi_proxy):? ?"
         r"(?:command not found|not found|No such file or directory)",
         LibraryMissing,
-        anchors=by_hand("the name alone is part of common words (reported, started)", "orted: ", "prted: ", "pmi_proxy: "),
+        anchors=by_hand(
+            "the name alone is part of common words (reported, started)", "orted: ", "prted: ", "pmi_proxy: "
+        ),
     ),
     signature(
         r"(?:bash|sh|zsh|env)[:’'‘\"]? ?(?:line \d+: )?[‘'’\"]?(?P<name>horovodrun|mpirun|mpiexec)[‘'’\"]?:? ?(?:command not found|not found"
@@ -334,9 +338,19 @@ SIGNATURES = (
         LibraryMissing,
         anchors=by_hand(
             "the words of its end are on many lines",
-            "python: No such", "python2: No such", "python3: No such", "/torchrun: No such", "/deepspeed: No such",
-            "/accelerate: No such", "/ray: No such", "python: not found", "python3: not found", "/torchrun: not found",
-            "/conda: No such", "’: No such file", "': No such file",
+            "python: No such",
+            "python2: No such",
+            "python3: No such",
+            "/torchrun: No such",
+            "/deepspeed: No such",
+            "/accelerate: No such",
+            "/ray: No such",
+            "python: not found",
+            "python3: not found",
+            "/torchrun: not found",
+            "/conda: No such",
+            "’: No such file",
+            "': No such file",
         ),
     ),
     signature(
@@ -378,7 +392,11 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Some of the requested hosts are not included in the current allocation)", ClusterSpecInvalid
     ),
-    signature(r"MPI_ERR_RANK: invalid rank|Invalid rank has value \d+ but must be nonnegative and less than \d+", WorldSizeConflict, what="ranks"),
+    signature(
+        r"MPI_ERR_RANK: invalid rank|Invalid rank has value \d+ but must be nonnegative and less than \d+",
+        WorldSizeConflict,
+        what="ranks",
+    ),
     signature(
         r"(?P<what>MPI_ERR_TRUNCATE: message truncated)|Message truncated; (?P<left>\d+) bytes received but buffer size is "
         r"(?P<right>\d+)",

@@ -53,9 +53,7 @@ def _interfaces(match: re.Match[str]) -> Fact | None:
     found = list(_INTERFACE.finditer(match["list"]))
     if not found:
         return None
-    return InterfaceUsed(
-        name=",".join(f["name"] for f in found), address=",".join(f["address"] for f in found)
-    )
+    return InterfaceUsed(name=",".join(f["name"] for f in found), address=",".join(f["address"] for f in found))
 
 
 def _version(code: str) -> str:
@@ -186,10 +184,13 @@ SIGNATURES = (
         CollectiveCalled,
     ),
     # interfaces
+    signature(r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces),
     signature(
-        r"NET ?: Using interface (?P<list>[^\n]{0,200})", _interfaces
+        r"connecting to address +\S* ?with family 0 is neither AF_INET",
+        VersionConflict,
+        component="NCCL",
+        certain=False,
     ),
-    signature(r"connecting to address +\S* ?with family 0 is neither AF_INET", VersionConflict, component="NCCL", certain=False),
     signature(r"connecting to address +\S* ?with family [1-9]\d* is neither AF_INET", InterfaceMissing),
     signature(r"Socket creation failed ?: ?Address family not supported by protocol", InterfaceMissing),
     signature(
@@ -234,9 +235,7 @@ SIGNATURES = (
         r"Call to connect (?:to " + _ADDR + r" )?(?:failed|timeout) ?: (?P<text>[A-Z][\w ]+)",
         _connect,
     ),
-    signature(
-        r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid
-    ),
+    signature(r"NCCL WARN (?P<detail>Invalid NCCL_COMM_ID, please use format)", ClusterSpecInvalid),
     signature(
         r"(?:NCCL WARN |^\s*)(?P<detail>Could not open XML \w+ file \S+|XML (?:Parse|Mismatch|Topology has|Graph has)[^\n]{0,80}|Attribute \w+ of node \w+"
         r" not found)",
@@ -250,9 +249,17 @@ SIGNATURES = (
         InternalFault,
         anchors=by_hand(
             'TensorFlow prints "Could not find" at every start',
-            "reverse path from remNode", "ould not find GPU", "ould not find NET", "ould not find NVSwitch", "ould not find CPU",
-            "ould not find node", "tried to create too many nodes", "too many Topo links", "Tried to create a link between",
-            "Could not find a path between", "Could not find NVLink",
+            "reverse path from remNode",
+            "ould not find GPU",
+            "ould not find NET",
+            "ould not find NVSwitch",
+            "ould not find CPU",
+            "ould not find node",
+            "tried to create too many nodes",
+            "too many Topo links",
+            "Tried to create a link between",
+            "Could not find a path between",
+            "Could not find NVLink",
         ),
     ),
     signature(
@@ -269,9 +276,7 @@ SIGNATURES = (
         how="connection closed",
     ),
     signature(
-        r"Call to (?:recv from|send to|recv|send|read|write)(?: "
-        + _ADDR
-        + r")? failed ?: (?P<how>[A-Z][\w ]+)",
+        r"Call to (?:recv from|send to|recv|send|read|write)(?: " + _ADDR + r")? failed ?: (?P<how>[A-Z][\w ]+)",
         lambda m: PeerLost(how=m["how"].lower().strip(), peer=m["peer"]),
     ),
     signature(
@@ -290,9 +295,7 @@ SIGNATURES = (
         ),
     ),
     signature(r"Bootstrap Root ?: rank (?P<member>\d+) of \d+ ranks has already checked in", DuplicateMember),
-    signature(
-        r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"
-    ),
+    signature(r"Invalid rank requested ?: (?P<seen>-?\d+)/(?P<expected>\d+)", WorldSizeConflict, what="NCCL rank"),
     signature(
         r"Duplicate GPU detected ?: rank (?P<ranks>\d+ and rank \d+) both on (?:CUDA|HIP|"
         r"ROCm)? ?device (?P<device>\w+)",
@@ -347,9 +350,7 @@ SIGNATURES = (
         r"Call to (?:posix_fallocate|shm_open|ftruncate) failed ?: (?P<text>[A-Z][\w ]+)",
         _shm,
     ),
-    signature(
-        r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted
-    ),
+    signature(r"Failed to CUDA (?:calloc|malloc|calloc async) (?P<requested>\d+) bytes", DeviceMemoryExhausted),
     # devices among themselves
     signature(
         r"(?P<what>failed to open CUDA IPC handle[^\n]{0,60}|failed to peer with device [^\n]{0,80}|"
@@ -358,18 +359,14 @@ SIGNATURES = (
         r"P2P is disabled between NVLINK connected GPUs \d+ and \d+)",
         _peer_access,
     ),
-    signature(
-        r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault
-    ),
+    signature(r"(?P<what>MNNVL \(cliqueSize \d+\) is available but not working on this system)", PeerAccessFault),
     # Meta's NCCLX: the memory of a peer on the same NVLink fabric
     signature(
         r"-> commUnhandledCudaError +\(import(?:ShareableHandle|CuMem)\b",
         PeerAccessFault,
         what="a memory handle of a peer could not be imported (do the hosts share an IMEX domain?)",
     ),
-    signature(
-        r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault
-    ),
+    signature(r"(?P<what>No transport found for rank \d+\[\w+\] -> rank \d+\[\w+\])", PeerAccessFault),
     signature(
         r"(?P<what>Could not enable P2P between dev \w\S{0,60} and dev \w+)",
         lambda m: PeerAccessFault(what=m["what"], fatal=False),

@@ -32,7 +32,9 @@ _AT_SHUTDOWN = lazy_pattern(
 """What a service prints when its leader has ended first, also at the end of a good run."""
 
 
-_ONCE_CONNECTED = lazy_pattern(r"WatchTasksAsync failed for task|CoordinationService/(?:Heartbeat|PollForError|WatchTasks|GetAliveTasks|ShutdownTask)\b")
+_ONCE_CONNECTED = lazy_pattern(
+    r"WatchTasksAsync failed for task|CoordinationService/(?:Heartbeat|PollForError|WatchTasks|GetAliveTasks|ShutdownTask)\b"
+)
 """Calls to a coordination service that only a task makes which had registered there."""
 
 
@@ -81,7 +83,10 @@ SIGNATURES = (
     signature(r"\"description\":\"Connect Failed\"", _connect),
     signature(r"Master init: Unavailable: OS Error", _connect),
     signature(r"UnavailableError'?>?[:,] +Connect Failed", _connect),
-    signature(r"UnavailableError'?>?[:,] +(?P<how>Transport closed|GOAWAY received|Call dropped by load balancing policy|Connection reset by peer|Broken pipe)", _lost),
+    signature(
+        r"UnavailableError'?>?[:,] +(?P<how>Transport closed|GOAWAY received|Call dropped by load balancing policy|Connection reset by peer|Broken pipe)",
+        _lost,
+    ),
     signature(r"(?:UnavailableError'?>?[:,]|(?<!Master init: )Unavailable:) (?P<how>OS Error)", _lost),
     signature(r"(?:UnavailableError|Unavailable)[^\n]{0,80}\"description\":\"(?P<how>EOF)\"", _lost),
     signature(r"No address added out of total \d+ resolved(?: for '(?P<address>[^']+)')?", _listen),

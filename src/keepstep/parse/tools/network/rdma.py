@@ -47,14 +47,10 @@ SIGNATURES = (
         lambda m: (
             _completion(m)
             if m["code"]
-            else RdmaTrouble(
-                what=f"completion with {_STATUS.get(m['status'], 'error ' + m['status'])}", peer=m["peer"]
-            )
+            else RdmaTrouble(what=f"completion with {_STATUS.get(m['status'], 'error ' + m['status'])}", peer=m["peer"])
         ),
     ),
-    signature(
-        r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb
-    ),
+    signature(r"Call to (?P<verb>ibv_\w+)(?:\(\))? (?:failed|returned (?!0))", _verb),
     signature(
         r"(?P<verb>ibv_(?:post_send|post_recv|modify_qp|create_qp|create_cq|reg_mr|query_gid|query_port|"
         r"open_device|alloc_pd)\w{0,20})(?:\(\))? failed(?! with[^\n]{0,80}retrying)",
@@ -113,7 +109,9 @@ SIGNATURES = (
         r"|Caught exception|Insufficient|completed with error|[Nn]o usable|No eligible|Only EFA provider is supported|[Ee]rror |ERROR:"
         r"|Remote? endpoint)[^\n]{0,100})",
         # a function that the plugin looks for in NCCL and does without
-        lambda m: RdmaTrouble(what=m["what"].strip(), fatal="NCCL INFO" not in m.string and not m["what"].endswith(" symbol")),
+        lambda m: RdmaTrouble(
+            what=m["what"].strip(), fatal="NCCL INFO" not in m.string and not m["what"].endswith(" symbol")
+        ),
     ),
     signature(
         r"NET/OFI (?:\w{1,60}:\d+ )?(?P<what>EFA provider requires at least libfabric version [\d.]+|Provider \S{1,40} does not provide enough tag bits"
@@ -161,9 +159,7 @@ SIGNATURES = (
         ),
     ),
     # Open MPI's openib, and verbs drivers
-    signature(
-        r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble
-    ),
+    signature(r"libibverbs: (?P<what>GRH is mandatory [Ff]or RoCE address handle)", RdmaTrouble),
     signature(r"libibverbs: Fatal: (?P<what>couldn't read uverbs ABI version)", RdmaTrouble),
     signature(r"error polling [LH]P CQ with status (?P<what>[A-Z][\w \-]{1,60}?) status number", RdmaTrouble),
     signature(

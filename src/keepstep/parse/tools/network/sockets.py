@@ -92,9 +92,7 @@ def _unresolved(match: re.Match[str]) -> Fact | None:
     return NameUnresolved(host=host)
 
 
-_HUB = lazy_pattern(
-    r"wandb|huggingface\.co|hf\.co|comet\.(?:com|ml)|neptune|sentry|telemetry|githubusercontent"
-)
+_HUB = lazy_pattern(r"wandb|huggingface\.co|hf\.co|comet\.(?:com|ml)|neptune|sentry|telemetry|githubusercontent")
 
 
 def _refused(match: re.Match[str]) -> Fact | None:
@@ -131,9 +129,7 @@ SIGNATURES = (
         r"[Cc]ould not resolve host(?!name to a)(?!.{0,200}Name or service)",
         _unresolved,
     ),
-    signature(
-        r"dial tcp: lookup [\w.\-]+[^\n]{0,80}: (?:no such host|server misbehaving|i/o timeout)", _unresolved
-    ),
+    signature(r"dial tcp: lookup [\w.\-]+[^\n]{0,80}: (?:no such host|server misbehaving|i/o timeout)", _unresolved),
     signature(r"UnknownHostException", _unresolved),
     signature(r"getaddrinfo failed(?!.{0,200}Name or service)", _unresolved),
     signature(r"Check failed: \(?getaddrinfo\([^\n]{0,200}\) ?== ?\(?0", _unresolved),

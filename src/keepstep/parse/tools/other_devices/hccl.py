@@ -41,9 +41,7 @@ SIGNATURES = (
         PortTaken,
     ),
     # what its own log says below the codes
-    signature(
-        r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken
-    ),
+    signature(r"listen on ip\[[^\]\n]{1,80}\] and specific port\[(?P<port>\d+)\] fail", PortTaken),
     signature(r"host nic listen start failed, port\[(?P<port>\d+)\]", PortTaken),
     signature(r"Failed to connect agent\[(?P<missing>[\d, ]{1,400})\]", RanksMissing),
     signature(r"topo exchange (?:server|agent) get socket timeout!", RendezvousTimeout, where="HCCL's root"),
@@ -109,7 +107,9 @@ SIGNATURES = (
         lambda m: (
             CollectiveTimeout(op="HCCL")
             if m["code"] in ("507046", "107020")
-            else DeviceFault(what="a kernel of the NPU failed", hardware=m["code"] in ("507010", "507054", "507899", "507901"))
+            else DeviceFault(
+                what="a kernel of the NPU failed", hardware=m["code"] in ("507010", "507054", "507899", "507901")
+            )
         ),
     ),
     # a torch_npu that asks the installed CANN for what it does not have yet
@@ -120,6 +120,9 @@ SIGNATURES = (
     # whose error it is: ERR02200 DIST call hccl api failed, (PID:1, Device:3, RankID:3)
     signature(r"\(PID:\d+, Device:-?\d+, RankID:(?P<rank>\d+)\)", TaskNamed),
     # a part of CANN that the environment does not have
-    signature(r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?:ModuleNotFoundError: No module named ')?(?P<name>[^\]\n']{1,120})", LibraryMissing),
+    signature(
+        r"EC0010\)?: [^\n]{0,60}?Failed to import Python module \[(?:ModuleNotFoundError: No module named ')?(?P<name>[^\]\n']{1,120})",
+        LibraryMissing,
+    ),
     signature(r"Call rtMalloc fail, purpose: [^\n]{0,40}size:(?P<requested>\d+)", DeviceMemoryExhausted),
 )

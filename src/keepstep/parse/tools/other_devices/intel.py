@@ -59,7 +59,9 @@ _ONECCL = (
     signature(
         r"error while creating (?:worker|\w+) thread #\d+ pthread_create returns (?P<code>\d+)",
         lambda m: (
-            ClusterSpecInvalid(detail="oneCCL's worker threads were given cores that this process may not use (CCL_WORKER_AFFINITY)")
+            ClusterSpecInvalid(
+                detail="oneCCL's worker threads were given cores that this process may not use (CCL_WORKER_AFFINITY)"
+            )
             if m["code"] == "22"
             else LimitReached(limit="threads")
         ),

@@ -35,7 +35,10 @@ SIGNATURES = (
     signature(r"(?P<op>nrt_execute) status=5\b", CollectiveTimeout),
     signature(r"(?P<what>MPMD detected but reload is not supported)", CollectiveMismatch),
     signature(r"(?P<what>Logical Neuron Core\(s\) not available - Requested:\S{1,30} Available:\d+)", Contention),
-    signature(r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)", Contention),
+    signature(
+        r"(?P<what>Neuron runtime cannot be initialized; cannot determine the number of (?:available|visible) NeuronCores)",
+        Contention,
+    ),
     signature(
         r"ERROR +TDRV:\w{1,60} +(?P<what>No neuron device available|Could not open the nd\d+)",
         Contention,

@@ -57,9 +57,7 @@ _RUNTIME = (
         hardware=False,
     ),
     signature(r"hipErrorECCNotCorrectable", DeviceFault, what="uncorrectable ECC error"),
-    signature(
-        r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process"
-    ),
+    signature(r"hipErrorNoDevice\b", CudaMismatch, what="no GPU is visible to this process"),
     signature(r"hipErrorInsufficientDriver", CudaMismatch, what="the driver is older than the HIP runtime needs"),
     signature(
         r"hipErrorPeerAccess(?:Unsupported|NotEnabled)",
@@ -89,9 +87,7 @@ _DRIVER = (
         r"amdgpu[^\n]{0,80}\bring (?P<device>\S{1,40}) timeout, (?:but soft recovered|signaled seq)",
         lambda m: None if "soft recovered" in m.group(0) else DeviceFault(what=f"ring {m['device']} timed out"),
     ),
-    signature(
-        r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset"
-    ),
+    signature(r"amdgpu[^\n]{0,60}GPU reset begin!", DeviceFault, what="the GPU was reset"),
     signature(
         r"amdgpu[^\n]{0,80}(?:MES failed to respon|MES might be in unrecoverable state)",
         DeviceFault,

@@ -25,7 +25,12 @@ def _tensor_types(match: re.Match[str]) -> Fact | None:
 def _ensured_shape(match: re.Match[str]) -> Fact:
     """TensorFlow's EnsureShape; a batch that only has too few rows is the last one of the data."""
     got, wanted = (match[name].split(",") for name in ("left", "right"))
-    if len(got) == len(wanted) > 0 and got[1:] == wanted[1:] and (rows := whole(got[0])) is not None and rows < (whole(wanted[0]) or 0):
+    if (
+        len(got) == len(wanted) > 0
+        and got[1:] == wanted[1:]
+        and (rows := whole(got[0])) is not None
+        and rows < (whole(wanted[0]) or 0)
+    ):
         return EmptyBatch(what="a tensor of a fixed shape")
     return ShapeMismatch(left=f"[{match['left']}]", right=f"[{match['right']}]", op="ensure_shape")
 
@@ -53,9 +58,7 @@ SIGNATURES = (
         ShapeMismatch,
         op="broadcast",
     ),
-    signature(
-        r"size mismatch, m1: \[(?P<left>[\d x]+)\], m2: \[(?P<right>[\d x]+)\]", ShapeMismatch, op="matmul"
-    ),
+    signature(r"size mismatch, m1: \[(?P<left>[\d x]+)\], m2: \[(?P<right>[\d x]+)\]", ShapeMismatch, op="matmul"),
     signature(
         r"size mismatch, got input \((?P<left>\d+)\), mat \((?P<op>[\dx]+)\), vec \((?P<right>\d+)\)",
         ShapeMismatch,
@@ -152,10 +155,14 @@ SIGNATURES = (
     signature(r"each element in list of batch should be of equal size", ShapeMismatch, op="collation"),
     signature(r"Trying to resize storage that is not resizable", ShapeMismatch, op="collation"),
     signature(
-        r"Unable to create tensor, you should probably activate truncation and/or padding", ShapeMismatch, op="collation"
+        r"Unable to create tensor, you should probably activate truncation and/or padding",
+        ShapeMismatch,
+        op="collation",
     ),
     signature(
-        r"ArrowInvalid: Column \d+ named \S+ expected length (?P<left>\d+) but got length (?P<right>\d+)", ShapeMismatch, op="table"
+        r"ArrowInvalid: Column \d+ named \S+ expected length (?P<left>\d+) but got length (?P<right>\d+)",
+        ShapeMismatch,
+        op="table",
     ),
     # Shapes: TensorFlow
     signature(r"Incompatible shapes: (?P<left>\[[^\]]*\]) vs\.? (?P<right>\[[^\]]*\])", ShapeMismatch),
@@ -221,9 +228,7 @@ SIGNATURES = (
         r"(?P<batch>\d+)\) and num_split (?P<parts>\d+)",
         BatchNotDivisible,
     ),
-    signature(
-        r"Dimension size must be evenly divisible by (?P<parts>\d+) but is (?P<batch>\d+)", BatchNotDivisible
-    ),
+    signature(r"Dimension size must be evenly divisible by (?P<parts>\d+) but is (?P<batch>\d+)", BatchNotDivisible),
     # Shapes: JAX and NumPy
     signature(
         r"(?:Incompatible shapes for broadcasting|[Gg]ot incompatible shapes for broadcasting): "
@@ -304,7 +309,9 @@ SIGNATURES = (
         op="loss",
     ),
     signature(
-        r"expects (?P<left>\d+) (?:input\(s\)|inputs), but it received (?P<right>\d+) input tensors", ShapeMismatch, op="a layer"
+        r"expects (?P<left>\d+) (?:input\(s\)|inputs), but it received (?P<right>\d+) input tensors",
+        ShapeMismatch,
+        op="a layer",
     ),
     signature(
         r"Expected (?P<left>\d-dimensional input) for \d-dimensional weight[^\n]{0,60}but got (?P<right>\d-dimensional input)",
@@ -316,9 +323,7 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(r"input and target batch or spatial sizes don't match", ShapeMismatch, op="loss"),
-    signature(
-        r"split_with_sizes expects split_sizes to sum exactly to (?P<left>\d+)", ShapeMismatch, op="split"
-    ),
+    signature(r"split_with_sizes expects split_sizes to sum exactly to (?P<left>\d+)", ShapeMismatch, op="split"),
     signature(r"The requested array has an inhomogeneous shape", ShapeMismatch, op="collation"),
     signature(
         r"Input tensor shapes do not match for distributed tensor inputs", ShapeMismatch, op="the batches of replicas"
@@ -347,17 +352,13 @@ SIGNATURES = (
         ShapeMismatch,
         op="stack",
     ),
-    signature(
-        r"Inputs to operation (?P<op>\S{1,120}) of type \w+ must have the same size and shape", ShapeMismatch
-    ),
+    signature(r"Inputs to operation (?P<op>\S{1,120}) of type \w+ must have the same size and shape", ShapeMismatch),
     signature(
         r"The two structures don't have the same (?:nested structure|number of elements)",
         ShapeMismatch,
         op="structures of tensors",
     ),
-    signature(
-        r"Tensors must have same number of dimensions: got (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch
-    ),
+    signature(r"Tensors must have same number of dimensions: got (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch),
     signature(
         r"ValueError: Using a target size \((?P<left>[^\n]{1,60}?)\) that is different to the input size \((?P<right>[^\n]{1,60}?)\)",
         ShapeMismatch,
@@ -411,9 +412,7 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(r"Found dtype (?P<left>\w+) but expected (?P<right>\w+)", DtypeMismatch),
-    signature(
-        r"result type (?P<left>\w+) can't be cast to the desired output type (?P<right>\w+)", DtypeMismatch
-    ),
+    signature(r"result type (?P<left>\w+) can't be cast to the desired output type (?P<right>\w+)", DtypeMismatch),
     signature(
         r"Index put requires the source and destination dtypes match, got (?P<left>\w+) for the destination "
         r"and "
@@ -432,7 +431,8 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(
-        r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)", DtypeMismatch
+        r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
+        DtypeMismatch,
     ),
     signature(r"Attempting to unscale (?P<left>FP16) gradients", DtypeMismatch, right="the float32 of a master copy"),
     signature(r"(?P<left>FlashAttention) only supports? (?P<right>fp16 and bf16) data type", DtypeMismatch),
@@ -446,7 +446,8 @@ SIGNATURES = (
     signature(r"Cannot convert value dtype\((?P<left>\w+)\) to a TensorFlow DType", DtypeMismatch),
     signature(r"value cannot be converted to type (?P<left>[\w:]+) without overflow", DtypeMismatch),
     signature(
-        r"TensorArray dtype is (?P<left>\w+) but Op (?:is trying to write|requested) dtype (?P<right>\w+)", DtypeMismatch
+        r"TensorArray dtype is (?P<left>\w+) but Op (?:is trying to write|requested) dtype (?P<right>\w+)",
+        DtypeMismatch,
     ),
     signature(
         r"Expected (?P<left>u?int\d+|b?float\d+|bool|string)(?:_ref)?(?: passed to parameter '\w+' of op '\w+')?, "
@@ -462,12 +463,8 @@ SIGNATURES = (
         r"must have the same dtype, got (?P<left>tf\.\w+|<dtype: '\w+'>|\w+) != (?P<right>tf\.\w+|<dtype: '\w+'>|\w+)",
         DtypeMismatch,
     ),
-    signature(
-        r"Op have types \[(?P<left>[\w, <>.:']{1,200})\] that don't all match", DtypeMismatch
-    ),
-    signature(
-        r"Inconsistent values for attr '\w+' (?P<left>DT_\w+) vs\. (?P<right>DT_\w+)", DtypeMismatch
-    ),
+    signature(r"Op have types \[(?P<left>[\w, <>.:']{1,200})\] that don't all match", DtypeMismatch),
+    signature(r"Inconsistent values for attr '\w+' (?P<left>DT_\w+) vs\. (?P<right>DT_\w+)", DtypeMismatch),
     signature(
         r"Trying to (?:assign|read|sparse read) (?:a )?variable with wrong dtype\. Expected (?P<left>\w+) got (?P<right>\w+)",
         DtypeMismatch,
@@ -482,9 +479,7 @@ SIGNATURES = (
         r"(?P<right>\w+) tensor",
         DtypeMismatch,
     ),
-    signature(
-        r"Tensor conversion requested dtype (?P<left>\w+) for Tensor with dtype (?P<right>\w+)", DtypeMismatch
-    ),
+    signature(r"Tensor conversion requested dtype (?P<left>\w+) for Tensor with dtype (?P<right>\w+)", DtypeMismatch),
     signature(
         r"Input '\w+' of '\w+' Op has type (?P<left>\w+) that does not match type (?P<right>\w+)",
         DtypeMismatch,

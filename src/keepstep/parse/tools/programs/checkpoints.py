@@ -48,7 +48,9 @@ _ERROR = r"(?:FileNotFoundError|ValueError|AssertionError|RuntimeError|OSError|I
 SIGNATURES = (
     signature(
         r"don't know how to restore data location of (?P<type>[\w.]{3,60}) \(tagged with (?P<device>[\w:.-]{2,30})\)",
-        lambda match: CheckpointUnreadable(why=f"it holds {match['type']} of the device {match['device']}, which is not known here"),
+        lambda match: CheckpointUnreadable(
+            why=f"it holds {match['type']} of the device {match['device']}, which is not known here"
+        ),
     ),
     # torch.distributed.checkpoint gathers the errors of all ranks, each under its number
     signature(r"Traceback \(most recent call last\): \(RANK (?P<rank>\d+)\)", TaskNamed),
@@ -82,7 +84,11 @@ SIGNATURES = (
     signature(r"(?P<why>MetadataIncompleteBuffer|HeaderTooLarge|InvalidHeaderDeserialization)", CheckpointUnreadable),
     signature(r"(?P<why>incomplete metadata, file not fully covered)", CheckpointUnreadable),
     # torch.distributed.checkpoint: the reader found no .metadata in the folder
-    signature(r"^\s*assert metadata is not None\s*$|AssertionError: metadata is None", CheckpointUnreadable, why="the checkpoint folder has no metadata"),
+    signature(
+        r"^\s*assert metadata is not None\s*$|AssertionError: metadata is None",
+        CheckpointUnreadable,
+        why="the checkpoint folder has no metadata",
+    ),
     # unreadable: pickle
     signature(
         r"UnpicklingError: (?P<why>invalid load key[^\n]{0,40}|pickle data was truncated|unpickling stack underflow)",
@@ -284,7 +290,8 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"AssertionError: (?P<detail>Found \d+ Python objects that were not bound to checkpointed values)", CheckpointMismatch
+        r"AssertionError: (?P<detail>Found \d+ Python objects that were not bound to checkpointed values)",
+        CheckpointMismatch,
     ),
     signature(r"(?P<detail>Layer count mismatch when loading weights from file[^\n]{0,80})", CheckpointMismatch),
     signature(

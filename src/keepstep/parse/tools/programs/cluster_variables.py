@@ -138,9 +138,7 @@ SIGNATURES = (
         WorldSizeConflict,
         what="tensors of a collective",
     ),
-    signature(
-        r"Invalid rank (?P<seen>\d+), rank should be in the interval \[0, ?(?P<last>-?\d+)\]", _interval
-    ),
+    signature(r"Invalid rank (?P<seen>\d+), rank should be in the interval \[0, ?(?P<last>-?\d+)\]", _interval),
     signature(
         r"(?:expected|Expected) (?:global )?world_?size \D{0,20}(?P<expected>\d+)[^\n]{0,40}(?:got|but|"
         r"actual)\D{0,20}(?P<seen>\d+)",

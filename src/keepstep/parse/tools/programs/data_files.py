@@ -13,9 +13,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import Signature, signature
 
 _PATH = lazy_pattern(r"(?:name=|file |path: ?|in |from |for )['\"<]?(?P<path>[\w./\-]+\.\w{2,8})\b")
-_CHECKPOINT = lazy_pattern(
-    r"(?i)\.(?:pth?|ckpt|bin|safetensors|distcp|index)\b|checkpoint|model\.|torch/serialization"
-)
+_CHECKPOINT = lazy_pattern(r"(?i)\.(?:pth?|ckpt|bin|safetensors|distcp|index)\b|checkpoint|model\.|torch/serialization")
 
 
 def _corrupt(match: re.Match[str]) -> Fact | None:
@@ -60,7 +58,10 @@ _TABLE = (
         r"Unsupported (?:image|marker) type|Empty input file)",
         CorruptData,
     ),
-    signature(r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\))(?: && buf\.isContinuous\(\))? in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'", CorruptData),
+    signature(
+        r"(?P<what>!_?(?:src|ssize|img|image|buf)\.empty\(\))(?: && buf\.isContinuous\(\))? in function '(?:cv::)?(?:\w+::)?(?:cvtColor|resize|imshow|imdecode_?|warpAffine|copyMakeBorder)'",
+        CorruptData,
+    ),
     # of libjpeg itself "Corrupt JPEG data" is a warning, and the image is used: only an exception that says so counts
     signature(
         r"(?P<what>[Ii]nvalid image (?:data|file|content)|[Cc]orrupt(?:ed)? (?:image|(?<=Error: Corrupt )JPEG|video|audio|sample|"
@@ -124,7 +125,10 @@ _TABLE = (
     ),
     signature(r"(?P<what>NVJPEG_STATUS_BAD_JPEG|NVJPEG_STATUS_INCOMPLETE_BITSTREAM)", _corrupt),
     signature(r"(?P<what>Unrecognized image format)\. Supported formats are", _corrupt),
-    signature(r"Can't (?:synchronously )?read data \((?P<what>wrong fletcher32 checksum|inflate\(\) failed|filter returned failure[^)\n]{0,40})", _corrupt),
+    signature(
+        r"Can't (?:synchronously )?read data \((?P<what>wrong fletcher32 checksum|inflate\(\) failed|filter returned failure[^)\n]{0,40})",
+        _corrupt,
+    ),
     signature(
         r"(?P<what>Unable to (?:synchronously )?open (?:file|object) \((?:truncated file|file signature not "
         r"found|"
@@ -220,9 +224,7 @@ _TABLE = (
         r"AlreadyExistsError: (?!Resource)[^\n]{0,300}(?P<what>(?:Directory|File) (?:already )?exists)",
         SharedStateRace,
     ),
-    signature(
-        r"shutil\.Error: (?P<what>Destination path '[^'\n]{1,300}' already exists)", SharedStateRace
-    ),
+    signature(r"shutil\.Error: (?P<what>Destination path '[^'\n]{1,300}' already exists)", SharedStateRace),
     signature(r"sqlite3\.OperationalError[^\n]{0,20}(?P<what>database is locked)", SharedStateRace),
     signature(
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
@@ -234,9 +236,7 @@ _TABLE = (
         SharedStateRace,
         what="a shared-memory block of the streaming dataset was there already",
     ),
-    signature(
-        r"(?P<what>Reused local directory: [^\n]{0,80})", SharedStateRace
-    ),
+    signature(r"(?P<what>Reused local directory: [^\n]{0,80})", SharedStateRace),
     signature(
         r"unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'",
         SharedStateRace,

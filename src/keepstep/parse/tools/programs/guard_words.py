@@ -21,7 +21,9 @@ def _broken(match: re.Match[str]) -> Fact | None:
     values = tuple((side["value"], tuple(map(int, side["ranks"].split(", ")))) for side in sides if side is not None)
     if len(values) < 2:
         return None
-    return ContractBroken(subject=match["subject"], ordinal=NOT_TOLD, what=match["what"], values=values, certain=True, before=True)
+    return ContractBroken(
+        subject=match["subject"], ordinal=NOT_TOLD, what=match["what"], values=values, certain=True, before=True
+    )
 
 
 SIGNATURES = (

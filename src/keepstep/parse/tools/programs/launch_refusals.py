@@ -11,10 +11,12 @@ from keepstep.parse.scan.signature import signature
 SIGNATURES = (
     # torchrun's rendezvous
     signature(
-        r"(?P<detail>The (?:port number|hostname) of the rendezvous endpoint '[^'\n]{0,120}' must be)", ClusterSpecInvalid
+        r"(?P<detail>The (?:port number|hostname) of the rendezvous endpoint '[^'\n]{0,120}' must be)",
+        ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<detail>The (?:minimum|maximum) number of (?:rendezvous )?nodes \(\d+\) must be greater than)", ClusterSpecInvalid
+        r"(?P<detail>The (?:minimum|maximum) number of (?:rendezvous )?nodes \(\d+\) must be greater than)",
+        ClusterSpecInvalid,
     ),
     signature(r"rank is absent in RendezvousParameters", RankVariableMissing, name="--node-rank"),
     signature(r"endpoint is absent in RendezvousParameters", RankVariableMissing, name="--master-addr"),
@@ -30,7 +32,9 @@ SIGNATURES = (
     signature(r"(?P<detail>No rendezvous handler for (?!(?:env|tcp|file):)\w{0,20}:)", ClusterSpecInvalid),
     # its own ones are missing only where torch.distributed was left out of the build, as on Windows before 1.7
     signature(
-        r"No rendezvous handler for (?:env|tcp|file):", UnsupportedCombination, what="a build of PyTorch without torch.distributed"
+        r"No rendezvous handler for (?:env|tcp|file):",
+        UnsupportedCombination,
+        what="a build of PyTorch without torch.distributed",
     ),
     signature(r"(?P<detail>port must have value from 0 to 65535 but was \S{1,20})", ClusterSpecInvalid),
     signature(r"(?P<detail>`?(?:rank|world_size)`? must be an integer\. [^\n]{0,40})", ClusterSpecInvalid),

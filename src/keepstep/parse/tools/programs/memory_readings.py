@@ -39,7 +39,9 @@ _LEFT = lazy_pattern(
     r"(?i)\b(?:mem(?:ory)?|RAM)\b[^\n]{0,80}?\b(?P<what>available|free)\b[ :=]{1,3}"
     r"(?P<value>\d+(?:\.\d+)?) ?(?P<unit>[KMGT]i?B\b|%)"
 )
-_RAW = lazy_pattern(r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)")
+_RAW = lazy_pattern(
+    r"(?i)\b(?P<what>pmem\(rss|svmem\([^)\n]{0,120}?percent|(?:ru_max)?rss)[ :=]{1,3}(?P<value>\d+(?:\.\d+)?)"
+)
 _PEAK = lazy_pattern(r"(?i)^(?:max|peak|total|limit|min|reserved|capacity)$")
 _DEVICE = lazy_pattern(r"(?i)gpu|cuda|device")
 _HOST = lazy_pattern(r"(?i)\b(?:cpu|host|sys(?:tem)?|process|rss)\b")
@@ -111,9 +113,27 @@ BLOCKS = (
         _series,
         anchors=by_hand(
             "RSS and RAM are too short",
-            "RSS: ", "RSS=", "RSS = ", "rss=", "rss: ", "rss = ", "CPU Virtual Memory", "CPU Mem", "CPU mem", "cpu_mem",
-            "cpu mem", "CPU_mem", "RAM: ", "RAM used", "RAM usage", "ost memory", "ost Memory", "rocess memory", "rocess Memory",
-            "mem_rss", "used_ram",
+            "RSS: ",
+            "RSS=",
+            "RSS = ",
+            "rss=",
+            "rss: ",
+            "rss = ",
+            "CPU Virtual Memory",
+            "CPU Mem",
+            "CPU mem",
+            "cpu_mem",
+            "cpu mem",
+            "CPU_mem",
+            "RAM: ",
+            "RAM used",
+            "RAM usage",
+            "ost memory",
+            "ost Memory",
+            "rocess memory",
+            "rocess Memory",
+            "mem_rss",
+            "used_ram",
         ),
     ),
 )

@@ -61,19 +61,32 @@ SIGNATURES = (
         r"(?:Error|Exception|\bassert\w{0,20})[^\n]{0,80}(?:[Ll]oss|[Gg]rad\w{0,20})[^\n]{0,30} (?:is|was|are|were|became|contains?|has|have|not) (?:NaN|nan|inf|[Nn]an/[Ii]nf|finite|NaNs?)\b",
         NonFinite,
         what="loss or gradient",
-        anchors=by_hand("errors, losses and verbs are on many lines; a verb before such a value is not", *(
-            f"{verb} {value}"
-            for verb in ("is", "was", "are", "were", "became", "contains", "contain", "has", "have", "not")
-            for value in ("NaN", "nan", "inf", "Nan/Inf", "finite")
-        )),
+        anchors=by_hand(
+            "errors, losses and verbs are on many lines; a verb before such a value is not",
+            *(
+                f"{verb} {value}"
+                for verb in ("is", "was", "are", "were", "became", "contains", "contain", "has", "have", "not")
+                for value in ("NaN", "nan", "inf", "Nan/Inf", "finite")
+            ),
+        ),
     ),
     signature(
         r"(?:ERROR|Error|Exception)[^\n]{0,60}(?P<what>[Nn]a[Nn] (?:detected|encountered|found|loss|gradient|values?)[^\n]{0,60})",
         NonFinite,
         anchors=by_hand(
             "errors are on many lines, a NaN that is found is not",
-            "aN detected", "an detected", "aN encountered", "an encountered", "aN found", "an found", "aN loss", "an loss",
-            "aN gradient", "an gradient", "aN value", "an value",
+            "aN detected",
+            "an detected",
+            "aN encountered",
+            "an encountered",
+            "aN found",
+            "an found",
+            "aN loss",
+            "an loss",
+            "aN gradient",
+            "an gradient",
+            "aN value",
+            "an value",
         ),
     ),
     signature(
@@ -116,14 +129,26 @@ SIGNATURES = (
         NonFinite,
         fatal=False,
     ),
-    signature(r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b", _printed, anchors=by_hand("nan is too short, and every step prints a loss", *_LOSS_ANCHORS)),
+    signature(
+        r"(?i:loss)\b[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
+        _printed,
+        anchors=by_hand("nan is too short, and every step prints a loss", *_LOSS_ANCHORS),
+    ),
     signature(r"NaN or Inf found in input tensor", NonFinite, what="a summary", fatal=False),
     signature(
         r"(?i:grad(?:ient)?[_ -]?(?:l2[_ -]?)?norm|\bgnorm)[\"']?(?: ?[:=])? ?[\"']?(?:tensor\()?(?:nan|NaN)\b",
         NonFinite,
         what="grad_norm",
         fatal=False,
-        anchors=by_hand("nan is too short, and many steps print a norm", *(f"{n}orm{g}{v}" for n in "nN" for g in (": ", "=", "': ", " ", '": ', " = ", ":") for v in ("nan", "NaN"))),
+        anchors=by_hand(
+            "nan is too short, and many steps print a norm",
+            *(
+                f"{n}orm{g}{v}"
+                for n in "nN"
+                for g in (": ", "=", "': ", " ", '": ', " = ", ":")
+                for v in ("nan", "NaN")
+            ),
+        ),
     ),
     signature(
         r"(?:\brank (?P<rank>\d+) )?grad_norms? is not finite: ",

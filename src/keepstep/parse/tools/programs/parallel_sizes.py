@@ -24,7 +24,9 @@ _RANKS = lazy_pattern(
     r"(?i)world|gpus?\b|n_gpu|process|\branks?\b|devices?\b|cores?\b|nodes?\b|workers?\b|replicas?\b|shards?\b|parallel|\b[tpcdes]p(?:_size)?\b"
     r"|chunks?\b|slots?\b"
 )
-_MODEL = lazy_pattern(r"(?i)layers?\b|heads?\b|experts?\b|hidden|vocab|embed|projection|stages?\b|ranks? per|kv_|dimension|columns?\b|rows?\b")
+_MODEL = lazy_pattern(
+    r"(?i)layers?\b|heads?\b|experts?\b|hidden|vocab|embed|projection|stages?\b|ranks? per|kv_|dimension|columns?\b|rows?\b"
+)
 _NUMBER = lazy_pattern(r"(?<![\w.])\d{1,9}\b")
 
 
@@ -65,7 +67,9 @@ SIGNATURES = (
         lambda m: WorldSizeConflict(what="ranks of the checkpoint", seen=m["seen"], expected=m["expected"]),
     ),
     signature(
-        r"(?:Error|Exception|assert\w{0,20})['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]" + _VERB + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
+        r"(?:Error|Exception|assert\w{0,20})['\"]?[:(] ?['\"]?(?P<what>[^\n]{1,160}?)[ ,(]"
+        + _VERB
+        + r"(?:divisible by|(?<=a )multiple of|multiple of|multiples of)(?P<by>[^\n]{1,160})",
         _refused,
     ),
     signature(
@@ -101,9 +105,7 @@ SIGNATURES = (
         WorldSizeConflict,
         what="parallel sizes",
     ),
-    signature(
-        r"multiplied should equal the world size\s*\(?(?P<seen>\d+)?", WorldSizeConflict, what="parallel sizes"
-    ),
+    signature(r"multiplied should equal the world size\s*\(?(?P<seen>\d+)?", WorldSizeConflict, what="parallel sizes"),
     signature(
         r"but the product \((?P<expected>\d+ \* \d+)\) does not match the world size \((?P<seen>\d+)\)",
         WorldSizeConflict,

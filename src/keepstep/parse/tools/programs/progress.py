@@ -18,7 +18,9 @@ from keepstep.parse.scan.digits import ones
 from keepstep.parse.scan.signature import Make, Signature
 
 _NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_LOSS = lazy_pattern(rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]{{0,4}}\s{{0,8}}[:=(|\t ]\s{{0,8}}[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})")
+_LOSS = lazy_pattern(
+    rf"(?i)(?:loss|cross_entropy|\bxent)\b[\"')]{{0,4}}\s{{0,8}}[:=(|\t ]\s{{0,8}}[\"']?(?:tensor\()?(?P<loss>nan|{_NUMBER})"
+)
 _NOT_TRAINING = lazy_pattern(
     r"(?i)\b(?:Map|Filter|Loading|Download\w*|Tokeniz\w+|Generating|Grouping|Running tokenizer|Casting|Extract\w*|Resolving"
     r"|Fetching|Flattening|Creating|Saving|Sanity|Eval\w*|Valid\w*|Predict\w*|Test\w*|Preprocess\w*|Computing checksums|Processed prompts"
@@ -36,7 +38,9 @@ SHORT_S = 0.05
 """Steps shorter than this are timed too coarsely to tell what they waited for."""
 _SECONDS = r"\d+\.\d+"
 _TIMES = (
-    lazy_pattern(rf"(?<![\w.])time: ?(?P<whole>{_SECONDS})[^\n]{{0,40}}?[, ](?:last_)?data_time: ?(?P<data>{_SECONDS})"),
+    lazy_pattern(
+        rf"(?<![\w.])time: ?(?P<whole>{_SECONDS})[^\n]{{0,40}}?[, ](?:last_)?data_time: ?(?P<data>{_SECONDS})"
+    ),
     lazy_pattern(rf"\bTime:? +(?P<whole>{_SECONDS})s?[^\n]{{0,80}}?\bData:? +(?P<data>{_SECONDS})"),
     lazy_pattern(rf"Data \(t\): (?P<data>{_SECONDS}) Batch \(t\): (?P<whole>{_SECONDS})"),
 )
@@ -72,34 +76,77 @@ _TIMED = lazy_pattern(
 )
 _DATA = frozenset(
     {
-        "data", "data_time", "data-time", "dataload", "data_load", "data_loading", "dataload_time",
-        "data_loading_time", "load_time", "loader", "reader_cost", "avg_reader_cost", "dt_data", "data_wait",
-        "input_wait", "batch-generator", "batch_generator", "get_batch", "fetch_time", "data time",
+        "data",
+        "data_time",
+        "data-time",
+        "dataload",
+        "data_load",
+        "data_loading",
+        "dataload_time",
+        "data_loading_time",
+        "load_time",
+        "loader",
+        "reader_cost",
+        "avg_reader_cost",
+        "dt_data",
+        "data_wait",
+        "input_wait",
+        "batch-generator",
+        "batch_generator",
+        "get_batch",
+        "fetch_time",
+        "data time",
         "load time",
     }
 )
 _WHOLE = frozenset(
     {
-        "time", "batch_time", "iter_time", "step_time", "batch_cost", "avg_batch_cost", "dt",
-        "iteration_time", "total_time", "batch time", "step time", "iter time", "iteration time"
+        "time",
+        "batch_time",
+        "iter_time",
+        "step_time",
+        "batch_cost",
+        "avg_batch_cost",
+        "dt",
+        "iteration_time",
+        "total_time",
+        "batch time",
+        "step time",
+        "iter time",
+        "iteration time",
     }
 )
-_FORWARD = frozenset(
-    {
-        "fwd", "forward", "forward_time", "forward_microstep", "forward-compute", "fwd_time"
-    }
-)
+_FORWARD = frozenset({"fwd", "forward", "forward_time", "forward_microstep", "forward-compute", "fwd_time"})
 _AFTER_IT = frozenset(
     {
-        "bwd", "backward", "backward_time", "backward_microstep", "backward-compute", "bwd_time", "opt",
-        "optim", "optimizer", "step_microstep"
+        "bwd",
+        "backward",
+        "backward_time",
+        "backward_microstep",
+        "backward-compute",
+        "bwd_time",
+        "opt",
+        "optim",
+        "optimizer",
+        "step_microstep",
     }
 )
 _TALK = frozenset(
     {
-        "allreduce", "all_reduce", "all-reduce", "backward_allreduce", "backward_allreduce_microstep",
-        "backward-params-all-reduce", "grads-all-reduce", "all-grads-sync", "comm", "comm_time",
-        "communication", "sync_time", "grad_sync", "allreduce_time"
+        "allreduce",
+        "all_reduce",
+        "all-reduce",
+        "backward_allreduce",
+        "backward_allreduce_microstep",
+        "backward-params-all-reduce",
+        "grads-all-reduce",
+        "all-grads-sync",
+        "comm",
+        "comm_time",
+        "communication",
+        "sync_time",
+        "grad_sync",
+        "allreduce_time",
     }
 )
 _IN_PARTS = lazy_pattern(
@@ -111,7 +158,12 @@ _BAR = lazy_pattern(r"(?<![\d.])(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|us|s)/(?:ste
 _THINGS = r"(?:images?|imgs?|samples|examples|tokens|sentences|sequences|frames|steps)"
 _RATES = (  # what must be there, and how the rate stands by it
     ("/s/gpu", lazy_pattern(r"(?<![\d.])(?P<rate>\d+(?:\.\d+)?)/s/gpu\b")),
-    ("", lazy_pattern(rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b")),
+    (
+        "",
+        lazy_pattern(
+            rf"(?i){_THINGS}(?:/s(?:ec(?:ond)?)?|_per_sec(?:ond)?)\b\"?(?: ?[:=] ?| )(?P<rate>\d+(?:\.\d+)?)\b"
+        ),
+    ),
     ("", lazy_pattern(rf"(?i)(?<![\d.])(?P<rate>\d+(?:\.\d+)?) ?{_THINGS}/s")),
     ("wps=", lazy_pattern(r"\bwps=(?P<rate>\d+(?:\.\d+)?)")),
     ("global_step/sec: ", lazy_pattern(r"global_step/sec: (?P<rate>\d+(?:\.\d+)?)")),
@@ -151,7 +203,9 @@ def _read_layout(text: str) -> _Layout:
                 parts[key] = (*pair.span("value"), 1000.0 if pair["unit"] == "ms" else 1.0)
     bar = _BAR.search(text) if "/s" in text else None
     told = "/s" in text or "_per_s" in text or "wps=" in text
-    rate = next((found for word, each in _RATES if word in text and (found := each.search(text))), None) if told else None
+    rate = (
+        next((found for word, each in _RATES if word in text and (found := each.search(text))), None) if told else None
+    )
     return _Layout(
         fails=False,
         loss=loss.span("loss") if loss else None,

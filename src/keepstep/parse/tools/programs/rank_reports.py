@@ -42,7 +42,11 @@ SIGNATURES = (
     signature(r"\(first noticed rank (?P<rank>\d+)\) terminated with signal (?P<number>\d+)", _by_number),
     signature(r"PE RANK (?P<rank>\d+) exit signal (?P<how>[A-Z][a-z]+(?: [a-z]+){0,2})", _by_name),
     signature(
-        r"flux-shell\[\d+\]: (?:FATAL|ERROR): task (?P<rank>\d+) \(host", ProcessExited, reporter="flux", code=1, first=True
+        r"flux-shell\[\d+\]: (?:FATAL|ERROR): task (?P<rank>\d+) \(host",
+        ProcessExited,
+        reporter="flux",
+        code=1,
+        first=True,
     ),
     # said by launchers that people write themselves: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
     signature(
@@ -64,6 +68,14 @@ SIGNATURES = (
         r"\b(?:[Ff]ailed|[Ff]ailure|[Ee]rror|[Ee]xception|[Cc]rashed)(?: occurred| raised| happened)? (?:on|in|at) (?:global |process )?rank[ :=]? ?"
         r"(?P<rank>\d{1,5})\b",
         TaskNamed,
-        anchors=by_hand("errors and ranks are on many lines", *(f"{word} {at} {which}rank" for word in _BAD for at in ("on", "in", "at") for which in ("", "global ", "process "))),
+        anchors=by_hand(
+            "errors and ranks are on many lines",
+            *(
+                f"{word} {at} {which}rank"
+                for word in _BAD
+                for at in ("on", "in", "at")
+                for which in ("", "global ", "process ")
+            ),
+        ),
     ),
 )

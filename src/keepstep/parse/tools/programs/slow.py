@@ -47,7 +47,10 @@ def _compared(match: re.Match[str]) -> Slowness | None:
     told = re.findall(r"(?<!\d)(\d{1,9}) (?:GPU|gpu|CPU|TPU)s?\b[^;\n]{0,60}?images/sec: ?([\d.]+)", match.string)
     runs = sorted((int(devices), float(rate.rstrip(".")) / int(devices)) for devices, rate in told if int(devices))
     if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
-        return Slowness(what="network", detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}")
+        return Slowness(
+            what="network",
+            detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}",
+        )
     return None
 
 
@@ -74,13 +77,9 @@ SIGNATURES = (
         Slowness,
         what="straggler",
     ),
-    signature(
-        r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler"
-    ),
+    signature(r"(?P<detail>\bRank=\d+ Node=\S+ Score=0\.[0-6]\d*)", Slowness, what="straggler"),
     # Megatron's detector: MinTFLOPs/Rank: 201.11TF/17 | MaxTFLOPs/Rank: 401.22TF/3
-    signature(
-        r"MinTFLOPs/Rank: (?P<least>[\d.]+)TF/(?P<rank>\d+) \| MaxTFLOPs/Rank: (?P<most>[\d.]+)TF", _behind
-    ),
+    signature(r"MinTFLOPs/Rank: (?P<least>[\d.]+)TF/(?P<rank>\d+) \| MaxTFLOPs/Rank: (?P<most>[\d.]+)TF", _behind),
     # Lightning's profilers: mean, calls, total, percentage
     signature(
         r"\|\s*(?:\[\w+\]\.)?(?:get_train_batch|train_dataloader_next|train_next)\s*\|[^\n]{0,160}\|\s*(?P<percent>[\d.]+)\s*\|\s*$",
@@ -108,14 +107,20 @@ SIGNATURES = (
         DevicesNamed,
         anchors=by_hand(
             "nodes and hosts are on many lines",
-            " nodes, ", " node, ", " machines, ", " machine, ", " servers, ", " hosts, ", " nodes x", " nodes with ", " nodes: ",
+            " nodes, ",
+            " node, ",
+            " machines, ",
+            " machine, ",
+            " servers, ",
+            " hosts, ",
+            " nodes x",
+            " nodes with ",
+            " nodes: ",
         ),
     ),
     signature(r"\b(?P<all>\d+) nodes? ?[x*×] ?(?P<each>\d+)\b", _grid),
     signature(r"Batch size: +(?P<all>\d+) global (?P<each>\d+)(?:\.0)? per device", _devices),
-    signature(
-        r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True
-    ),
+    signature(r"(?:Iter #\d+: (?P<rate>[\d.]+) img/sec per [GC]PU)", Throughput, each=True),
     signature(r"images/sec: [^\n]{1,200}images/sec: ", _compared),
     signature(r"total images/sec: (?P<rate>[\d.]+)", Throughput),
     # Horovod's benchmarks: the whole rate over a number of devices

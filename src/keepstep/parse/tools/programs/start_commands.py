@@ -54,6 +54,8 @@ SIGNATURES = (
     ),
     signature(r"--(?:task[_-]?(?:index|id)|task|worker[_-]index)[= ](?P<index>\d{1,5})\b", _started),
     signature(r"--(?:process[_-](?:id|index)|machine[_-]rank|node[_-]rank|rank)[= ](?P<index>\d{1,5})\b", _started),
-    signature(r"^\$? ?(?:\w{1,60}=\S{1,300} ){0,20}(?:RANK|NODE_RANK|SLURM_PROCID|JAX_PROCESS_ID|HOROVOD_RANK)=(?P<index>\d{1,5}) (?:\w{1,60}=\S{1,300} ){0,20}\S{0,300}python",
-              _started),
+    signature(
+        r"^\$? ?(?:\w{1,60}=\S{1,300} ){0,20}(?:RANK|NODE_RANK|SLURM_PROCID|JAX_PROCESS_ID|HOROVOD_RANK)=(?P<index>\d{1,5}) (?:\w{1,60}=\S{1,300} ){0,20}\S{0,300}python",
+        _started,
+    ),
 )

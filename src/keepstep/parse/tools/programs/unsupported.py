@@ -109,7 +109,5 @@ SIGNATURES = (
         r")?bug[^\n]{0,80})",
         InternalFault,
     ),
-    signature(
-        r"(?P<what>[Ii]nternal error: [Pp]lease file a bug)", InternalFault
-    ),
+    signature(r"(?P<what>[Ii]nternal error: [Pp]lease file a bug)", InternalFault),
 )

@@ -52,15 +52,33 @@ SIGNATURES = (
     signature(
         r"\b(?:[Pp]rocess|[Rr]ank)(?: index| id)?:? (?P<index>0) ?(?:of|/|out of) ?(?P<size>\d{1,4})(?![\d/:.%])",
         _world,
-        anchors=by_hand("ranks and processes are on many lines; of a world, the first speaks for all", *(f"{who} 0{of}" for who in ("rocess", "ank", "index", "ank:", "rocess:") for of in (" of ", "/1", " / 1", " out of "))),
+        anchors=by_hand(
+            "ranks and processes are on many lines; of a world, the first speaks for all",
+            *(
+                f"{who} 0{of}"
+                for who in ("rocess", "ank", "index", "ank:", "rocess:")
+                for of in (" of ", "/1", " / 1", " out of ")
+            ),
+        ),
     ),
     signature(
         r"\brank ?[=:]? ?(?P<index>\d{1,5}),? (?:world[ _])?size ?[=:]? ?(?P<size>\d{1,5})\b",
         _world,
         anchors=by_hand(
             "ranks and sizes are on many lines; of a world, the first speaks for all",
-            "rank 0 size", "rank=0, size", "rank: 0, size", "rank 0, size", "rank = 0, size", "rank:0, size", "rank=0 size", "rank: 0 size",
-            "rank=0, world_size", "rank: 0, world_size", "rank: 0, world size", "rank 0, world size", "rank 0 world size",
+            "rank 0 size",
+            "rank=0, size",
+            "rank: 0, size",
+            "rank 0, size",
+            "rank = 0, size",
+            "rank:0, size",
+            "rank=0 size",
+            "rank: 0 size",
+            "rank=0, world_size",
+            "rank: 0, world_size",
+            "rank: 0, world size",
+            "rank 0, world size",
+            "rank 0 world size",
         ),
     ),
     signature(
@@ -68,7 +86,13 @@ SIGNATURES = (
         _world,
         anchors=by_hand(
             "sizes and ranks are on many lines; only a world of one is of interest",
-            "size 1 rank", "size=1, rank", "size: 1, rank", "size 1, rank", "size = 1, rank", "size:1, rank", "size=1 rank",
+            "size 1 rank",
+            "size=1, rank",
+            "size: 1, rank",
+            "size 1, rank",
+            "size = 1, rank",
+            "size:1, rank",
+            "size=1 rank",
             "size: 1 rank",
         ),
     ),
@@ -78,11 +102,20 @@ SIGNATURES = (
         r"\b(?:[Ss]witch(?:ing|ed)?|[Ff]all(?:ing|s|en)? ?back|[Rr]evert(?:ing|ed)?|[Dd]efault(?:ing|s)?) (?:back )?to (?:a )?"
         r"(?:serial|single[- ](?:process|rank|worker|node)) (?:execution|training|mode|run)\b",
         _one,
-        anchors=by_hand("the words before it are on many lines", *(f"{kind} {what}" for kind in ("serial", "process", "rank", "worker", "node") for what in ("execution", "training", "mode", "run"))),
+        anchors=by_hand(
+            "the words before it are on many lines",
+            *(
+                f"{kind} {what}"
+                for kind in ("serial", "process", "rank", "worker", "node")
+                for what in ("execution", "training", "mode", "run")
+            ),
+        ),
     ),
     signature(r"\bTraining with a single process on (?:\d+ )?", _one),
     signature(r"Process rank: -?\d+, device: [^\n]{0,80}?distributed training: False", _one),
-    signature(r"Discovered MPI settings of world_rank=(?P<index>\d+), local_rank=\d+, world_size=(?P<size>\d+)", _world),
+    signature(
+        r"Discovered MPI settings of world_rank=(?P<index>\d+), local_rank=\d+, world_size=(?P<size>\d+)", _world
+    ),
     signature(
         r"\b(?:I am|I'm|This is) (?:process |rank )(?P<index>\d{1,5}),? (?:in|of|out of) (?:this |a |the )?(?:world |total )?(?:of |size |group )*(?:size )?(?P<size>\d{1,5})\b",
         _world,
@@ -103,10 +136,11 @@ SIGNATURES = (
         r"(?:^|[$#>;& ])(?P<by>mpirun|mpiexec(?:\.hydra)?|horovodrun|orterun|jsrun|aprun)\b[^\n]{0,400}? (?:-np|--np|-n) ?(?P<count>\d{1,5})\b",
         _started,
     ),
+    signature(r"(?:^|[$#>;& ])(?P<by>srun)\b[^\n]{0,300}? (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", _started),
     signature(
-        r"(?:^|[$#>;& ])(?P<by>srun)\b[^\n]{0,300}? (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", _started
+        r"^#SBATCH (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b",
+        lambda match: ProcessesStarted(count=int(match["count"]), by="Slurm"),
     ),
-    signature(r"^#SBATCH (?:-n ?|--ntasks[= ])(?P<count>\d{1,5})\b", lambda match: ProcessesStarted(count=int(match["count"]), by="Slurm")),
     signature(r"MPI startup\(\): (?P<last>(?P<count>[1-9]\d{0,4})) +\d+ +\S+", _started),
     signature(rf"\bMPI(?:\.COMM_WORLD\.Get_size\(\)|[ _](?:world )?size){_IS}(?P<count>\d{{1,5}})\b", _started),
 )

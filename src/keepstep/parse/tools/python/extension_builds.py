@@ -19,7 +19,8 @@ SIGNATURES = (
     ),
     signature(r"(?P<what>CUDA_HOME environment variable is not set)", CudaMismatch),
     signature(
-        r"(?P<what>Cuda extensions are being compiled with a version of Cuda that does not match[^\n]{0,60})", CudaMismatch
+        r"(?P<what>Cuda extensions are being compiled with a version of Cuda that does not match[^\n]{0,60})",
+        CudaMismatch,
     ),
     signature(
         r"fatal error: (?P<name>[\w./\-]+\.(?:h|hpp|cuh)): No such file or directory",
@@ -32,8 +33,13 @@ SIGNATURES = (
         what="the lock file of a C++ extension's build, which nobody removed",
     ),
     signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
-    signature(r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing),
-    signature(r"Error building extension '(?P<extension>[\w.\-]+)'", lambda match: CudaMismatch(what=f"the extension {match['extension']!r} could not be built")),
+    signature(
+        r"\[Errno 2\] No such file or directory: '(?:[\w./\-]*/)?(?P<name>nvcc|ninja|gcc|g\+\+|c\+\+)'", LibraryMissing
+    ),
+    signature(
+        r"Error building extension '(?P<extension>[\w.\-]+)'",
+        lambda match: CudaMismatch(what=f"the extension {match['extension']!r} could not be built"),
+    ),
     signature(r"(?P<what>Error compiling objects for extension)", CudaMismatch),
     # Horovod's own build, and what CMake misses in it
     signature(
@@ -47,9 +53,7 @@ SIGNATURES = (
         fatal=False,
     ),
     # torch asks the system for its compiler before it builds
-    signature(
-        r"Command '\['which', '(?P<name>[\w+.\-]{1,40})'\]' returned non-zero exit status", LibraryMissing
-    ),
+    signature(r"Command '\['which', '(?P<name>[\w+.\-]{1,40})'\]' returned non-zero exit status", LibraryMissing),
     signature(r"(?P<name>apex)\.\w[\w.]{0,60} requires (?:cuda|CUDA) extensions", LibraryMissing),
     signature(r"[Pp]lease install (?P<name>apex) from", LibraryMissing),
     signature(r"(?P<what>CUDA Setup failed despite (?:GPU|CUDA) being available)", CudaMismatch),

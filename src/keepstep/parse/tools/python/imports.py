@@ -39,9 +39,7 @@ SIGNATURES = (
         SymbolMissing,
         library="numpy",
     ),
-    signature(
-        r"A module that was compiled using NumPy 1\.x cannot be run in", SymbolMissing, library="numpy"
-    ),
+    signature(r"A module that was compiled using NumPy 1\.x cannot be run in", SymbolMissing, library="numpy"),
     signature(
         r"numpy\._?core\.multiarray failed to import|_ARRAY_API not found|_multiarray_umath' ?$",
         SymbolMissing,
@@ -56,9 +54,13 @@ SIGNATURES = (
         symbol="OpenMP runtime",
     ),
     signature(
-        r"OMP: Error #15: Initializing (?P<library>\S+), but found \S+ already initialized", SymbolMissing, symbol="OpenMP runtime"
+        r"OMP: Error #15: Initializing (?P<library>\S+), but found \S+ already initialized",
+        SymbolMissing,
+        symbol="OpenMP runtime",
     ),
-    signature(r"(?:RuntimeError: )?operator (?P<symbol>torchvision::\w+) does not exist", SymbolMissing, library="torchvision"),
+    signature(
+        r"(?:RuntimeError: )?operator (?P<symbol>torchvision::\w+) does not exist", SymbolMissing, library="torchvision"
+    ),
     signature(r"RuntimeError: Numpy is not available", SymbolMissing, library="numpy"),
     signature(
         r"numpy\.core\.(?:_multiarray_umath|multiarray) is deprecated[^\n]{0,40}Error|Error importing numpy: you should not try to import numpy from",
@@ -85,7 +87,9 @@ SIGNATURES = (
     ),
     signature(r"Descriptors (?:cannot |should )(?:not )?be created directly", SymbolMissing, library="protobuf"),
     signature(
-        r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime (?:major )?version", SymbolMissing, library="protobuf"
+        r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime (?:major )?version",
+        SymbolMissing,
+        library="protobuf",
     ),
     signature(
         r"__(?:new|init)__\(\) got an unexpected keyword argument '(?:serialized_options|create_key|serialized_pb)'"
@@ -122,17 +126,13 @@ SIGNATURES = (
         r" available on your machine",
         CpuInstructionMissing,
     ),
-    signature(
-        r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing
-    ),
+    signature(r"This (?:version of )?jaxlib was built using (?P<detail>[\w.]+) instructions", CpuInstructionMissing),
     signature(
         r"(?:NumPy was built with baseline optimizations|RuntimeError: NumPy was built with baseline)",
         CpuInstructionMissing,
         detail="NumPy's baseline instructions",
     ),
-    signature(
-        r"Please verify that both the operating system and the processor support Intel", CpuInstructionMissing
-    ),
+    signature(r"Please verify that both the operating system and the processor support Intel", CpuInstructionMissing),
     signature(
         r"cannot execute binary file: Exec format error|\[Errno 8\] Exec format error",
         CpuInstructionMissing,

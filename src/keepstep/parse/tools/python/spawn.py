@@ -33,7 +33,5 @@ SIGNATURES = (
         reporter="spawn",
         first=True,
     ),
-    signature(
-        r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)", _ended
-    ),
+    signature(r"process (?P<rank>\d+) terminated with exit code (?P<code>-?\d+)", _ended),
 )

@@ -31,7 +31,9 @@ SIGNATURES = (
         rf"(?:PyTorch|torch)(?:\.__version__| version)? ?[:=] ?['\"]?v?{_V}",
         VersionSeen,
         component="torch",
-        anchors=by_hand("every line of a stack names torch", "PyTorch", "torch version", "torch.__version__", "torch: ", "torch="),
+        anchors=by_hand(
+            "every line of a stack names torch", "PyTorch", "torch version", "torch.__version__", "torch: ", "torch="
+        ),
     ),
     signature(
         rf"(?:TensorFlow|tensorflow|TF) [Vv]ersion:? ?v?{_V}",
@@ -41,7 +43,15 @@ SIGNATURES = (
     signature(
         rf"\b(?P<component>jaxlib|jax|JAX)(?:\.__version__| version)?:? ?[:=] ?v?{_V}",
         VersionSeen,
-        anchors=by_hand("every line of a stack names jax", "jaxlib", "jax version", "jax: ", "jax=", "JAX version", "jax.__version__"),
+        anchors=by_hand(
+            "every line of a stack names jax",
+            "jaxlib",
+            "jax version",
+            "jax: ",
+            "jax=",
+            "JAX version",
+            "jax.__version__",
+        ),
     ),
     signature(rf"Horovod v?{_V}:", VersionSeen, component="Horovod"),
     signature(rf"using Keras version:? ?{_V}", VersionSeen, component="Keras"),

@@ -280,11 +280,11 @@ SIGNATURES = (
     ),
     signature(r"GetTimeoutError: Get timed out: some object", RendezvousTimeout, where="remote call"),
     signature(
-        r"RayChannelTimeoutError: (?:System error: )?Timed out (?:waiting for|acquiring|setting|writing)", RendezvousTimeout, where="remote call"
+        r"RayChannelTimeoutError: (?:System error: )?Timed out (?:waiting for|acquiring|setting|writing)",
+        RendezvousTimeout,
+        where="remote call",
     ),
-    signature(
-        r"The (?:task|actor) is not schedulable: (?P<asked>[^\n]{0,120})", _unschedulable
-    ),
+    signature(r"The (?:task|actor) is not schedulable: (?P<asked>[^\n]{0,120})", _unschedulable),
     signature(
         r"Timed out waiting for placement groups? to be ready[^\n]{0,300}?cluster (?:may not|does not) have enough resources",
         NotScheduled,
@@ -297,22 +297,24 @@ SIGNATURES = (
         what="ray.train.report",
     ),
     signature(
-        r"for the following ranks to join the `(?P<what>[\w.]{1,60})` call: \[(?P<missing>[\d, ]+)\]", RanksMissing, final=False
+        r"for the following ranks to join the `(?P<what>[\w.]{1,60})` call: \[(?P<missing>[\d, ]+)\]",
+        RanksMissing,
+        final=False,
     ),
     signature(
         r"Some workers returned results while others didn't", CollectiveMismatch, what="how often the ranks reported"
     ),
     signature(
-        r"A worker health check has been hanging for [\d.]+ seconds", PeerLost, how="a Ray Train worker stopped answering"
+        r"A worker health check has been hanging for [\d.]+ seconds",
+        PeerLost,
+        how="a Ray Train worker stopped answering",
     ),
+    signature(r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked"),
+    signature(r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed),
     signature(
-        r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked"
-    ),
-    signature(
-        r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed
-    ),
-    signature(
-        r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?", Preempted, by="Ray's autoscaler"
+        r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?",
+        Preempted,
+        by="Ray's autoscaler",
     ),
     signature(r"PreemptionWatcher: (?P<reason>preemption detected)", Preempted, by="Ray's autoscaler"),
     signature(r"Timed out (?:while )?waiting for placement group", RendezvousTimeout, where="Ray Train"),

@@ -11,7 +11,10 @@ from keepstep.parse.scan.signature import signature
 SIGNATURES = (
     # PBS, Torque, Moab; its limits of memory and time are with Slurm's
     signature(
-        r"PBS: job killed: (?:ncpus|ppn) [^\n]{0,40}exceeded limit", Preempted, by="PBS", reason="used more processors than asked for",
+        r"PBS: job killed: (?:ncpus|ppn) [^\n]{0,40}exceeded limit",
+        Preempted,
+        by="PBS",
+        reason="used more processors than asked for",
     ),
     signature(
         r"PBS: job killed: node \d+ \((?P<node>[\w.\-]{1,80})\) requested job (?:terminate|die)",
@@ -19,15 +22,26 @@ SIGNATURES = (
         what="PBS ended the job because a node was lost",
     ),
     signature(
-        r"MOAB_INFO: +job (?:was )?(?:exceeded|violates|exceeds) (?:wallclock|walltime|wall clock)", Preempted, by="Moab", reason="time limit",
+        r"MOAB_INFO: +job (?:was )?(?:exceeded|violates|exceeds) (?:wallclock|walltime|wall clock)",
+        Preempted,
+        by="Moab",
+        reason="time limit",
     ),
     signature(r"\bjob exceeded MEM usage (?:hard )?limit", OomKilled, by="Moab"),
     signature(
-        r"[Jj]ob deleted at request of (?:root|maui|moab|pbs\w*)@", Preempted, by="PBS", reason="deleted by the scheduler",
+        r"[Jj]ob deleted at request of (?:root|maui|moab|pbs\w*)@",
+        Preempted,
+        by="PBS",
+        reason="deleted by the scheduler",
     ),
     signature(r"[Jj]ob deleted at request of (?!(?:root|maui|moab|pbs))\w", TerminationRequested, by="user"),
     # LSF
-    signature(r"TERM_ADMIN: job killed by root or LSF administrator", TerminationRequested, by="scheduler", reason="killed by an administrator"),
+    signature(
+        r"TERM_ADMIN: job killed by root or LSF administrator",
+        TerminationRequested,
+        by="scheduler",
+        reason="killed by an administrator",
+    ),
     signature(r"TERM_SWAP: job killed after reaching LSF swap usage limit", OomKilled, by="LSF"),
     signature(r"TERM_(?:THREAD|PROCESS)LIMIT: job killed after reaching LSF", LimitReached, limit="processes"),
     signature(r"TERM_(?:DEADLINE|WINDOW|LOAD): job killed after", Preempted, by="LSF", reason="limit of the queue"),

@@ -27,7 +27,8 @@ SIGNATURES = (
     ),
     # what was asked for
     signature(
-        _ASKED + r"(?P<detail>(?:Access/permission denied|Requested nodes not in this partition|Job size specification needs to be provided|Invalid"
+        _ASKED
+        + r"(?P<detail>(?:Access/permission denied|Requested nodes not in this partition|Job size specification needs to be provided|Invalid"
         r" (?:user id|group id|license|job array|time specified|mcs_label)|CPU count specification invalid|Task distribution specification invalid"
         r"|No partition specified|Partition in DOWN state|Required partition not available|Step limit reached|Requested reservation"
         r"|Access denied to requested reservation|Error generating job credential|Protocol authentication error|Requires more ports than can be reserved"
@@ -68,9 +69,14 @@ SIGNATURES = (
         r"(?:srun|salloc|sbatch): error: (?P<detail>Nodes \S{1,200} are still not ready|Something is wrong with the boot of the nodes)",
         ClusterSpecInvalid,
     ),
-    signature(r"srun: error: timeout waiting for task launch, started \d+ of \d+ tasks", ConnectFailed, why=Why.TIMED_OUT),
     signature(
-        r"(?:salloc|srun): (?:error: )?Job allocation \d+ has been revoked", Preempted, by="Slurm", reason="the allocation was taken back",
+        r"srun: error: timeout waiting for task launch, started \d+ of \d+ tasks", ConnectFailed, why=Why.TIMED_OUT
+    ),
+    signature(
+        r"(?:salloc|srun): (?:error: )?Job allocation \d+ has been revoked",
+        Preempted,
+        by="Slurm",
+        reason="the allocation was taken back",
     ),
     signature(
         r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S{1,40} STEPD TERMINATED ON (?P<node>\S+) AT \S+ DUE TO JOB NOT (?:ENDING WITH SIGNALS|RUNNING)",

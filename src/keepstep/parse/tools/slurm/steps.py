@@ -93,7 +93,10 @@ def _tasks(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 def _left_the_others(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
     """``srun: First task exited 30s ago``: below it the tasks that ended and those that it no longer waits for."""
     for line in islice(lines, STATES_OF_TASKS):
-        told = re.match(r"srun: (?:\S{1,60} )?tasks? (?P<tasks>[\d,\-]{1,200}): (?P<how>exited(?: abnormally)?|running|unknown)$", line)
+        told = re.match(
+            r"srun: (?:\S{1,60} )?tasks? (?P<tasks>[\d,\-]{1,200}): (?P<how>exited(?: abnormally)?|running|unknown)$",
+            line,
+        )
         if told is None:
             return
         if told["how"].startswith("exited"):
@@ -203,7 +206,8 @@ SIGNATURES = (
         what="enroot could not bring the driver of the GPUs into the container",
     ),
     signature(
-        r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)", LibraryMissing
+        r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)",
+        LibraryMissing,
     ),
     signature(
         r"srun: error: (?P<detail>Unable to confirm allocation for job \d+: [^\n]{1,60}|Invalid (?:job id|node name|partition name) specified)",

@@ -38,7 +38,5 @@ def _ended(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(rf"{_NODE} heartbeat wrong version \d+", _restarted),
-    signature(
-        rf"{_NODE} python process exited with code (?P<code>\d{{1,3}})\b", _ended
-    ),
+    signature(rf"{_NODE} python process exited with code (?P<code>\d{{1,3}})\b", _ended),
 )

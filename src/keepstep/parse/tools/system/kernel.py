@@ -56,9 +56,7 @@ SIGNATURES = (
             process=m["process"],
         ),
     ),
-    signature(
-        r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)", OomKilled, by="the kernel"
-    ),
+    signature(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]{1,40})\)", OomKilled, by="the kernel"),
     signature(
         r"systemd-oomd\[\d+\]: Killed (?P<process>\S{1,200}) due to",
         OomKilled,

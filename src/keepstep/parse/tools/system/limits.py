@@ -20,9 +20,7 @@ def _again(match: re.Match[str]) -> Fact | None:
 
 SIGNATURES = (
     signature(r"[Tt]oo many open files", LimitReached, limit="open files"),
-    signature(
-        r"\bEMFILE\b|\[Errno 24\](?! Too)", LimitReached, limit="open files"
-    ),
+    signature(r"\bEMFILE\b|\[Errno 24\](?! Too)", LimitReached, limit="open files"),
     signature(r"received (?:0|\d+) items? of ancdata", LimitReached, limit="open files"),
     signature(
         r"(?:ulimit -n|RLIMIT_NOFILE|open files limit)[^\n]{0,60}(?:too low|exceeded|reached)",

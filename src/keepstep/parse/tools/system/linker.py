@@ -60,8 +60,7 @@ SIGNATURES = (
         _missing,
     ),
     signature(
-        _LIBRARY
-        + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class"
+        _LIBRARY + r"[^\n]{0,40}: (?:failed to map segment from shared object|invalid ELF header|wrong ELF class"
         r"|file too short"
         r"|cannot allocate memory in static TLS block)",
         _unreadable,
@@ -85,7 +84,9 @@ SIGNATURES = (
     ),
     signature(r"Unable to locate (?P<name>lib\S+\.so\S*)", LibraryMissing, fatal=False),
     signature(
-        r"(?:DLL load failed(?![^\n]{0,120}(?:" + PAGING_FILE + r"))|Library not loaded: (?P<name>\S+)|image not found)",
+        r"(?:DLL load failed(?![^\n]{0,120}(?:"
+        + PAGING_FILE
+        + r"))|Library not loaded: (?P<name>\S+)|image not found)",
         LibraryMissing,
     ),
     signature(

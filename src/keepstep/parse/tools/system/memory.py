@@ -25,17 +25,11 @@ SIGNATURES = (
         r"(?:^|\s)(?:numpy\.(?:core\._exceptions\.)?_?(?:Array)?)?MemoryError(?::[ ]"
         r"(?P<detail>[^\n]{0,120})|$)",
         lambda m: (
-            None
-            if "CUDA" in m.string or "cuda" in m.string
-            else HostAllocationFailed(requested=_size_in(m["detail"]))
+            None if "CUDA" in m.string or "cuda" in m.string else HostAllocationFailed(requested=_size_in(m["detail"]))
         ),
     ),
-    signature(
-        r"_ArrayMemoryError: Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]?i?B)", HostAllocationFailed
-    ),
-    signature(
-        r"Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]i?B) for an array with shape", HostAllocationFailed
-    ),
+    signature(r"_ArrayMemoryError: Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]?i?B)", HostAllocationFailed),
+    signature(r"Unable to allocate (?P<requested>[\d.]+ ?[KMGTP]i?B) for an array with shape", HostAllocationFailed),
     signature(
         r"DefaultCPUAllocator: (?:can't allocate memory: you tried to allocate|not enough memory: you tried"
         r" to allocate)"
@@ -89,7 +83,11 @@ SIGNATURES = (
     signature(
         r"(?:process|worker|job|task|node|rank|[Pp]od|container)[^\n]{0,60} killed (?:due to|because of|by)"
         r" (?:the )?(?:OOM|oom|out[- ]of[- ]memory)",
-        lambda m: None if _ONE_OF_THE_GUESSES.search(m.string[max(0, m.start() - 90) : m.start()]) else OomKilled(by="the system"),
+        lambda m: (
+            None
+            if _ONE_OF_THE_GUESSES.search(m.string[max(0, m.start() - 90) : m.start()])
+            else OomKilled(by="the system")
+        ),
     ),
     # growth that the run itself reports
     signature(

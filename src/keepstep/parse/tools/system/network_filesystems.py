@@ -24,9 +24,7 @@ SIGNATURES = (
         SlowStorage,
     ),
     signature(r"(?P<detail>Cannot send after transport endpoint shutdown)", SlowStorage),
-    signature(
-        r"\bceph: (?:\[[^\]\n]{1,80}\]: )?(?P<detail>mds\d+ (?:hung|caps stale))", SlowStorage
-    ),
+    signature(r"\bceph: (?:\[[^\]\n]{1,80}\]: )?(?P<detail>mds\d+ (?:hung|caps stale))", SlowStorage),
     signature(
         r"CIFS: (?:VFS: )?[^\n]{0,80}?(?<!\S)(?P<detail>\S{1,80} has not responded in \d+ seconds)",
         SlowStorage,

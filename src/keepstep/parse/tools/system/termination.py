@@ -25,9 +25,7 @@ def _numbered(match: re.Match[str]) -> Fact | None:
 SIGNATURES = (
     # torch elastic: the agent itself was told to end
     signature(r"Received (?:Signals\.)?(?P<number>\d+) death signal, shutting down workers", _numbered),
-    signature(
-        r"Received Signals\.(?P<signal>SIG\w+) death signal, shutting down workers", TerminationRequested
-    ),
+    signature(r"Received Signals\.(?P<signal>SIG\w+) death signal, shutting down workers", TerminationRequested),
     signature(r"Process (?P<pid>\d+) got signal: (?P<number>\d+)", _numbered),
     # programs with a handler of their own
     signature(r"[Rr]eceived (?:termination )?[Ss]ignal:? ?\(?(?P<number>15|1|2|10|12)\)?(?!\d)", _numbered),
@@ -44,7 +42,8 @@ SIGNATURES = (
     ),
     signature(r"Bypassing (?P<signal>SIGTERM)", TerminationRequested, by="scheduler"),
     signature(
-        r"\*\*\* (?P<signal>SIGTERM) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{0,60}? )?received by PID (?P<pid>\d+)", TerminationRequested
+        r"\*\*\* (?P<signal>SIGTERM) (?:\(@(?:0x[\da-f]+|\(nil\))\),? )?(?:see [^\n]{0,60}? )?received by PID (?P<pid>\d+)",
+        TerminationRequested,
     ),
     # clouds
     signature(

@@ -138,9 +138,7 @@ SIGNATURES = (
         EmptyBatch,
         what="cuDNN got a batch of 0 rows",
     ),
-    signature(
-        r"(?P<what>[Rr]eshape cannot infer the missing input size for an empty tensor)", EmptyBatch
-    ),
+    signature(r"(?P<what>[Rr]eshape cannot infer the missing input size for an empty tensor)", EmptyBatch),
     signature(
         r"Non-OK-status: (?:Gpu|Cuda)LaunchKernel\([^\n]{0,600}status: (?:Internal|INTERNAL): invalid configuration argument",
         EmptyBatch,

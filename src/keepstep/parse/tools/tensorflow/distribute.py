@@ -92,17 +92,13 @@ SIGNATURES = (
         OutsideScope,
         what="a variable's handle",
     ),
-    signature(
-        r"(?P<what>`\w+`) was called in a cross-replica context", OutsideScope
-    ),
+    signature(r"(?P<what>`\w+`) was called in a cross-replica context", OutsideScope),
     signature(
         r"Use `?(?:tf\.distribute\.|DistributionStrategy|Strategy)[\w.]*update\(\)`? to modify a MirroredVariable",
         OutsideScope,
         what="a mirrored variable",
     ),
-    signature(
-        r"apply_gradients\(\)`? cannot be called in cross-replica context", OutsideScope, what="apply_gradients"
-    ),
+    signature(r"apply_gradients\(\)`? cannot be called in cross-replica context", OutsideScope, what="apply_gradients"),
     signature(
         r"Trying to access resource (?P<what>\S{1,120}) (?:\(defined[^\n]{0,200}\) )?located in device \S*(?:CPU|GPU):\d+ from device "
         r"(?:\S*TPU:\d+|/job:\S+)",

@@ -41,9 +41,7 @@ SIGNATURES = (
         PhaseSeen,
         phase=Phase.STOPPING_EARLY,
     ),
-    signature(
-        r"(?i)epoch \d+: early stopping", PhaseSeen, phase=Phase.STOPPING_EARLY
-    ),
+    signature(r"(?i)epoch \d+: early stopping", PhaseSeen, phase=Phase.STOPPING_EARLY),
     signature(
         r"(?i)\bearly[- ]stopping (?:triggered|reached|activated|at|after|now)\b",
         PhaseSeen,

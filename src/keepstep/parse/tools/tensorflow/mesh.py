@@ -34,6 +34,7 @@ SIGNATURES = (
         UnsupportedCombination,
     ),
     signature(
-        r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)", CheckpointMismatch
+        r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)",
+        CheckpointMismatch,
     ),
 )

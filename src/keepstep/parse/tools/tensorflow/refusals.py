@@ -34,12 +34,8 @@ SIGNATURES = (
         r"Unable to load model\. Filepath is not an hdf5 file|No model (?:config )?found in (?:the file at|config file))",
         CheckpointUnreadable,
     ),
-    signature(
-        r"Error: (?P<why>Could not restore saved variable: \S{1,200})", CheckpointUnreadable
-    ),
-    signature(
-        r"(?P<why>Read (?:less|fewer) bytes than requested)[^\n]{0,160}RestoreV2", CheckpointUnreadable
-    ),
+    signature(r"Error: (?P<why>Could not restore saved variable: \S{1,200})", CheckpointUnreadable),
+    signature(r"(?P<why>Read (?:less|fewer) bytes than requested)[^\n]{0,160}RestoreV2", CheckpointUnreadable),
     signature(
         rf"(?P<detail>(?:Layer \S{{1,120}} weight|Optimizer weight|Optimizer variable \S{{1,200}} has) shape {_SHAPE} (?:is )?not compatible with "
         rf"provided weight shape {_SHAPE})",
@@ -77,7 +73,9 @@ SIGNATURES = (
         r"format using (?:a )?wrong op|Problem inferring types: CSV row|Failed when reading the header line of \S{1,300}\. Is it an empty file)",
         CorruptData,
     ),
-    signature(r"No label may be greater than num_classes|All labels must be nonnegative integers, batch", LabelOutOfRange),
+    signature(
+        r"No label may be greater than num_classes|All labels must be nonnegative integers, batch", LabelOutOfRange
+    ),
     signature(
         r"(?:The convolution operation resulted in an empty output\. Output shape|Argument `output` must have rank \(ndim\) `target\.ndim - 1`|"
         r"When passing a dataset to a Keras model, the arrays must be at least rank 1|y_true and y_pred have different structures)",
@@ -89,7 +87,9 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        rf"A target array with shape (?P<left>{_SHAPE}) was passed for an output of shape (?P<right>{_SHAPE})", ShapeMismatch, op="a loss"
+        rf"A target array with shape (?P<left>{_SHAPE}) was passed for an output of shape (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="a loss",
     ),
     signature(
         r"Tensor (?P<op>\S{1,120}) must have (?P<right>rank (?:at least |in )?[^\n.]{1,40})\.\s+Received (?P<left>rank \d+)",
@@ -100,7 +100,9 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        rf"The padded shape (?P<left>{_SHAPE}) is not compatible with the shape (?P<right>{_SHAPE})", ShapeMismatch, op="padded batch"
+        rf"The padded shape (?P<left>{_SHAPE}) is not compatible with the shape (?P<right>{_SHAPE})",
+        ShapeMismatch,
+        op="padded batch",
     ),
     signature(
         r"The number of input channels must be evenly divisible by (?:kernel's in_channels|the number of groups)[^\n]{0,120}",
@@ -108,7 +110,8 @@ SIGNATURES = (
         op="convolution",
     ),
     signature(
-        r"`generator` yielded an element of type (?P<left>\w+) where an element of type (?P<right>\w+) was expected", DtypeMismatch
+        r"`generator` yielded an element of type (?P<left>\w+) where an element of type (?P<right>\w+) was expected",
+        DtypeMismatch,
     ),
     signature(
         r"Incompatible (?:type|tensor) conversion requested to (?:type|`dtype`) '?(?P<left>\w+)'? for [^\n]{1,160}? (?:of|to|with) d?type '?(?P<right>\w+)",
@@ -123,16 +126,17 @@ SIGNATURES = (
         r"Asking for tensor of (?P<right>(?:at (?:least|most) )?\d+ dimensions) from a tensor of (?P<left>\d+ dimensions)",
         ShapeMismatch,
     ),
-    signature(
-        r"Check failed: 1 == NumElements\(\) \(1 vs\. (?P<left>\d+)\)", ShapeMismatch, op="a scalar"
-    ),
+    signature(r"Check failed: 1 == NumElements\(\) \(1 vs\. (?P<left>\d+)\)", ShapeMismatch, op="a scalar"),
     signature(
         r"Check failed: dtype\(\) == expected_dtype \(\d+ vs\. \d+\) ?(?P<right>\w+) expected, got (?P<left>\w+)",
         DtypeMismatch,
     ),
     # Memory and the GPU
     signature(r"Ran out of GPU memory when allocating (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
-    signature(r"failed to create cu(?:blas|BLAS) handle: the resource allocation failed", lambda m: DeviceMemoryExhausted(fatal=False)),
+    signature(
+        r"failed to create cu(?:blas|BLAS) handle: the resource allocation failed",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
     signature(
         r"InternalError: +Attempting to perform (?:BLAS|DNN) operation using StreamExecutor without (?:BLAS|DNN) support",
         lambda m: DeviceMemoryExhausted(fatal=False),
@@ -153,9 +157,7 @@ SIGNATURES = (
         r"(?P<detail>Dispatcher's worker address \S{1,120} does not match worker's address \S{1,120})",
         ClusterSpecInvalid,
     ),
-    signature(
-        r'(?P<detail>Could not parse port for local server from "[^"\n]{0,120})', ClusterSpecInvalid
-    ),
+    signature(r'(?P<detail>Could not parse port for local server from "[^"\n]{0,120})', ClusterSpecInvalid),
     signature(
         r"Error: Requested (?P<expected>\d+) tasks but only (?P<seen>\d+) were assigned",
         WorldSizeConflict,
@@ -167,7 +169,9 @@ SIGNATURES = (
         what="devices",
     ),
     signature(
-        r"The tf\.data service is running an earlier version of TensorFlow that requires", VersionConflict, component="TensorFlow"
+        r"The tf\.data service is running an earlier version of TensorFlow that requires",
+        VersionConflict,
+        component="TensorFlow",
     ),
     # TPU
     signature(

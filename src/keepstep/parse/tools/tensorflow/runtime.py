@@ -90,7 +90,11 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         gpu = re.search(r"(?i)\b(?:device:)?GPU:(\d+)", wanted)
         if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
             return DeviceShared(device=gpu[0])
-        return CudaMismatch(what="TensorFlow knows of no GPU in this process") if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0") else None
+        return (
+            CudaMismatch(what="TensorFlow knows of no GPU in this process")
+            if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0")
+            else None
+        )
     if there and f"/job:{job[1]}/" in there:
         task = re.search(r"/task:(\d+)", wanted)
         if task is None or re.search(rf"/job:{job[1]}(?:/replica:\d+)?/task:{task[1]}/", there):
@@ -141,7 +145,9 @@ SIGNATURES = (
     ),
     signature(
         r"Op type not registered '(?P<op>Nccl\w{1,40})' in binary",
-        lambda m: UnsupportedCombination(what=f"this build of TensorFlow has no NCCL, and operation {m['op']} needs it"),
+        lambda m: UnsupportedCombination(
+            what=f"this build of TensorFlow has no NCCL, and operation {m['op']} needs it"
+        ),
     ),
     signature(
         r"(?:Lower|Upper) bound check fail for input \d{1,6} from node \S{1,200} to node \S{0,200}scoped_allocator",
@@ -180,7 +186,11 @@ SIGNATURES = (
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
         lambda m: TaskNamed(rank=int(m["rank"])),
-        anchors=by_hand("every line of a cluster names its workers", "encountered the following error when processing closure", "Worker /job:worker"),
+        anchors=by_hand(
+            "every line of a cluster names its workers",
+            "encountered the following error when processing closure",
+            "Worker /job:worker",
+        ),
     ),
     signature(
         r"\bMember (?P<rank>\d+) has received (?:termination|preemption) (?:notice|signal)",
@@ -194,7 +204,9 @@ SIGNATURES = (
         how="a session with other tasks broke",
     ),
     signature(
-        r"A session is not created yet\.{3}", PeerLost, how="a session with other tasks broke",
+        r"A session is not created yet\.{3}",
+        PeerLost,
+        how="a session with other tasks broke",
     ),
     signature(r"master_session\.cc:\d+\] Start master session [0-9a-f]{6,20}", SessionOpened),
     # HugeCTR's embeddings, of which each replica calls the same step: cpu_resource.h:91 BlockingCallOnce time out
@@ -218,15 +230,15 @@ SIGNATURES = (
         r"ossibly,? this (?:worker|master) (?:just |has (?:just )?)?restarted",
         MemberRestarted,
     ),
-    signature(rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted),
+    signature(
+        rf"ossibly,? this (?:worker|master) \(\\?\"(?P<member>{_TASK})\\?\"\) (?:has )?just restarted", _restarted
+    ),
     signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
     signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),
-    signature(
-        rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted
-    ),
+    signature(rf"(?:(?P<member>{_TASK})\S{{0,60}}? ?)?exists in cache with a different incarnation", _restarted),
     signature(
         r"the client has connected to a different cluster, or some remote workers have been restarted|This normally means "
         r"the server has restarted",

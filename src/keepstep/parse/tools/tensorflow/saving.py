@@ -13,11 +13,15 @@ from keepstep.core.facts.sync import SharedStateRace
 from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
-_OF_CHECKPOINTS = r"(?:\.ckpt|ckpt-|[/\\]checkpoint\b|tempstate|variables_temp|_temp[/\\_]|saved_model|\.h5\b|\.keras\b)"
+_OF_CHECKPOINTS = (
+    r"(?:\.ckpt|ckpt-|[/\\]checkpoint\b|tempstate|variables_temp|_temp[/\\_]|saved_model|\.h5\b|\.keras\b)"
+)
 
 
 def _moved(match: re.Match[str]) -> Fact:
-    return SharedStateRace(what="a file of a checkpoint that could not be moved to its place", path=match["path"].strip())
+    return SharedStateRace(
+        what="a file of a checkpoint that could not be moved to its place", path=match["path"].strip()
+    )
 
 
 SIGNATURES = (

@@ -71,9 +71,7 @@ SIGNATURES = (
         r"Negative dimension size caused by subtracting (?P<right>\d+) from (?P<left>\d+)(?: for '(?P<op>[^'\n]{1,120})')?",
         ShapeMismatch,
     ),
-    signature(
-        r"Must have updates\.shape = indices\.shape \+ params\.shape\[1:\]", ShapeMismatch, op="scatter"
-    ),
+    signature(r"Must have updates\.shape = indices\.shape \+ params\.shape\[1:\]", ShapeMismatch, op="scatter"),
     signature(
         r"(?:Inner|Outer) dimensions of output shape must match (?:inner|outer) dimensions of updates shape",
         ShapeMismatch,

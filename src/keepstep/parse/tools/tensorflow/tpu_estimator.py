@@ -140,11 +140,11 @@ SIGNATURES = (
         r"(?P<what>`(?:TPU|XLA)Accelerator` can ?not run on your system since the accelerator is not available)",
         TpuInitFailed,
     ),
-    signature(
-        r"\[/usr/bin/ssh\] exited with return code \[(?P<code>[1-9]\d{0,2})\]", ProcessExited, reporter="gcloud"
-    ),
+    signature(r"\[/usr/bin/ssh\] exited with return code \[(?P<code>[1-9]\d{0,2})\]", ProcessExited, reporter="gcloud"),
     # What is sent between a client and the TPU's host
-    signature(r"The transfer size is larger than the protobuf limit", MessageTooLarge, what="the tensors of a host call"),
+    signature(
+        r"The transfer size is larger than the protobuf limit", MessageTooLarge, what="the tensors of a host call"
+    ),
     signature(r"Unable to parse tensor proto", MessageTooLarge, what="tensor"),
     signature(
         r"Error: [^\n]{0,80}Unable to find the relevant tensor remote_handle",
@@ -159,9 +159,7 @@ SIGNATURES = (
         VersionConflict,
         component="the PJRT plugin",
     ),
-    signature(
-        r"unknown service tensorflow\.[\w.]{1,60}Service\b", VersionConflict, component="TensorFlow's server"
-    ),
+    signature(r"unknown service tensorflow\.[\w.]{1,60}Service\b", VersionConflict, component="TensorFlow's server"),
     signature(r"Unsupported Mosaic version: (?P<there>\d+)", VersionConflict, component="Mosaic"),
     signature(
         r"(?P<what>allocation_size_words <= std::numeric_limits<\w+>::max\(\))",

@@ -83,7 +83,9 @@ def _barrier(match: re.Match[str]) -> Fact:
         return WorldSizeConflict(rank=rank, seen=str(count), expected=str(world), what="store-based barrier")
     if match["verb"].startswith("Wait"):
         return PeerAwaited(rank=rank, world=world)
-    if int(match["key"] or 1) > 1:  # groups were formed before: the network is there, some ranks did not come to this one
+    if (
+        int(match["key"] or 1) > 1
+    ):  # groups were formed before: the network is there, some ranks did not come to this one
         return RanksMissing(rank=rank, missing=(), what="store-based barrier")
     return RendezvousTimeout(rank=rank, joined=count, expected=world, where="store-based barrier")
 
@@ -195,9 +197,7 @@ _WATCHDOG = (
         r"(?: PG status: last enqueued work: (?P<begun>-?\d+), last completed work: (?P<done>-?\d+))?",
         _detected,
     ),
-    signature(
-        r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout
-    ),
+    signature(r"Rank (?P<rank>\d+)\] +First PG on this rank to signal dumping", CollectiveTimeout),
     # desync debug (TORCH_NCCL_DESYNC_DEBUG)
     signature(
         r"To our best knowledge, ranks \[(?P<missing>[\d, ]+)\] are the lagging ranks",
@@ -280,7 +280,9 @@ _STORE = (
         _unique_id,
     ),
     signature(
-        r"waitForInput: socket SocketImpl\([^\n]{0,200}?\) timed out after (?P<timeout_ms>\d+)ms", CollectiveTimeout, op="STORE",
+        r"waitForInput: socket SocketImpl\([^\n]{0,200}?\) timed out after (?P<timeout_ms>\d+)ms",
+        CollectiveTimeout,
+        op="STORE",
     ),
     signature(
         r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+) clients "
@@ -288,9 +290,7 @@ _STORE = (
         RendezvousTimeout,
         where="store",
     ),
-    signature(
-        r"wait timeout after \d+ms, keys: (?!\S*(?:ncclUniqueId))", RendezvousTimeout, where="store key"
-    ),
+    signature(r"wait timeout after \d+ms, keys: (?!\S*(?:ncclUniqueId))", RendezvousTimeout, where="store key"),
     signature(r"barrier timeout after \d+ms, key", RendezvousTimeout, where="store key"),
     signature(r"Timeout waiting for key: ", RendezvousTimeout, where="store key"),
     signature(
@@ -376,9 +376,7 @@ _STORE = (
         r"400}?\): (?P<how>[^\n]{0,60})",
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
     ),
-    signature(
-        r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False
-    ),
+    signature(r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False),
 )
 
 _SHAPES = (
@@ -471,9 +469,7 @@ _REPLICAS = (
         CollectiveMismatch,
         what="calls of all_gather_list",
     ),
-    signature(
-        r"[Pp]arameter hashes not matching across DP replicas", ReplicasDiffer, detail="parameter hashes"
-    ),
+    signature(r"[Pp]arameter hashes not matching across DP replicas", ReplicasDiffer, detail="parameter hashes"),
 )
 
 SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS

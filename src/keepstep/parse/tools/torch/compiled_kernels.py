@@ -60,7 +60,8 @@ SIGNATURES = (
     # what the compilers need and did not find
     signature(r"Cannot find a working (?P<name>triton) installation", LibraryMissing),
     signature(
-        r"RuntimeError: Failed to find (?P<name>C compiler)\. Please specify via CC environment variable", LibraryMissing
+        r"RuntimeError: Failed to find (?P<name>C compiler)\. Please specify via CC environment variable",
+        LibraryMissing,
     ),
     signature(
         r"(?:InvalidCxxCompiler|InductorError: \w{0,40}): No working (?P<name>C\+\+ compiler) found in \S{0,40}\.cpp\.cxx",

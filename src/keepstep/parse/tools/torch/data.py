@@ -53,9 +53,7 @@ SIGNATURES = (
     signature(r"Assertion `[^`\n]{0,60}n_classes[^`\n]{0,20}` failed", LabelOutOfRange),
     signature(r"Assertion `srcIndex < srcSelectDimSize` failed", LabelOutOfRange),
     signature(r"Assertion `[^`'\n]{0,60}n_classes' failed", LabelOutOfRange),
-    signature(
-        r"Tried to access index (?P<label>\d+) out of table with (?P<limit>\d+) rows", LabelOutOfRange
-    ),
+    signature(r"Tried to access index (?P<label>\d+) out of table with (?P<limit>\d+) rows", LabelOutOfRange),
     signature(r"all elements of target should be between 0 and 1", LabelOutOfRange),
     signature(
         r"Assertion `[^`\n]{0,80}index out of bounds\"?`? failed",
@@ -71,7 +69,9 @@ SIGNATURES = (
         BatchNotDivisible,
     ),
     signature(
-        r"Asked to retrieve element \d+, but the Sequence has length 0", UnevenShards, detail="a rank's dataset has no full batch"
+        r"Asked to retrieve element \d+, but the Sequence has length 0",
+        UnevenShards,
+        detail="a rank's dataset has no full batch",
     ),
     signature(
         r"you need to add an explicit nodesplitter to your input pipeline",
@@ -101,9 +101,7 @@ SIGNATURES = (
         UnevenShards,
         detail="a rank or worker got no shard",
     ),
-    signature(
-        r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards
-    ),
+    signature(r"world_size (?P<detail>\d+ > num_shards \d+)", UnevenShards),
     signature(
         r"have fewer shards than (?:workers|ranks|nodes|processes)|number of shards[^\n]{0,60}(?:less|"
         r"smaller|fewer) "
@@ -118,9 +116,7 @@ SIGNATURES = (
         UnevenShards,
         detail="fewer row groups than ranks",
     ),
-    signature(
-        r"_get_pipeline_from_tar\(tar_paths\[0\]", UnevenShards, detail="a rank got no shard of the web dataset"
-    ),
+    signature(r"_get_pipeline_from_tar\(tar_paths\[0\]", UnevenShards, detail="a rank got no shard of the web dataset"),
     signature(
         r"(?:Stream contains no samples|The dataset (?:size|length) \(?\d+\)?[^\n]{0,40} is (?:less|smaller) than the (?:world size|number of (?:ranks|canonical nodes|processes)))",
         UnevenShards,

@@ -141,21 +141,19 @@ SIGNATURES = (
     ),
     signature(r"^\s*exitcode +: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)", _row),
     signature(
-        r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)", ProcessExited, reporter="torchrun"
+        r"traceback +: Signal \d+ \((?P<signal>SIG\w+)\) received by PID (?P<pid>\d+)",
+        ProcessExited,
+        reporter="torchrun",
     ),
     signature(
         r"failed \(exitcode: (?P<code>-?\d+)\)(?:[^\n]{0,200}? local_rank: (?P<local>\d+))? \((?:pid|process ID): (?P<pid>\d+)\)",
         _failed,
     ),
     # the record itself, as agents and trainers of other makes print it
-    signature(
-        r"ProcessFailure\(local_rank=(?P<local>\d+), pid=(?P<pid>\d+), exitcode=(?P<code>-?\d+)", _failed
-    ),
+    signature(r"ProcessFailure\(local_rank=(?P<local>\d+), pid=(?P<pid>\d+), exitcode=(?P<code>-?\d+)", _failed),
     # torch 1.9
     signature(r"Child process (?P<pid>\d+) \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?\d+)\)", _failed),
-    signature(
-        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on
-    ),
+    signature(r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG\w+)", _passed_on),
     signature(
         r"Unable to shutdown process (?P<pid>\d+) via \S*(?P<signal>SIG\w+|\d+), forcefully exiting",
         TerminationRequested,
@@ -206,9 +204,7 @@ SIGNATURES = (
         why=Why.FAILED,
         peer="rendezvous",
     ),
-    signature(
-        r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"
-    ),
+    signature(r"Timed out waiting for etcd server to be ready", ConnectFailed, why=Why.TIMED_OUT, peer="etcd"),
     signature(
         r"[Ww]orker group (?:successfully )?finished \(?WorkerState\.SUCCEEDED|"
         r"worker group successfully finished",

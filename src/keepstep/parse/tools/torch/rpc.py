@@ -42,7 +42,9 @@ SIGNATURES = (
         where="remote call",
     ),
     signature(r"Followers [^\n]{0,300}timed out in _all_gather after", RendezvousTimeout, where="remote call"),
-    signature(r"RPC has not succeeded after the specified number of max retries", RendezvousTimeout, where="remote call"),
+    signature(
+        r"RPC has not succeeded after the specified number of max retries", RendezvousTimeout, where="remote call"
+    ),
     signature(
         r"RPC agent for (?P<here>\S+) encountered error when (?:reading|sending|writing|accepting|connecting)[^:\n]{0,80}?"
         r"(?:(?:from|to) (?P<peer>[^\s:]+))?: (?P<text>[^\n]{1,160})",
@@ -56,7 +58,5 @@ SIGNATURES = (
         r"Error: (?P<text>E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|PIPE|OF): [a-z][\w ]+)",
         _pipe,
     ),
-    signature(
-        r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble
-    ),
+    signature(r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble),
 )

@@ -19,7 +19,11 @@ SIGNATURES = (
         ShapeMismatch,
         anchors=by_hand(
             "tensors and inputs are on many lines",
-            "D input (got ", "dimensionality input (got ", "D tensor, but got", "D input tensor, but got", "D input, but got",
+            "D input (got ",
+            "dimensionality input (got ",
+            "D tensor, but got",
+            "D input tensor, but got",
+            "D input, but got",
             "D tensor, got ",
         ),
     ),
@@ -45,11 +49,10 @@ SIGNATURES = (
         r"Expected hidden(?:\[\d\])? size (?P<right>\([\d, ]{1,40}\)), got (?P<left>[\[(][\d, ]{1,40}[\])])",
         ShapeMismatch,
     ),
+    signature(r"was expecting embedding dimension of (?P<right>\d+), but got (?P<left>\d+)", ShapeMismatch),
     signature(
-        r"was expecting embedding dimension of (?P<right>\d+), but got (?P<left>\d+)", ShapeMismatch
-    ),
-    signature(
-        r"The shape of the \dD attn_mask is (?P<left>torch\.Size\([^)\n]{1,40}\)), but should be (?P<right>\([^)\n]{1,40}\))", ShapeMismatch
+        r"The shape of the \dD attn_mask is (?P<left>torch\.Size\([^)\n]{1,40}\)), but should be (?P<right>\([^)\n]{1,40}\))",
+        ShapeMismatch,
     ),
     signature(r"[Ee]xpecting key_padding_mask shape of [^\n]{1,60}, but got ", ShapeMismatch, op="attention"),
     # Losses
@@ -80,7 +83,11 @@ SIGNATURES = (
         op="a product",
     ),
     # Indexing and views
-    signature(r"Index tensor must have the same number of dimensions as (?:input|self|src) tensor", ShapeMismatch, op="gather or scatter"),
+    signature(
+        r"Index tensor must have the same number of dimensions as (?:input|self|src) tensor",
+        ShapeMismatch,
+        op="gather or scatter",
+    ),
     signature(
         r"Expected index (?P<left>\[[\d, ]{0,60}\]) to be (?:smaller than|no larger than) (?:self|src) (?P<right>\[[\d, ]{0,60}\])",
         ShapeMismatch,
@@ -88,7 +95,13 @@ SIGNATURES = (
     signature(r"number of dims don't match in permute", ShapeMismatch, op="permute"),
     signature(r"Provided sizes [^\n]{1,60} don't multiply up to the size of dim ", ShapeMismatch, op="unflatten"),
     signature(
-        r"the number of sizes provided \(\d+\) must be greater or equal to the number of dimensions in the tensor", ShapeMismatch, op="expand"
+        r"the number of sizes provided \(\d+\) must be greater or equal to the number of dimensions in the tensor",
+        ShapeMismatch,
+        op="expand",
     ),
-    signature(r"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor", ShapeMismatch, op="repeat"),
+    signature(
+        r"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+        ShapeMismatch,
+        op="repeat",
+    ),
 )

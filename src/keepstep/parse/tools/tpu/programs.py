@@ -63,7 +63,9 @@ SIGNATURES = (
     ),
     signature(
         r"tcmalloc: large alloc (?P<requested>\d{12,20}) bytes == \(nil\)",
-        lambda m: AllocationAbsurd(requested=int(m["requested"])) if int(m["requested"]) >= MORE_THAN_ANY_HOST else None,
+        lambda m: (
+            AllocationAbsurd(requested=int(m["requested"])) if int(m["requested"]) >= MORE_THAN_ANY_HOST else None
+        ),
     ),
     # an assertion of the number of processes or devices, by the line that a traceback shows above it
     signature(

@@ -35,16 +35,21 @@ SIGNATURES = (
         r"When using multiple machines, you need to specify the (?P<name>main process (?:IP|port))", RankVariableMissing
     ),
     signature(
-        r"You can't use batches of different size with `dispatch_batches=True`", ShapeMismatch, op="the batches of processes"
+        r"You can't use batches of different size with `dispatch_batches=True`",
+        ShapeMismatch,
+        op="the batches of processes",
     ),
     signature(
-        r"Batch does not contain any data \(`[^`\n]{0,80}`\)", UnevenShards, detail="the data ended before the ranks' steps did"
+        r"Batch does not contain any data \(`[^`\n]{0,80}`\)",
+        UnevenShards,
+        detail="the data ended before the ranks' steps did",
     ),
     signature(
         r"(?P<detail>[Yy]ou need to manually pass in `--num_processes` using this config yaml)",
         ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<detail>Less than two GPU ids were configured and tried to run on(?: on)? multiple GPUs)", ClusterSpecInvalid
+        r"(?P<detail>Less than two GPU ids were configured and tried to run on(?: on)? multiple GPUs)",
+        ClusterSpecInvalid,
     ),
 )

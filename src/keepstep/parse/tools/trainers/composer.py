@@ -41,7 +41,8 @@ SIGNATURES = (
         ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)", ClusterSpecInvalid,
+        r"(?P<detail>(?:node|base)_rank not provided, but unable to infer from \w+_rank)",
+        ClusterSpecInvalid,
     ),
     signature(
         r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid

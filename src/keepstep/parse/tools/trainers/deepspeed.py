@@ -54,9 +54,7 @@ SIGNATURES = (
     signature(r"sigkill_handler\] Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
     signature(r"^Killing subprocess (?P<pid>\d+)", TerminationRequested, by="launcher"),
     signature(r"exits with return code = (?P<code>-?\d+)", _ended),
-    signature(
-        r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid
-    ),
+    signature(r"(?P<detail>No slot '?\w+'? speci\w+ on host '?[\w.\-]+'?)", ClusterSpecInvalid),
     signature(r"(?P<detail>Hostname '?[\w.\-@]+'? not found in hostfile)", ClusterSpecInvalid),
     signature(r"(?P<detail>Hostfile is (?:empty|not formatted correctly)[^\n]{0,60})", ClusterSpecInvalid),
     signature(r"(?P<detail>Hostfile contains multiple entries for \S+)", ClusterSpecInvalid),
@@ -93,7 +91,8 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>Expected \d+ of '\*_optim_states\.pt' under '[^'\n]{0,200}' but found \d+ files)", CheckpointMismatch
+        r"(?P<detail>Expected \d+ of '\*_optim_states\.pt' under '[^'\n]{0,200}' but found \d+ files)",
+        CheckpointMismatch,
     ),
     # numbers
     signature(

@@ -22,9 +22,7 @@ def _bind(match: re.Match[str]) -> Fact:
 
 
 SIGNATURES = (
-    signature(
-        r"Failed bind on (?P<address>\S{1,80}):(?P<port>\d{2,5}) ?, ?(?P<why>err[^\n]{0,80})", _bind
-    ),
+    signature(r"Failed bind on (?P<address>\S{1,80}):(?P<port>\d{2,5}) ?, ?(?P<why>err[^\n]{0,80})", _bind),
     signature(r"Error: port (?P<port>\d{2,5}) is not available\.", PortTaken),
     signature(
         r"src/rpc/[\w/]{1,40}\.cc:\d+: (?:Cannot bind to|Cannot listen on) \S{1,80}:(?P<port>\d{2,5})",

@@ -245,9 +245,7 @@ SIGNATURES = (
         r"--hostnames must be provided|All ranks don't have same device type|Core ID value is invalid in HOROVOD_\w+)",
         ClusterSpecInvalid,
     ),
-    signature(
-        r"(?P<how>No hosts from previous set remaining), unable to broadcast state", PeerLost
-    ),
+    signature(r"(?P<how>No hosts from previous set remaining), unable to broadcast state", PeerLost),
     signature(
         r"Requested more processes \((?P<expected>\d+)\) than there are available slots \((?P<seen>\d+)\)|Not enough slots on "
         r"the hosts to fulfill the (?:\d+ )?(?:slots )?requested|Process number should not be larger than total available slots",
@@ -271,11 +269,18 @@ SIGNATURES = (
         _world,
         anchors=by_hand(
             "rank= is on many lines",
-            "orovod initiali", "orovod is initiali", "orovod was initiali", "hvd.size()", "orovod rank", "orovod size",
+            "orovod initiali",
+            "orovod is initiali",
+            "orovod was initiali",
+            "hvd.size()",
+            "orovod rank",
+            "orovod size",
         ),
     ),
     signature(
-        r"Number of node actors \((?P<seen>\d+)\) must match num_hosts \((?P<expected>\d+)\)", WorldSizeConflict, what="actors and hosts"
+        r"Number of node actors \((?P<seen>\d+)\) must match num_hosts \((?P<expected>\d+)\)",
+        WorldSizeConflict,
+        what="actors and hosts",
     ),
     signature(r"(?P<detail>Failed to execute discovery script: [^\n]{1,120})", ClusterSpecInvalid),
     signature(r"horovod does not find the (?P<name>jsrun|mpirun) command", LibraryMissing),

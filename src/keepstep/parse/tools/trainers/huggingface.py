@@ -77,21 +77,24 @@ SIGNATURES = (
     signature(r"urlopen error \[Errno (?:110|60)\]", ConnectFailed, why=Why.TIMED_OUT),
     signature(r"urlopen error \[Errno (?:111|61)\]", ConnectFailed, why=Why.REFUSED),
     signature(r"urlopen error \[Errno (?:101|113)\]", ConnectFailed, why=Why.UNREACHABLE),
-    signature(r"(?P<detail>Please correct the following DeepSpeed config values that mismatch TrainingArguments values)", ClusterSpecInvalid),
     signature(
-        r"(?P<what>FP16 Mixed precision training with AMP or APEX [^\n]{0,120} can only be used on CUDA devices)", CudaMismatch
+        r"(?P<detail>Please correct the following DeepSpeed config values that mismatch TrainingArguments values)",
+        ClusterSpecInvalid,
     ),
     signature(
-        r"(?P<what>has model type `[\w\-]{1,60}` but Transformers does not recognize this architecture)", UnsupportedCombination
+        r"(?P<what>FP16 Mixed precision training with AMP or APEX [^\n]{0,120} can only be used on CUDA devices)",
+        CudaMismatch,
+    ),
+    signature(
+        r"(?P<what>has model type `[\w\-]{1,60}` but Transformers does not recognize this architecture)",
+        UnsupportedCombination,
     ),
     signature(
         r"(?P<what>You can't train a model that has been loaded (?:in 8-bit or 4-bit precision on a different device|with `device_map='auto'` in any distributed mode))",
         UnsupportedCombination,
     ),
     signature(r"(?P<detail>ValueError: Your setup doesn't support bf16/gpu[^\n]{0,80})", ClusterSpecInvalid),
-    signature(
-        r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING
-    ),
+    signature(r"\*\*\*\*\* Running [Ee]valuation \*\*\*\*\*", PhaseSeen, phase=Phase.EVALUATING),
     signature(r"Saving model checkpoint to (?P<detail>\S+)", PhaseSeen, phase=Phase.SAVING),
     signature(r"Training completed\. Do not forget to share your model", PhaseSeen, phase=Phase.FINISHED),
     signature(r"'train_runtime': ", PhaseSeen, phase=Phase.FINISHED),

@@ -38,14 +38,16 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Lightning attempted to launch new distributed processes with `local_rank > 0`)", ClusterSpecInvalid
     ),
+    signature(r"(?:random port can only be called from single node training)", RankVariableMissing, name="MASTER_PORT"),
+    signature(r"(?P<what>Lightning can't create new processes if CUDA is already initialized)", ForkOrThread),
     signature(
-        r"(?:random port can only be called from single node training)", RankVariableMissing, name="MASTER_PORT"
+        r"ddp2 only works in SLURM or via torchelastic with the WORLD_SIZE, (?P<name>LOCAL_RANK), GROUP_RANK",
+        RankVariableMissing,
     ),
     signature(
-        r"(?P<what>Lightning can't create new processes if CUDA is already initialized)", ForkOrThread
+        r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found",
+        RankVariableMissing,
     ),
-    signature(r"ddp2 only works in SLURM or via torchelastic with the WORLD_SIZE, (?P<name>LOCAL_RANK), GROUP_RANK", RankVariableMissing),
-    signature(r"Cannot determine (?:world size|global rank|local rank|node rank)\. Environment variable `(?P<name>\w+)` not found", RankVariableMissing),
     signature(
         r"(?P<what>No supported gpu backend found!|CUDAAccelerator can ?not run on your system since the accelerator is not available)",
         CudaMismatch,

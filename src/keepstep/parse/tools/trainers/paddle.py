@@ -50,9 +50,7 @@ SIGNATURES = (
         r"Out of memory error on GPU (?P<device>\d+)\. Cannot allocate (?P<requested>[\d.]{1,20} ?[A-Za-z]{1,8}) memory on GPU",
         DeviceMemoryExhausted,
     ),
-    signature(
-        r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container
-    ),
+    signature(r"Container rank (?P<rank>\d+) status failed cmd [^\n]{0,2000} code (?P<code>-?\d+)\b", _container),
     signature(r"It may be caused by insufficient shared storage space", SharedMemoryExhausted),
     signature(
         r"The third-party dynamic library \((?P<name>[\w.\-;]+)\) that Paddle depends on is not configured correctly",
@@ -61,9 +59,7 @@ SIGNATURES = (
     signature(
         r"Socket connect worker (?P<peer>[\w.:\-]+) failed, try again after", ConnectFailed, why=Why.FAILED, final=False
     ),
-    signature(
-        r"not ready endpoints: ?\[(?P<peer>[^\]\n]{1,200})\]", ConnectFailed, why=Why.FAILED, final=False
-    ),
+    signature(r"not ready endpoints: ?\[(?P<peer>[^\]\n]{1,200})\]", ConnectFailed, why=Why.FAILED, final=False),
 )
 
 BLOCKS = (

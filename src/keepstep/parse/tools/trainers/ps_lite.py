@@ -27,7 +27,11 @@ SIGNATURES = (
         NativeAbort,
     ),
     # a store that was made by a process whose role it is not to have one
-    signature(r"Check failed: ready_(?: \(\S{1,20} vs\. \S{1,20}\) :)? ?call Start\(\) first", RankVariableMissing, name="DMLC_ROLE"),
+    signature(
+        r"Check failed: ready_(?: \(\S{1,20} vs\. \S{1,20}\) :)? ?call Start\(\) first",
+        RankVariableMissing,
+        name="DMLC_ROLE",
+    ),
     signature(
         r"Check failed: !(?:ip|interface)\.empty\(\)[^\n]{0,20} failed to get (?:ip|the interface)",
         InterfaceMissing,
@@ -59,9 +63,7 @@ SIGNATURES = (
         RankVariableMissing,
     ),
     # its nodes: a process asks the scheduler, which is node 1, for a number
-    signature(
-        r"\? => 1\. Meta: [^\n]{0,120}cmd=ADD_NODE", lambda m: PeerAwaited(peer="the scheduler")
-    ),
+    signature(r"\? => 1\. Meta: [^\n]{0,120}cmd=ADD_NODE", lambda m: PeerAwaited(peer="the scheduler")),
     signature(
         r"failed to send message to node \[(?P<peer>\d{1,6})\] errno: (?P<errno>\d{1,3})",
         _not_sent,

@@ -46,27 +46,28 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>support resume only when world_size, num_workers, and batch_size match the checkpoint)", CheckpointMismatch
+        r"(?P<detail>support resume only when world_size, num_workers, and batch_size match the checkpoint)",
+        CheckpointMismatch,
     ),
     signature(
-        r"(?P<detail>The number of workers in the checkpoints doesn't match the current number of workers)", CheckpointMismatch
+        r"(?P<detail>The number of workers in the checkpoints doesn't match the current number of workers)",
+        CheckpointMismatch,
     ),
     # MosaicML streaming
     signature(r"Stream contains no samples: (?P<path>\S{1,300}?)\.?$", DataMissing),
     signature(r"No `remote` provided, but local file (?P<path>\S{1,300}) does not exist either", DataMissing),
     signature(r"Check if the shard file exists in your remote location", DataMissing),
     signature(r"ValueError: (?P<what>Checksum failure): (?P<path>\S{1,300})", CorruptData),
-    signature(r"(?P<what>Data is too short w\.r\.t the number of images decoded|Input data is too short to contain valid jpeg arrays)", CorruptData),
+    signature(
+        r"(?P<what>Data is too short w\.r\.t the number of images decoded|Input data is too short to contain valid jpeg arrays)",
+        CorruptData,
+    ),
     signature(
         r"Could not create a temporary local directory (?P<path>\S{1,300}) because it already exists",
         SharedStateRace,
         what="the local folder of a streamed dataset was there already",
     ),
-    signature(
-        r"(?P<detail>shared memory prefix=\d+ was not registered by local leader)", ClusterSpecInvalid
-    ),
+    signature(r"(?P<detail>shared memory prefix=\d+ was not registered by local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>shared memory registered does not match local leader)", ClusterSpecInvalid),
-    signature(
-        r"(?P<detail>num_canonical_nodes must be divisible by physical nodes)", ClusterSpecInvalid
-    ),
+    signature(r"(?P<detail>num_canonical_nodes must be divisible by physical nodes)", ClusterSpecInvalid),
 )

@@ -27,9 +27,7 @@ SIGNATURES = (
         r"Failed to bind to (?P<address>\S{1,80}?):(?P<port>\d+) because it's already occupied",
         PortTaken,
     ),
-    signature(
-        r"No available ports\. Please specify a wider port range", PortTaken
-    ),
+    signature(r"No available ports\. Please specify a wider port range", PortTaken),
     # the device's memory, as those see it who try smaller batches or place layers
     signature(r"No executable batch size found, reached zero", DeviceMemoryExhausted),
     signature(
@@ -160,9 +158,7 @@ SIGNATURES = (
         r"Error: (?:Using [\w -]{2,30} only works in distributed training|We tried to initialize torch\.distributed for you, but it failed)",
         RankVariableMissing,
     ),
-    signature(
-        r"Error: rank number is not in current env", RankVariableMissing
-    ),
+    signature(r"Error: rank number is not in current env", RankVariableMissing),
     signature(
         r"Each actor should correspond to one rank\. Got '(?P<seen>\d+)' ranks but '(?P<expected>\d+)' actors",
         WorldSizeConflict,
@@ -208,9 +204,7 @@ SIGNATURES = (
         r"Some workers returned results while others didn't\. Make sure that (?P<what>[^\n]{1,60}?) (?:are|is) called the same number of times",
         CollectiveMismatch,
     ),
-    signature(
-        r"Error: Tensors must have identical dtype\. Got", DtypeMismatch
-    ),
+    signature(r"Error: Tensors must have identical dtype\. Got", DtypeMismatch),
     signature(
         r"Unable to (?:get the NCCLUniqueID from the store|meet other processes at the rendezvous store)",
         lambda m: RanksMissing(missing=(), what="rendezvous of Ray's collective group"),

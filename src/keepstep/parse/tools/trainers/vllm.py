@@ -15,7 +15,8 @@ SIGNATURES = (
         DeviceMemoryExhausted,
     ),
     signature(
-        r"larger than the maximum number of tokens that can be stored in KV cache \((?P<capacity>\d+)\)", DeviceMemoryExhausted
+        r"larger than the maximum number of tokens that can be stored in KV cache \((?P<capacity>\d+)\)",
+        DeviceMemoryExhausted,
     ),
     signature(
         r"[Pp]lease set tensor_parallel_size \((?P<expected>\d+)\) to less than max local gpu count \((?P<seen>\d+)\)",
@@ -27,9 +28,13 @@ SIGNATURES = (
         WorldSizeConflict,
         what="GPUs that the engine needs",
     ),
-    signature(r"Failed to load NCCL library from (?P<name>\S{1,300}?)(?:\.? \.?It is expected|\.?\s|$)", LibraryMissing),
+    signature(
+        r"Failed to load NCCL library from (?P<name>\S{1,300}?)(?:\.? \.?It is expected|\.?\s|$)", LibraryMissing
+    ),
     # TensorRT-LLM: an engine that was cut for more processes than were started
-    signature(r"Assertion failed: mpiSize == tp \* pp", WorldSizeConflict, what="processes that the engine was built for"),
+    signature(
+        r"Assertion failed: mpiSize == tp \* pp", WorldSizeConflict, what="processes that the engine was built for"
+    ),
     signature(
         r"Engine world size \((?P<expected>\d+)\) != Runtime world size \((?P<seen>\d+)\)",
         WorldSizeConflict,

@@ -13,5 +13,11 @@ SIGNATURES = (
         why=Why.TIMED_OUT,
         peer="api.wandb.ai",
     ),
-    signature(r"wandb: Network error \(\w+\), entering retry loop", ConnectFailed, why=Why.FAILED, peer="api.wandb.ai", final=False),
+    signature(
+        r"wandb: Network error \(\w+\), entering retry loop",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="api.wandb.ai",
+        final=False,
+    ),
 )

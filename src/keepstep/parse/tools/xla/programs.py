@@ -76,9 +76,7 @@ SIGNATURES = (
         r"(?P<what>RecursionError: maximum recursion depth exceeded[^\n]{0,40}(?:compil|pickling))",
         ProgramTooLarge,
     ),
-    signature(
-        r"(?P<what>\bE1001: ?Compile ?Time ?Scoped ?V[Mm][Ee][Mm][^\n]{0,80})", ProgramTooLarge
-    ),
+    signature(r"(?P<what>\bE1001: ?Compile ?Time ?Scoped ?V[Mm][Ee][Mm][^\n]{0,80})", ProgramTooLarge),
     # what a compiled program may not hold
     signature(
         r"(?P<what>Mosaic failed to compile TPU kernel(?![^\n]{0,240}(?:exceed|too large|limit|out of memory))[^\n]{0,160})",
@@ -159,7 +157,8 @@ SIGNATURES = (
     # its own passes contradict each other
     signature(r"(?P<what>All buffers must have the same element type and count)", InternalFault),
     signature(
-        r"(?P<what>already has (?:a|the) layout constraint)[^\n]{0,400}cannot add incompatible constraint", InternalFault
+        r"(?P<what>already has (?:a|the) layout constraint)[^\n]{0,400}cannot add incompatible constraint",
+        InternalFault,
     ),
     signature(
         r"(?P<what>RET_CHECK failure \((?:[\w./\-]{1,60}/)?xla/(?![^\n]{0,200}allocation_size_words)[^\n]{0,120})",

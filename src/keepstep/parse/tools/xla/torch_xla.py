@@ -63,7 +63,11 @@ SIGNATURES = (
         PeerLost,
     ),
     # the mesh master is a server within process 0
-    signature(r"Check failed: impl_->channel->WaitForConnected\(", PeerLost, how="process 0, which serves the mesh, did not answer"),
+    signature(
+        r"Check failed: impl_->channel->WaitForConnected\(",
+        PeerLost,
+        how="process 0, which serves the mesh, did not answer",
+    ),
     signature(r"Failed to retrieve mesh configuration: (?P<how>[^\n]{0,80})", PeerLost),
     signature(
         r"(?P<name>XRT_TPU_CONFIG|XRT_WORKERS|XRT_DEVICE_MAP|PJRT_DEVICE)[^\n]{0,20}(?:is not set|must be set|not configured|not found)",
