@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/words.md says about our English, as far as a machine can tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(
+    path
+    for path in (ROOT / "src/keepstep").rglob("*.py")
+    if "lab/jobs" not in path.as_posix() and "guests/programs" not in path.as_posix()
+)
+PAGES = [
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    if path.name not in ("words.md", "CHANGELOG.md")
+]
+BANNED = re.compile(
+    r"""
+      \b(is|are|was|were)\ told\b
+    | \bso\ that\b
+    | \b(speak|speaks)\ of\b
+    | \bstruck\b
+    | \bno\ table\ knows\b
+    | \bnobody\ plays\b
+    | \bcalled\ so\b
+    | \bcannot\ be\ had\b
+    | \b(in|out)side\ of\b
+    | \bin\ the\ midst\b
+    | \bnot\ of\ the\ framework\b
+    | \bprocess\ a\ rank\b
+    | \b(ms|s|seconds|times)\ a\ (step|rank|second|minute)\b
+    | \bcannot\ be$
+    | \bstands?\ still\b
+    | ^[Mm]ostly\b | [,;:]\ mostly\b
+    """,
+    re.VERBOSE,
+)
+
+
+def read_by_people(path: Path) -> Iterator[tuple[int, str]]:
+    """The strings of a source file that are sentences: docstrings and texts with a space, not patterns."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value
+            and "\\" not in node.value
+        ):
+            yield node.lineno, node.value
+
+
+def is_table(path: Path) -> bool:
+    """Tables of messages hold the words of others."""
+    return "parse/tools" in path.as_posix() or "last_resort" in path.as_posix()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_phrase_is_one_that_nobody_would_say(path: Path) -> None:
+    if is_table(path):
+        tree = ast.parse(path.read_text())
+        texts = [(1, ast.get_docstring(tree) or "")]
+    else:
+        texts = list(read_by_people(path))
+    found = [
+        f"line {line}: {match.group()!r} in {text[:90]!r}" for line, text in texts for match in BANNED.finditer(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_page_has_one_either(path: Path) -> None:
+    found = [f"{match.group()!r}" for match in BANNED.finditer(path.read_text())]
+    assert not found, ", ".join(found)
+
+
+def test_the_readme_is_narrow() -> None:
+    wide = [line for line in (ROOT / "README.md").read_text().splitlines() if len(line) > 100]
+    assert not wide, wide
