@@ -70,6 +70,7 @@ EXITED = {"reporter": "torchrun", "code": 1}
         (noted("LossNotFinite", 0, step=41, own=True, world=1, times=10), "NUM202", "numeric.nan_or_divergence", (), "fatal"),
         (noted("LossNotFinite", 0, step=41, world=2), "NUM202", "numeric.nan_or_divergence", (), "fatal"),
         (noted("LossNotFinite", 0, step=41, world=2, began=[1]), "NUM202", "numeric.nan_or_divergence", (1,), "fatal"),
+        (noted("TrainsApart", 1, framework="tensorflow", world=2, steps=80), "SYN207", "sync.variable_outside_strategy_scope", (1,), "fatal"),
         (noted("NeverExchanged", 0, framework="torch", world=2, steps=80, parameters=1000, exchanged=80), "CFG206", "config.trains_alone", (0, 1), "fatal"),
         (broken("collective #7", "operation", ("barrier", [0, 1]), ("all_reduce float32[2]", [2])), "SYN206", "sync.collective_mismatch", (2,), "fatal"),
         (noted("PeerSilent", 0, subject="program step", ordinal=0, missing=[3], waited_s=10.0), "SYN204", "sync.deadlock_or_hang_waiting_rank", (3,), "fatal"),
@@ -118,6 +119,7 @@ def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_wi
             noted("NeverExchanged", 0, framework="torch", world=2, steps=80, parameters=9, exchanged=4),
             noted("NeverExchanged", 0, framework="torch", world=2, steps=900, over=True),
         ),
+        (noted("TrainsApart", 0, framework="tensorflow", world=2, steps=80), noted("TrainsApart", 0, framework="tensorflow", world=2, steps=900, over=True)),
         (noted("NeverExchanged", 0, framework="torch", world=2, steps=96, parameters=1000, exchanged=0, own=True),),  # the other may only evaluate
         tuple(noted("CollectivesIssued", rank, group="0", issued=[[n, "barrier", "barrier", ""] for n in range(1, 9 + rank)], steps=5) for rank in range(2)),
         tuple(noted("RankDoing", rank, phase="compile", steps=0, silent_s=60.0) for rank in range(2)),

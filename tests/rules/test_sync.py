@@ -205,3 +205,13 @@ def test_connections_that_end_after_one_waited_in_vain_follow_from_the_wait(tmp_
 
 def test_a_connection_that_ended_before_anyone_waited_in_vain_is_the_reason(tmp_path):
     assert root(tmp_path, CLOSED + LATE).cause.value == "network.connection_reset_peer_died"
+
+
+def test_a_rank_that_stops_early_by_itself_leaves_the_others_in_a_collective(tmp_path):
+    found = root(tmp_path, "[rank0]: Early stopping conditions are met. Exiting.\n" + timeout(1, 7) + timeout(2, 7))
+    assert (found.rule, found.cause.value, found.ranks) == ("SYN050", "sync.collective_mismatch", (0,))
+
+
+def test_ranks_that_all_stop_early_are_not_out_of_step(tmp_path):
+    stops = "".join(f"[rank{rank}]: Early stopping conditions are met. Exiting.\n" for rank in range(2))
+    assert "SYN050" not in [found.rule for found in findings(tmp_path, stops + timeout(0, 7) + timeout(1, 7))]
