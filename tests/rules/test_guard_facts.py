@@ -98,8 +98,8 @@ def test_a_rank_that_does_worse_than_itself_is_named_where_nobody_compared_it_wi
     found = report(world(4), past(2), held).findings
     assert (
         [f.ranks for f in found] == [(1,)]
-        and "kept from the processor" in found[0].title
-        and "20 ms itself before" in found[0].because
+        and "waits for a CPU" in found[0].title
+        and "earlier it lost 20 ms itself" in found[0].because
     )
 
 
