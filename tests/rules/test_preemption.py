@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that were told to end."""
+"""Runs that were ended from outside."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_the_time_limit_after_a_failure_is_the_end_and_not_the_cause(tmp_path):
 
 def test_a_tpu_that_was_taken_back_only_looks_ill(tmp_path):
     text = (
-        "INFO:tensorflow:ShutdownHook: lame workers found: HeartbeatManager(/job:worker/replica:0/task:0/device:CPU:0)\n"
+        "INFO:tensorflow:ShutdownHook: lame workers found: "
+        "HeartbeatManager(/job:worker/replica:0/task:0/device:CPU:0)\n"
         "WARNING:tensorflow:TPUPollingThread found TPU b'tpu-pre-1' in state PREEMPTED, and health UNKNOWN.\n"
     )
     assert root(tmp_path, run=text) == "preemption.sigterm"

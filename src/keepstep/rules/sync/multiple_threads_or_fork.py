@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.core.finding import Confidence, Fix, Found, Standing
@@ -49,6 +50,7 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
     """
     refused = [e for e in seen.all(ForkOrThread) if not seen.survived(e) and (e.fact.fatal or _raised(seen, e))]
     warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
+    interrupted: tuple[Evidence[Fact], ...] = _interrupted(seen)
     fixes = (
         Fix(
             do="start child processes with spawn",
@@ -75,11 +77,11 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
             standing=Standing.SYMPTOM,
             fixes=fixes,
         )
-    elif warned and ((interrupted := _interrupted(seen)) or seen.all(CollectiveTimeout)):
+    elif warned and (hung := interrupted[:1] or seen.all(CollectiveTimeout)[:2]):
         yield Found(
             title=f"{warned[0].fact.what}, and the run hung {'until it was interrupted' if interrupted else 'later'}",
             because="the library warned that this may deadlock, and nothing else explains the hang",
-            evidence=(*warned, *(interrupted[:1] or seen.all(CollectiveTimeout)[:2])),
+            evidence=(*warned, *hung),
             ranks=(),
             confidence=Confidence.HYPOTHESIS,
             standing=Standing.SYMPTOM,
