@@ -215,8 +215,9 @@ def _found(
     named = f"{ranks((who,))}: " if who is not None else ""
     at = f" at step {step}" if step is not None else ""
     subject = what if what not in ("nan", "NaN", "inf", "Inf", "loss", "-inf") else "the loss or a gradient"
+    happened = subject if "encountered" in subject else f"{subject} was not finite"
     return Found(
-        title=f"{named}the loss grew without bound{at}" if grew else f"{named}{subject} was not finite{at}",
+        title=f"{named}{'the loss grew without bound' if grew else happened}{at}",
         because=(
             "the loss rose to many times its earlier value and stayed there to the end of the log"
             if grew

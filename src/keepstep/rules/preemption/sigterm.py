@@ -94,7 +94,7 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
         fact = told[0].fact
         hung = "time limit" in (fact.reason or "") and bool(seen.all(CollectiveTimeout) or seen.all(RanksMissing))
         yield Found(
-            title=f"the run was ended by {fact.by}{f': {fact.reason}' if fact.reason else ''}",
+            title=f"{fact.by} ended the run{f': {fact.reason}' if fact.reason else ''}",
             because=f"{fact.by} ended the job or reclaimed the machine{f' ({fact.reason})' if fact.reason else ''}",
             evidence=told,
             standing=Standing.SYMPTOM if hung else Standing.EXCEPTION if "time limit" in (fact.reason or "") else None,

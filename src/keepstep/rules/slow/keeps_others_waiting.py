@@ -48,7 +48,7 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
         return
     fact = late[-1].fact
     rank = late[-1].who
-    where = "waits for its batches" if fact.phase == "input" else f"is behind in the {fact.phase} of each step"
+    where = "waits for its batches" if fact.phase == "input" else f"is behind in the {fact.phase} phase"
     if fact.held:
         where = "waits for a CPU"
     before = f"; earlier it lost {fact.before_s * 1000:.0f} ms itself" if fact.before_s is not None else ""

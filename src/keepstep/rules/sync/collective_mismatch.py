@@ -96,7 +96,7 @@ def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
     if not culprits:
         culprits = tuple(dict.fromkeys(r for e in said if (r := who(e)) is not None))
     first = said[0].fact
-    sides = f": {first.left} against {first.right}" if first.left and first.right else ""
+    sides = f": {first.left} and {first.right}" if first.left and first.right else ""
     return Found(
         title=f"ranks ran different collectives at the same point{sides}",
         because="the library compared what the ranks were running and found a difference"
@@ -133,8 +133,8 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
         culprits = _odd(prints) or _least_far(seen, tuple(ranks)) or tuple(ranks)
         left, right = list(dict.fromkeys(prints.values()))[:2]
         return Found(
-            title=f"ranks ran different operations as collective {seq}: {left} and {right}",
-            because=f"the timeouts of collective {seq} differ between ranks; {differing(culprits)}",
+            title=f"ranks ran collective {seq} differently: {left} and {right}",
+            because=f"the timeouts of collective {seq} name different operations or sizes; {differing(culprits)}",
             evidence=tuple(ranks.values()),
             ranks=culprits if len(culprits) <= 2 else (),
             confidence=Confidence.SUPPORTED,
@@ -151,7 +151,7 @@ def _by_calls(seen: EvidenceSet) -> Found | None:
     culprits = _odd(differ.said) or tuple(differ.said)
     left, right = list(dict.fromkeys(differ.said.values()))[:2]
     return Found(
-        title=f"ranks called different operations as collective {differ.number}: {left} and {right}",
+        title=f"ranks called collective {differ.number} differently: {left} and {right}",
         because=f"NCCL printed what each rank called; {differing(culprits)}",
         evidence=differ.evidence,
         ranks=culprits if len(culprits) <= 2 else (),

@@ -209,4 +209,4 @@ def _operation(events: list[Evidence[Fact]]) -> str:
 
 def _waiters(timed: dict[int, list[Evidence[CollectiveTimeout]]], culprits: tuple[int, ...]) -> str:
     names = [r for r in timed if r not in culprits]
-    return say_ranks(names) if names else "other ranks"
+    return say_ranks(names) if names else "other ranks" if culprits else "ranks"

@@ -110,7 +110,7 @@ def _found(group: Group, sequence: int, here: dict[int, Entry], difference: str)
     return Found(
         title=f"at collective #{sequence} {wording.listing(sides[:3])}",
         because=(
-            f"in group {group.name}, the {difference} of #{sequence} differs: "
+            f"in group {group.name}, #{sequence} differs in {difference}: "
             + wording.listing(f"rank {r} ran {words(e)}" for r, e in list(here.items())[:4])
         ),
         evidence=tuple(here[r] for r in odd) + tuple(e for r, e in here.items() if r not in odd),

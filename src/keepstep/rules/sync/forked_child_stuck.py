@@ -73,10 +73,11 @@ def _forked_with_lock(child: Evidence[StackDump]) -> bool:
 def _found(parent: Evidence[ProcessSeen], child: Evidence[StackDump]) -> Found:
     who = wording.ranks([parent.who]) if parent.who is not None else f"pid {parent.fact.pid}"
     line = innermost_user(child.fact.frames) or child.fact.frames[0]
-    where = "a lock that a thread of its parent held" if _forked_with_lock(child) else place(child.fact.frames[0])
+    held = "waits for a lock that a thread of its parent held"
+    doing = held if _forked_with_lock(child) else f"is in {place(child.fact.frames[0])}"
     return Found(
         title=f"{who} forked a child after its framework had started; the child is stuck at {place(line)}",
-        because=f"the child is in {where}, without the threads that would do the work, and {who} waits for it",
+        because=f"the child {doing}, but has none of its parent's threads; {who} waits for it",
         evidence=(child, parent),
         ranks=(parent.who,) if parent.who is not None else (),
         fixes=(

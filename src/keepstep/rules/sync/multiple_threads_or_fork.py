@@ -14,6 +14,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
+START_METHOD = "start method"
 _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
 
 
@@ -62,9 +63,14 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
         ),
     )
     if refused:
+        by_start_method = refused[0].fact.what == START_METHOD
         yield Found(
-            title=f"{refused[0].fact.what}, which the library refused",
-            because="the library had started before the fork, or was called from several threads",
+            title="multiprocessing refused a start method or a child process"
+            if by_start_method
+            else f"{refused[0].fact.what}, which the library refused",
+            because="the start method was already set, or the parent is a daemonic process"
+            if by_start_method
+            else "the library had started before the fork, or was called from several threads",
             evidence=tuple(refused),
             fixes=fixes,
         )
@@ -91,7 +97,7 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
 
 def _raised(seen: EvidenceSet, evidence: Evidence[ForkOrThread]) -> bool:
     """Whether the message belongs to an exception that ended the process: a start method that was refused."""
-    return evidence.fact.what == "start method" and any(
+    return evidence.fact.what == START_METHOD and any(
         not e.fact.logged and not seen.survived(e) for e in seen.near(evidence, ExceptionRaised, before=60, after=1)
     )
 

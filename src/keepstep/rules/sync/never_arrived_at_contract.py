@@ -51,7 +51,7 @@ def never_arrived_at_contract(seen: EvidenceSet) -> Iterator[Found]:
         where = f"; rank {doing[0].who} is {doing[0].quote}" if doing else ""
         yield Found(
             title=f"{say_ranks(missing)} never arrived at {fact.subject}, where the other ranks wait",
-            because=f"no statement of what it runs came in {fact.waited_s:.0f} s{where}",
+            because=f"no statement came within {fact.waited_s:.0f} s{where}",
             evidence=(silent, *doing[:3]),
             ranks=missing,
             fixes=(Fix(do="print what that rank is doing", command="keepstep why --live"),),

@@ -57,7 +57,7 @@ def never_registered(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title=f"{say_ranks(missing)} of {size} never registered; {say_ranks(tuple(told))} waited in vain",
-        because="all known processes waited for registration to complete, and only these ranks left no log",
+        because=f"all known processes waited for registration to complete; only {say_ranks(missing)} left no log",
         evidence=(*gave_up.values(), *told.values()),
         ranks=missing,
         fixes=(

@@ -246,8 +246,8 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
         yield Found(
             title=f"{names(group)} {was(group)} stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
             because=(
-                f"{names(waiting)} cannot continue without {names(group)}, which did not leave {first.where} "
-                f"in {watched}{' or wake up once' if asleep else ''}{_worker_at(first)}"
+                f"{names(waiting)} cannot continue without {names(group)}, which stayed in {first.where} "
+                f"for {watched}{' and never woke up' if asleep else ''}{_worker_at(first)}"
             ),
             evidence=(*(e for each in (*group, *waiting) for e in each.evidence), *first.helpers[:4]),
             ranks=tuple(each.rank for each in group if each.rank is not None),

@@ -52,7 +52,7 @@ def stalled(seen: EvidenceSet) -> Iterator[Found]:
     who = say_ranks(missing) if missing else "a rank"
     yield Found(
         title=f"{who} did not join a collective, and the other ranks waited{told}",
-        because="the waiting ranks name the rank that has not arrived, and the log ends there",
+        because=f"the waiting ranks report {who} as missing, and the log ends there",
         evidence=tuple(waits[:6]),
         ranks=missing if len(missing) <= 2 else (),
         fixes=(

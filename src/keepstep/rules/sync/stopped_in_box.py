@@ -66,7 +66,8 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     evidence: tuple[Evidence[Fact], ...] = (*told[:4], *[ranks[each] for each in sorted(ranks)][:8])
     if culprits:
         first = ranks[culprits[0]]
-        title = f"{say_ranks(culprits)} stopped ({first.quote}), and the other ranks waited"
+        doing = f" ({first.quote})" if first.quote else ""
+        title = f"{say_ranks(culprits)} stopped{doing}, and the other ranks waited"
     else:
         title = "all ranks stopped at the same place"
     longest = max([e.fact.silent_s or 0.0 for e in stopped] + [e.fact.seconds for e in told])
@@ -84,7 +85,7 @@ def _ended_while_waiting(waited: Evidence[PeersWait], silent: float, ranks: dict
     late, others = waited.fact.late, waited.fact.waiting
     place = waited.fact.where or "elsewhere"
     return Found(
-        title=f"{say_ranks(late)} {was(late)} {place} while {say_ranks(others)} waited, until the job was ended",
+        title=f"{say_ranks(late)} {was(late)} {place}; {say_ranks(others)} waited until the job was ended",
         because=f"the black boxes show that no rank had moved for {silent:.0f} s when the job ended",
         evidence=(waited, *(ranks[each] for each in sorted(ranks)[:8])),
         ranks=late,

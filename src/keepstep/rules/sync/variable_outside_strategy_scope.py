@@ -45,7 +45,7 @@ def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
         return
     what = next((e.fact.what for e in found if e.fact.what), None)
     yield Found(
-        title=f"{shorten(what, 50) if what else 'a variable'} was created outside its strategy's scope",
+        title=f"{shorten(what, 50) if what else 'a variable'} was created or used outside its strategy's scope",
         because="TensorFlow found a variable that belongs to another strategy, or to none",
         evidence=tuple(found),
         fixes=(

@@ -57,7 +57,7 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         ranks = tuple(dict.fromkeys(e.fact.rank for e in found if e.fact.rank is not None))
         yield Found(
             title=f"{member or 'one worker'} restarted while the others still used its old process",
-            because="the group was formed with a different incarnation from the one that called",
+            because="the process that called is not the one that the group was formed with",
             evidence=found[:8],
             ranks=ranks or None,
             fixes=_FIXES,
