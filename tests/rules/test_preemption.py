@@ -3,22 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
-
-
-def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
-    for name, text in logs.items():
-        (folder / f"{name}.log").write_text(text)
-    return explain_paths([folder]).report.findings
-
-
-def root(folder: Path, **logs: str) -> str | None:
-    found = findings(folder, **logs)
-    return found[0].cause.value if found else None
-
+from tests.rules.explained import findings, root
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 

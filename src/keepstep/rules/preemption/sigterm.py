@@ -137,21 +137,26 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_BY_HAND,
         )
         return
+    if not asked:
+        yield from _by_exits(seen)
+
+
+def _by_exits(seen: EvidenceSet) -> Iterator[Found]:
+    """Nothing shows who sent SIGTERM, but the first process to exit was ended by it."""
     exits = seen.bad_exits
     first = tuple(e for e in exits if e.fact.first) or exits
-    if first and all(ended_by(e.fact, "SIGTERM") for e in first) and not asked:
-        ours = [
-            e for e in exits if not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1
-        ]
-        if not ours and not _failed_before(seen, first[0]):
-            yield Found(
-                title="SIGTERM from outside the run ended ranks",
-                because="SIGTERM ended the first process to exit, and nothing had failed before",
-                evidence=once_a_line(first),
-                confidence=Confidence.HYPOTHESIS,
-                standing=Standing.SYMPTOM,
-                fixes=_FIXES,
-            )
+    if not first or not all(ended_by(e.fact, "SIGTERM") for e in first) or _failed_before(seen, first[0]):
+        return
+    if any(not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1 for e in exits):
+        return
+    yield Found(
+        title="SIGTERM from outside the run ended ranks",
+        because="SIGTERM ended the first process to exit, and nothing had failed before",
+        evidence=once_a_line(first),
+        confidence=Confidence.HYPOTHESIS,
+        standing=Standing.SYMPTOM,
+        fixes=_FIXES,
+    )
 
 
 def _torn_down(seen: EvidenceSet, asked: Evidence[TerminationRequested]) -> bool:
