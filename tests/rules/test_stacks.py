@@ -182,7 +182,7 @@ def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
     "struck", [(py("/usr/lib/python3.11/dataclasses.py", "_init_fn", 485),), (interpreter("_PyEval_EvalFrameDefault"),)]
 )
 def test_a_package_that_only_called_python_is_not_surely_to_blame(struck: tuple[Frame, ...]) -> None:
-    """Somebody's `kill -FPE` was told as a bug of the package whose Python lines ran at that moment."""
+    """A `kill -FPE` was reported as a bug in the package whose Python lines ran at that moment."""
     frames = (*struck, py(f"{SITE}/accelerate/utils/dataclasses.py", "__init__", 60), py("/job/train.py"))
     finding = root(of(FatalSignal(signal="SIGFPE", frames=frames), 1))
     assert finding.confidence is Confidence.HYPOTHESIS
@@ -296,7 +296,8 @@ def test_native_frames_that_were_cut_inside_the_framework_still_say_so() -> None
 @pytest.mark.parametrize(
     "what",
     [
-        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: Watchdog caught collective timeout",
+        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: "
+        "Watchdog caught collective timeout",
         "Terminating process because the JAX distributed service detected fatal errors",
         "gloo::IoException: Connection closed by peer",
     ],

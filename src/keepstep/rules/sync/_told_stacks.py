@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of living processes that stand in a log, process by process."""
+"""Stacks of live processes found in a log, process by process."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Process:
 
     @property
     def wait(self) -> Wait | None:
-        """What the main thread waits in; where it only waits for backward, what the thread that runs it does.
+        """What the main thread waits in; where it only waits for backward, what the backward thread waits in.
 
-        faulthandler calls the thread current that asked for the stacks: there, any thread may be the one that works.
+        faulthandler marks the thread that asked for the stacks as current, so any thread may be the one at work.
         """
         wait = waits_in(self.main.fact.frames) if self.main is not None else None
         named = self.main is not None and self.main.fact.living
@@ -56,7 +56,7 @@ class Process:
 
 
 def of_a_crash(seen: EvidenceSet) -> bool:
-    """Whether the stacks are those of a crash, or were taken by us of a live job: other rules read these."""
+    """Whether the stacks belong to a crash, or we took them from a live job: other rules read those."""
     return any(seen.all(kind) for kind in (FatalSignal, NativeAbort, CoreDump, ProcessSeen))
 
 
