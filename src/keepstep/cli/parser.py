@@ -12,7 +12,7 @@ import importlib
 import sys
 
 from keepstep import __version__
-from keepstep.cli.arguments import check, lab, rules, runs, why
+from keepstep.cli.arguments import check, completion, lab, rules, runs, why
 from keepstep.cli.arguments import run as run_options
 from keepstep.core.visible import visible
 from keepstep.errors import KeepstepError
@@ -40,6 +40,8 @@ VERBS = {
     "runs": "keepstep.cli.runs:runs_verb",
     "rules": "keepstep.cli.rules:rules",
     "lab": "keepstep.cli.lab:lab",
+    "completion": "keepstep.cli.completion:completion_verb",
+    "manual": "keepstep.cli.completion:manual_verb",
 }
 """What does each verb; imported only when it is called."""
 
@@ -54,7 +56,7 @@ def build() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"keepstep {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for each in (why, check, run_options, runs, rules, lab):
+    for each in (why, check, run_options, runs, rules, lab, completion):
         each.add(verbs)
     return parser
 

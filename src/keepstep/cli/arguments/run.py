@@ -18,7 +18,8 @@ or hang, and restart the job when that can help.
   keepstep run -- torchrun --nproc-per-node 4 train.py
   keepstep run -- python train.py
       your own launcher or program, unchanged: keepstep sets no rank variables,
-      finds its ranks through the guard, and restarts it only with --max-attempts
+      finds its ranks through the guard, and restarts it only if you give
+      --max-attempts
 
 With -n, every rank gets TF_CONFIG, RANK, MASTER_ADDR and the like, and JAX's
 coordinator. Nothing needs to be configured: keepstep learns what is normal
