@@ -19,7 +19,7 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.private_files import open_regular
 from keepstep.core.wording import count
 from keepstep.sources import inside
-from keepstep.sources.files import GAPS, SNIFF, Kind, Left, kind_of
+from keepstep.sources.files import GAPS, SNIFF, FileKind, Left, kind_of
 
 MOST_FILES = 20_000
 MOST_NAMED = 5
@@ -130,7 +130,7 @@ def _add_pipe(path: Path, found: Found) -> None:
     except OSError as error:
         found.coverage.append(_unavailable(path.name, error))
         return
-    found.files.append(Left(None, path.name, Kind.LOG, len(data), None, data))
+    found.files.append(Left(None, path.name, FileKind.LOG, len(data), None, data))
 
 
 class _Search:
@@ -244,7 +244,7 @@ class _Search:
         except OSError as error:
             self._found.coverage.append(_unavailable(name, error))
             return
-        wanted = Kind.BLACK_BOX if path.suffix == ".box" else Kind.CORE if path.parent.name == "cores" else None
+        wanted = FileKind.BLACK_BOX if path.suffix == ".box" else FileKind.CORE if path.parent.name == "cores" else None
         own = _Own(wanted, frozenset((owner, os.geteuid()))) if wanted is not None else None
         if own is not None and stat.S_ISREG(info.st_mode) and self._add(path, name, asked=False, own=own):
             return
@@ -282,10 +282,10 @@ class _Search:
                     Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump")
                 )
             return False
-        if not asked and kind is Kind.LOG and path.suffix.lower() in _NOT_LOGS:
+        if not asked and kind is FileKind.LOG and path.suffix.lower() in _NOT_LOGS:
             return False
         same = (
-            key if kind is not Kind.BLACK_BOX else None
+            key if kind is not FileKind.BLACK_BOX else None
         )  # a copy may take the place of the link; its reader checks the format
         found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
         return True
@@ -305,7 +305,7 @@ class _Search:
 class _Own:
     """What a link of keepstep's own making leads to: of which kind, and whose."""
 
-    kind: Kind
+    kind: FileKind
     owners: frozenset[int]
 
 
