@@ -16,7 +16,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
+from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
 
 BUSY = 0.5
 """Of one core: a rank that computes this much is at work, however long it takes."""
@@ -67,7 +67,7 @@ class Seen:
 
     @property
     def waits_for_device(self) -> bool:
-        return self.wait is not None and self.wait.kind is Kind.DEVICE
+        return self.wait is not None and self.wait.kind is WaitKind.DEVICE
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -104,7 +104,7 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
         helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
-        if wait is not None and wait.kind is Kind.INPUT:
+        if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
         found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
@@ -117,11 +117,11 @@ def _makes_input(thread: StackDump) -> bool:
 
 def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait | None:
     """A wait for a device or a step is a wait for others if a thread behind it stands in a collective."""
-    if wait is None or (wait.kind is not Kind.DEVICE and not wait.vague):
+    if wait is None or (wait.kind is not WaitKind.DEVICE and not wait.vague):
         return wait
     for thread in threads:
         behind = waits_in(f for f in thread.fact.frames if f.is_native)
-        if behind is not None and behind.kind is Kind.COLLECTIVE:
+        if behind is not None and behind.kind is WaitKind.COLLECTIVE:
             return behind
     return wait
 
@@ -208,7 +208,7 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
 def _launches(each: Seen, job: list[Seen]) -> bool:
     """Whether it only waits for children, and is no rank that nobody else is."""
     alike = [other for other in job if other.rank == each.rank]
-    return each.wait is not None and each.wait.kind is Kind.CHILDREN and (each.rank is None or len(alike) > 1)
+    return each.wait is not None and each.wait.kind is WaitKind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
 def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
@@ -277,7 +277,7 @@ def _worker_stands(first: Seen) -> str:
     for helper in first.helpers:
         line = innermost_user(helper.fact.frames)
         wait = waits_in(helper.fact.frames)
-        if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
+        if line is not None and (wait is None or wait.kind is not WaitKind.INPUT) and line != first.user:
             name = (
                 f"its worker (pid {helper.fact.pid})"
                 if helper.origin.source.endswith(")")
@@ -302,7 +302,7 @@ def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
 
 def _all_wait(job: list[Seen]) -> Iterator[Found]:
     """Every rank here waits for others: somebody left early, or is missing."""
-    leaving = [each for each in job if each.wait is not None and each.wait.kind is Kind.LEAVING]
+    leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]
     if leaving and staying:
         yield Found(
@@ -342,13 +342,13 @@ def _what(waiting: list[Seen]) -> str:
 
 
 _ADVICE = {
-    Kind.SLEEP: "end the sleep, or let every rank do it",
-    Kind.LOCK: "find who holds the lock or fills the queue; the other threads of the process are in the report",
-    Kind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
-    Kind.FILE: "look at the file, socket or mount that it reads",
-    Kind.DEVICE: "look at the device of that rank",
-    Kind.CHILDREN: "look at the child processes of that rank",
-    Kind.PERSON: "answer it, or take the breakpoint() or input() out: nobody sees the prompt of a rank among many",
+    WaitKind.SLEEP: "end the sleep, or let every rank do it",
+    WaitKind.LOCK: "find who holds the lock or fills the queue; the other threads of the process are in the report",
+    WaitKind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
+    WaitKind.FILE: "look at the file, socket or mount that it reads",
+    WaitKind.DEVICE: "look at the device of that rank",
+    WaitKind.CHILDREN: "look at the child processes of that rank",
+    WaitKind.PERSON: "answer it, or take the breakpoint() or input() out: nobody sees the prompt of a rank among many",
 }
 
 
