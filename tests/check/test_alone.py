@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from keepstep.check import checkup
-from keepstep.check.checkup import Asked, Checked, check
+from keepstep.check.checkup import Checked, CheckRequest, check
 from keepstep.check.started import started_by
 
 HERE = "127.0.0.1"
@@ -36,7 +36,7 @@ def nobody_meets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alone(env: dict[str, str]) -> Checked:
-    return check(Asked(parts=("config", "network")), env)
+    return check(CheckRequest(parts=("config", "network")), env)
 
 
 @pytest.mark.parametrize("env", [TWO, TORCH, JAX, tf_config([f"{HERE}:21811", f"{HERE}:21812"], index=1)])

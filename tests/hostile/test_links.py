@@ -18,18 +18,18 @@ from keepstep.core.private_files import NOT_REGULAR
 from keepstep.guard.box import Box
 from keepstep.sources import inside
 from keepstep.sources.files import Chunks, FileKind
-from keepstep.sources.search import Found, find_files
+from keepstep.sources.search import FoundFiles, find_files
 from keepstep.store import runs
 from tests.hostile.folders import CRASH, deep, links_out, pipes_and_sockets
 
 CORE = b"\x7fELF\x02\x01\x01" + b"\x00" * 9 + b"\x04\x00" + b"\x00" * 100
 
 
-def names(found: Found) -> list[str]:
+def names(found: FoundFiles) -> list[str]:
     return [left.name for left in found.files]
 
 
-def left_out(found: Found) -> str:
+def left_out(found: FoundFiles) -> str:
     return "\n".join(f"{each.what}: {each.why}" for each in found.coverage)
 
 

@@ -20,7 +20,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
 from keepstep.core.waits import WaitKind, waits_in
 from keepstep.sources import processes, sockets, stacks
-from keepstep.sources.processes import Reading, Training
+from keepstep.sources.processes import ProcessReading, Training
 from keepstep.sources.stacks import Stacks
 
 MOST_HELPERS = 16
@@ -36,7 +36,7 @@ PAUSES_S = (0.4, 1.2, 2.6)
 @dataclass
 class _Watched:
     training: Training
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[ProcessReading] = field(default_factory=list)
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     helpers: dict[int, Stacks] = field(default_factory=dict)

@@ -29,7 +29,7 @@ from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
 from keepstep.sources.files import FileKind, Left
 from keepstep.sources.memory_series import read_metrics
-from keepstep.sources.search import Found, find_files
+from keepstep.sources.search import FoundFiles, find_files
 
 Progress = Callable[[int, int], None]
 """Called with bytes read and bytes in all."""
@@ -162,7 +162,7 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
         gathered.coverage += looked
 
 
-def _blind_spots(found: Found) -> list[Coverage]:
+def _blind_spots(found: FoundFiles) -> list[Coverage]:
     spots = list(found.coverage)
     for path in found.missing:
         spots.append(Coverage(what=path, state=CoverageState.UNAVAILABLE, why="no such file or folder"))

@@ -88,7 +88,7 @@ _NOT_FOLDERS = frozenset(
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """The outcome of a search."""
 
     files: list[Left] = field(default_factory=list)
@@ -96,12 +96,12 @@ class Found:
     missing: list[str] = field(default_factory=list)
 
 
-def find_files(paths: list[Path], *, follow: bool = False) -> Found:
+def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
     """Every file worth reading under the given paths, in a stable order.
 
     ``follow``: also what links lead to that lies outside of the paths.
     """
-    found = Found()
+    found = FoundFiles()
     search = _Search(found, [os.path.realpath(path) for path in paths], follow)
     for path in paths:
         try:
@@ -123,7 +123,7 @@ def find_files(paths: list[Path], *, follow: bool = False) -> Found:
     return found
 
 
-def _add_pipe(path: Path, found: Found) -> None:
+def _add_pipe(path: Path, found: FoundFiles) -> None:
     try:
         with path.open("rb") as stream:
             data = stream.read(256 << 20)
@@ -136,7 +136,7 @@ def _add_pipe(path: Path, found: Found) -> None:
 class _Search:
     """One walk through all that was given. It stays inside of it, and keeps account of what it left out."""
 
-    def __init__(self, found: Found, roots: list[str], follow: bool) -> None:
+    def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
         self._found, self._roots, self._follow = found, roots, follow
         self._seen: set[tuple[int, int]] = set()
         self._links: list[str] = []
@@ -322,7 +322,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _unique_names(found: Found) -> None:
+def _unique_names(found: FoundFiles) -> None:
     """Two files of one name (given from several folders) are told apart by their folder."""
     names = Counter(left.name for left in found.files)
     for index, left in enumerate(found.files):
