@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import keepstep
 from keepstep.check import checkup
 from keepstep.check.checkup import Checked, CheckRequest, check
 from keepstep.check.started import started_by
@@ -95,3 +96,10 @@ def test_a_part_after_wait_is_a_part() -> None:
     assert _with_seconds(["check", "--wait", "network"]) == ["check", "--wait=30", "network"]
     assert _with_seconds(["check", "--wait", "5", "network"]) == ["check", "--wait", "5", "network"]
     assert _with_seconds(["check", "network", "--wait"]) == ["check", "network", "--wait"]
+
+
+def test_python_can_ask_for_parts() -> None:
+    report = keepstep.check.check("env")
+    assert report is not None and report.findings == ()
+    with pytest.raises(ValueError, match="no such part: nothing; the parts are config"):
+        keepstep.check.check("nothing")
