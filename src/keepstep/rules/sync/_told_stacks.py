@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessSeen, StackDump
-from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
+from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
 
 Stack = Evidence[StackDump]
 
@@ -47,7 +47,7 @@ class Process:
         named = self.main is not None and self.main.fact.living
         if awaits_others(wait) and wait is not None and not wait.vague:
             return wait
-        if named and wait is not None and not (wait.vague or wait.kind is Kind.DEVICE):
+        if named and wait is not None and not (wait.vague or wait.kind is WaitKind.DEVICE):
             return wait
         inside = (
             w for e in self.threads if awaits_others(w := waits_in(e.fact.frames)) and w is not None and not w.vague

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.rules.sync._told_stacks import of_a_crash, processes
 
 
@@ -47,7 +47,7 @@ def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
         inside = [
             e
             for e in process.threads
-            if (w := waits_in(e.fact.frames)) is not None and w.kind is Kind.COLLECTIVE and not w.vague
+            if (w := waits_in(e.fact.frames)) is not None and w.kind is WaitKind.COLLECTIVE and not w.vague
         ]
         if len(inside) < 2 or seen.survived(inside[0]):
             continue

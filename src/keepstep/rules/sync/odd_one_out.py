@@ -16,7 +16,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
+from keepstep.core.waits import WaitKind, Wait, awaits_others, waits_in
 from keepstep.rules.sync._waiting import was
 
 BUSY = 0.5
@@ -68,7 +68,7 @@ class Seen:
 
     @property
     def waits_for_device(self) -> bool:
-        return self.wait is not None and self.wait.kind is Kind.DEVICE
+        return self.wait is not None and self.wait.kind is WaitKind.DEVICE
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -105,7 +105,7 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
         helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
-        if wait is not None and wait.kind is Kind.INPUT:
+        if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
         found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
@@ -118,11 +118,11 @@ def _makes_input(thread: StackDump) -> bool:
 
 def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait | None:
     """A wait for a device or a step is a wait for other ranks if a thread behind it is in a collective."""
-    if wait is None or (wait.kind is not Kind.DEVICE and not wait.vague):
+    if wait is None or (wait.kind is not WaitKind.DEVICE and not wait.vague):
         return wait
     for thread in threads:
         behind = waits_in(f for f in thread.fact.frames if f.is_native)
-        if behind is not None and behind.kind is Kind.COLLECTIVE:
+        if behind is not None and behind.kind is WaitKind.COLLECTIVE:
             return behind
     return wait
 
@@ -209,7 +209,7 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
 def _launches(each: Seen, job: list[Seen]) -> bool:
     """Whether it only waits for children, and has no rank or shares its rank with another process."""
     alike = [other for other in job if other.rank == each.rank]
-    return each.wait is not None and each.wait.kind is Kind.CHILDREN and (each.rank is None or len(alike) > 1)
+    return each.wait is not None and each.wait.kind is WaitKind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
 def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
@@ -278,7 +278,7 @@ def _worker_at(first: Seen) -> str:
     for helper in first.helpers:
         line = innermost_user(helper.fact.frames)
         wait = waits_in(helper.fact.frames)
-        if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
+        if line is not None and (wait is None or wait.kind is not WaitKind.INPUT) and line != first.user:
             name = (
                 f"its worker (pid {helper.fact.pid})"
                 if helper.origin.source.endswith(")")
@@ -303,7 +303,7 @@ def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
 
 def _all_wait(job: list[Seen]) -> Iterator[Found]:
     """Every rank here waits for others: one left early, or is missing."""
-    leaving = [each for each in job if each.wait is not None and each.wait.kind is Kind.LEAVING]
+    leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]
     if leaving and staying:
         yield Found(
@@ -352,13 +352,13 @@ def _what(waiting: list[Seen]) -> str:
 
 
 _ADVICE = {
-    Kind.SLEEP: "remove the sleep, or let every rank sleep",
-    Kind.LOCK: "find what holds the lock or fills the queue; the report shows the other threads of the process",
-    Kind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
-    Kind.FILE: "look at the file, socket or mount that it reads",
-    Kind.DEVICE: "look at the device of that rank",
-    Kind.CHILDREN: "look at the child processes of that rank",
-    Kind.PERSON: "answer the prompt, or remove the breakpoint() or input(): one rank's prompt is easy to miss",
+    WaitKind.SLEEP: "remove the sleep, or let every rank sleep",
+    WaitKind.LOCK: "find what holds the lock or fills the queue; the report shows the other threads of the process",
+    WaitKind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
+    WaitKind.FILE: "look at the file, socket or mount that it reads",
+    WaitKind.DEVICE: "look at the device of that rank",
+    WaitKind.CHILDREN: "look at the child processes of that rank",
+    WaitKind.PERSON: "answer the prompt, or remove the breakpoint() or input(): one rank's prompt is easy to miss",
 }
 
 

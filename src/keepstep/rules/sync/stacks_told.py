@@ -11,7 +11,7 @@ from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.stacks import innermost_user, place
-from keepstep.core.waits import Kind, awaits_others
+from keepstep.core.waits import WaitKind, awaits_others
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
 from keepstep.rules.sync._waiting import was
@@ -50,7 +50,7 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
     waiting = [p for p in shown if awaits_others(p.wait) and not seen.survived(p.shown)]
     # a device that never finishes is in a collective, or stuck itself
     waiting = waiting or [
-        p for p in shown if p.wait is not None and p.wait.kind is Kind.DEVICE and not seen.survived(p.shown)
+        p for p in shown if p.wait is not None and p.wait.kind is WaitKind.DEVICE and not seen.survived(p.shown)
     ]
     if not waiting:
         return

@@ -12,7 +12,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.waits import Kind
+from keepstep.core.waits import WaitKind
 from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
 
 
@@ -67,7 +67,7 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
 
 def _all_in_collectives(job: list[Seen]) -> bool:
     """Whether every rank is in a collective, and none moved."""
-    return stands_still(job) and all(each.wait is not None and each.wait.kind is Kind.COLLECTIVE for each in job)
+    return stands_still(job) and all(each.wait is not None and each.wait.kind is WaitKind.COLLECTIVE for each in job)
 
 
 def _some_by_their_device(job: list[Seen]) -> bool:
@@ -76,7 +76,7 @@ def _some_by_their_device(job: list[Seen]) -> bool:
     There the main thread only waits for a result, and wakes now and then. We looked at the threads behind it in one
     rank of each kind; another rank counts if it is at the same line of the program.
     """
-    sure = [each for each in job if each.wait is not None and each.wait.kind is Kind.COLLECTIVE]
+    sure = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.COLLECTIVE]
     lines = {each.signature[1] for each in sure}
     if len(lines) < 2 or not all(lines) or not any(each.slept for each in sure):
         return False
