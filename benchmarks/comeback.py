@@ -262,10 +262,8 @@ def compare(framework: str, rounds: int, fault: str) -> list[str]:
             else f"{own / middle:.2f}"
         )
         rows.append(
-            (
-                f"| {framework}, {fault} | {WAYS[name].name} | "
-                f"{'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |"
-            )
+            f"| {framework}, {fault} | {WAYS[name].name} | "
+            f"{'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |"
         )
     return rows
 
@@ -292,10 +290,8 @@ def main() -> int:
     )  # what was started is ended on the way out
     load = os.getloadavg()[0]
     print(
-        (
-            f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load "
-            f"{load:.1f}), {asked.rounds} rounds\n"
-        )
+        f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load "
+        f"{load:.1f}), {asked.rounds} rounds\n"
     )
     print("| fault | run by | seconds (median) | each | keepstep's part of it |")
     print("|---|---|---|---|---|")

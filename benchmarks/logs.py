@@ -145,10 +145,8 @@ def table(megabytes: int, say: Callable[[str], None]) -> None:
         both, memory = keepstep(many, cores=2, times=2)
         say("")
         say(
-            (
-                f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), "
-                f"{memory / 1e6:.0f} MB"
-            )
+            f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), "
+            f"{memory / 1e6:.0f} MB"
         )
         help_time, _ = best(5, [sys.executable, "-m", "keepstep", "--help"])
         say(f"`keepstep --help`: {help_time:.2f} s")

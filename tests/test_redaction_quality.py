@@ -62,10 +62,8 @@ def test_no_planted_secret_gets_into_a_bundle_or_a_page_or_onto_the_terminal(tmp
     for rank, (family, kind) in enumerate(every_kind()):
         text, hidden[kind] = planted(family, kind, seed=7)
         (logs / f"rank{rank}.log").write_text(
-            (
-                f'starting\n{text}\nTraceback (most recent call last):\n  File "train.py", line 3, in '
-                f"<module>\n    main()\nRuntimeError: {text}\n"
-            )
+            f'starting\n{text}\nTraceback (most recent call last):\n  File "train.py", line 3, in '
+            f"<module>\n    main()\nRuntimeError: {text}\n"
         )
     out = tmp_path / "bundle.tar.gz"
     done = subprocess.run(

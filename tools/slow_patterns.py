@@ -273,10 +273,8 @@ def main() -> int:
             print(f"\r{number}/{len(every)}", end="", file=sys.stderr)
         if measured.seconds * 1000 > asked.over:
             print(
-                (
-                    f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    "
-                    f"{measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
-                )
+                f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    "
+                f"{measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
             )
     slow = sum(measured.slow for measured in results)
     print(f"{len(results)} patterns on {SIZE >> 10} kB: {slow} slower than {LIMIT_S * 1000:.0f} ms")

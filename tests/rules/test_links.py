@@ -130,7 +130,9 @@ def test_one_slow_link_of_4950_is_named_by_its_two_ends() -> None:
     links = cluster(100, l17_81=slow, l81_17=slow)
     again = [dataclasses.replace(each, again=True) for each in links if each.rate_bytes_s != FAST]
     (finding,) = found(*links, *again)
-    assert finding.title.startswith("the link between node-17 and node-81 carries 200 Mbit/s, against a median of 10.0 Gbit/s")
+    assert finding.title.startswith(
+        "the link between node-17 and node-81 carries 200 Mbit/s, against a median of 10.0 Gbit/s"
+    )
     assert finding.ranks == (17, 81)
 
 

@@ -146,10 +146,8 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
         wrong.append(f"said {result.said}; is {fault.causes[0]}")
     elif fault.ranks and not ({*root["ranks"]} & {*fault.ranks} and len(root["ranks"]) <= len(fault.ranks)):
         wrong.append(
-            (
-                f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was "
-                f"{', '.join(map(str, fault.ranks))}: {root['title']}"
-            )
+            f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was "
+            f"{', '.join(map(str, fault.ranks))}: {root['title']}"
         )
     if len(places) > 1 and not fault.never_meet:
         wrong.append(f"the ranks of one job are in {len(places)} folders")

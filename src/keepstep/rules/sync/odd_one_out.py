@@ -16,7 +16,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.core.waits import WaitKind, Wait, awaits_others, waits_in
+from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
 from keepstep.rules.sync._waiting import was
 
 BUSY = 0.5
