@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Workers and parameter servers that were lost or restarted."""
+
 from __future__ import annotations
 
 from pathlib import Path
