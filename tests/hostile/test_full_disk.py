@@ -65,7 +65,7 @@ def test_a_run_that_ended_well_on_a_full_disk_is_not_called_healthy(tmp_path: Pa
     assert run.err.count("the disk is full") == 1
     (folder,) = (small / "runs").glob("2*")
     later = why(folder)
-    assert later.startswith("unknown  nothing wrong was found, but not all could be looked at")
+    assert later.startswith("unknown  nothing wrong was found, but not everything could be checked")
     (listed,) = runs.runs(small / "runs")
     assert listed.state == "finished"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check of several processes from both sides: rank 0 leads it, the others attend and do as they are asked."""
+"""A check of several processes, from both sides: rank 0 leads it, the others attend and do what it asks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from keepstep.core.wording import duration
 from keepstep.sources import host as this_host
 
 TELL_S = 120.0
-"""Longest that a process may take to look around on its host."""
+"""The longest a process may take to look around on its host."""
 IDLE_S = 900.0
-"""Longest that rank 0 may be busy with others before a process gives up on it; its death is noticed at once."""
+"""How long rank 0 may be busy with others before a process gives up on it; its death is noticed at once."""
 END_S = 5.0
 MOST_LOOKED_FOR = 64
 
@@ -38,7 +38,7 @@ def lead(
     sample: int | None,
     judge: Callable[[Collected], int],
 ) -> int:
-    """Receive the others, gather what they saw, hold the tournament, judge, and tell everybody the status."""
+    """Receive the others, gather what they saw, hold the tournament, judge, and send everyone the status."""
     looked = look(place, parts)
     lost = Collected()
 
@@ -48,7 +48,7 @@ def lead(
 
     desk = open_desk(appointment, _hello(place), on_lost)
     if isinstance(desk, Channel):
-        # another process says that it is rank 0 too, and was first: what this one saw belongs into its report
+        # another process also claims to be rank 0, and came first: what this one saw goes into its report
         with_it, status = _attend(place, desk, Duty(place, appointment.token), _Looking(place, parts))
         return judge(with_it) if status is None else status
     if desk is None:
@@ -76,7 +76,7 @@ def lead(
 
 
 def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Collected:
-    """The tournament; an error of the check itself is said, and the rest is still judged."""
+    """The tournament; an error in the check itself is reported, and the rest is still judged."""
     try:
         return conduct(place, appointment, desk, duty, sample)
     except Exception as error:
@@ -86,7 +86,7 @@ def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sampl
 
 
 def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Collected, int | None]:
-    """Come to rank 0 and do as it asks; its status, or None with what is to be judged here, because it cannot be reached."""
+    """Connect to rank 0 and do what it asks. Returns its status, or None and what to judge here if it is unreachable."""
     looking = _Looking(place, parts)
     found = join(appointment, _hello(place))
     if isinstance(found, Channel):
@@ -103,7 +103,7 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
                 f"{appointment.host}: {found.said}",
             )
         )
-    looked.unavailable("the other processes", f"rank 0 could not be reached at {appointment.where}")
+    looked.unavailable("the other processes", f"rank 0 is unreachable at {appointment.where}")
     return looked, None
 
 
@@ -122,8 +122,8 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
         looked = looking.result()
         said = (error.strerror if isinstance(error, OSError) else None) or str(error)
         fact = MeetingFailed(where="rank 0", reached=Reached.RESET, waited_s=0.0, said=said)
-        looked.add(place.saw(fact, "the meeting of the check", f"rank 0 went away: {said}"))
-        looked.unavailable("the other processes", "rank 0 went away in the middle of the check")
+        looked.add(place.saw(fact, "the meeting of the check", f"rank 0 disconnected: {said}"))
+        looked.unavailable("the other processes", "rank 0 disconnected during the check")
         return looked, None
     finally:
         duty.close()
@@ -131,7 +131,7 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
 
 
 def _done(duty: Duty, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the duty answers; an error of the check itself ends nothing."""
+    """What the duty answers; an error in the check itself ends nothing."""
     try:
         return duty.do(asked)
     except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
@@ -139,7 +139,7 @@ def _done(duty: Duty, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Looking:
-    """Looks around in a thread of its own, while this process is on its way to rank 0."""
+    """Looks around in a thread of its own while this process connects to rank 0."""
 
     def __init__(self, place: Place, parts: tuple[str, ...]) -> None:
         self._looked = Collected()
@@ -170,7 +170,7 @@ def _told(desk: Desk) -> Collected:
 
 
 def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Collected:
-    """Who did not come, and whether the hosts of those are there at all."""
+    """Which ranks did not come, and whether their hosts answer at all."""
     looked = Collected()
     missing = desk.missing()
     hosts = {task.rank: task.host for task in place.cluster.tasks} if place.cluster else {}
@@ -194,7 +194,7 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
             reached=attempt.reached if attempt else None,
             said=attempt.said if attempt else "",
         )
-        words = f"rank {rank}{f' on {host}' if host else ''} did not come in {duration(waited)}"
+        words = f"rank {rank}{f' on {host}' if host else ''} did not come within {duration(waited)}"
         if attempt is not None:
             words += f"; its host: {attempt.said or attempt.reached.value}"
         if attempt is not None and attempt.reached is Reached.UNRESOLVED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The env part: what this process would run with. Comparing is the rules' work."""
+"""The env part: what this process would run with. The rules compare it."""
 
 from __future__ import annotations
 

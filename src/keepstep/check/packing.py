@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one process saw, packed for another one: plain dictionaries, ready for JSON."""
+"""What one process saw, packed for another: plain dictionaries, ready for JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SCHEMA = "keepstep.evidence/1"
 
 
 def packed(looked: Collected) -> dict[str, Any]:
-    """What was looked at, as plain dictionaries."""
+    """What was seen, as plain dictionaries."""
     coverage = [{"what": each.what, "state": each.state.value, "why": each.why} for each in looked.coverage]
     return {"schema": SCHEMA, "evidence": [to_dict(each) for each in looked.evidence], "coverage": coverage}
 
 
 def unpacked(told: dict[str, Any], host: str) -> Collected:
-    """The way back; what cannot be read is said."""
+    """The way back; what cannot be read becomes coverage."""
     looked = Collected()
     try:
         looked.add(*(from_dict(each) for each in told["evidence"]))

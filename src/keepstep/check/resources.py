@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources part: what this host has to give, and whether it made trouble before."""
+"""The resources part: what this host offers, and whether it caused failures before."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def look(place: Place) -> Collected:
         looked.unavailable(f"GPUs of {place.host}", why_not)
     looked.take(_device_faults(place))
     for lock in capacity.tpu_locks():
-        looked.add(place.saw(lock, lock.path, lock.holder or "nobody holds it"))
+        looked.add(place.saw(lock, lock.path, lock.holder or "no process holds it"))
     if why := capacity.core_files():
         looked.unavailable(f"core files on {place.host}", why)
     if trouble := _trouble(place):
@@ -51,7 +51,7 @@ def look(place: Place) -> Collected:
 
 
 def _device_faults(place: Place) -> Collected:
-    """What the kernel said of this host's GPUs in the last day: Xid errors, a link that failed."""
+    """What the kernel said about this host's GPUs in the last day: Xid errors, a failed link."""
     looked = Collected()
     lines, coverage = read_kernel_log(time.time() - HISTORY_S, None)
     looked.coverage += coverage
@@ -73,7 +73,7 @@ def _ranks_here(place: Place) -> int:
 
 
 def _trouble(place: Place) -> TroubleBefore | None:
-    """Only of a job on several hosts: the only one there is cannot be left out."""
+    """Only for a job on several hosts: with one host, there is none to leave out."""
     if place.cluster is None or len({task.host for task in place.cluster.tasks}) < 2:
         return None
     failures = history.remembered()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training script, where one was named: read, never run."""
+"""The training script, if given: read, never run."""
 
 from __future__ import annotations
 

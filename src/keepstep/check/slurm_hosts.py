@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put addresses in the place of Slurm's node names where no resolver knows the names."""
+"""Replace Slurm's node names by addresses where the names do not resolve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstep.sources import host
 
 
 def reachable(cluster: Cluster, env: Mapping[str, str]) -> Cluster:
-    """The same cluster; nodes of Slurm whose names do not resolve get the address that Slurm uses, or none."""
+    """The same cluster; Slurm nodes whose names do not resolve get the address that Slurm uses, or none."""
     slurm = read_slurm(env).cluster
     named = [name for name in cluster.hosts if slurm and name in slurm.hosts]
     unknown = [name for name, (addresses, _) in host.resolve(named).items() if not addresses]

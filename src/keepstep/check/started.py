@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a launcher has started this very command several times: only then can the others be waited for.
+"""Whether a launcher has started this command several times: only then is it worth waiting for the others.
 
-TF_CONFIG, RANK or JAX's variables alone do not show it: people export them in a shell and then check that one machine.
+TF_CONFIG, RANK or JAX's variables alone do not show it: people export them in a shell and then check one machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMED = {"TORCHELASTIC_RUN_ID": "torchrun", "CROSS_SIZE": "deepspeed", "KUBERNET
 
 
 def started_by(env: Mapping[str, str]) -> str | None:
-    """The launcher, or None where this process may be the only one."""
+    """The launcher, or None if this process may be the only one."""
     for name, launcher in COUNTED.items():
         count = env.get(name, "")
         if (whole(count) or 0) > 1:
