@@ -169,7 +169,7 @@ def test_servers_that_say_localhost_or_trained_already_are_not_the_same_task() -
 def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
     (found,) = asked(missing_rank_env, (0, RankVariableMissing(name="the process group")))
     assert found.confidence is Confidence.SUPPORTED
-    assert "this process had made none" in found.title
+    assert "this process had not created one" in found.title
 
 
 @pytest.mark.parametrize(
