@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that wait for others at the start: what is said of it, and of what nothing is said."""
+"""Ranks that wait for others at the start: what is reported, and what is not."""
 
 from __future__ import annotations
 

@@ -177,7 +177,8 @@ def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
     [
         (
             "CFG006",
-            "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, invalid usage, NCCL version 2.7.8\n",
+            "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, "
+            "invalid usage, NCCL version 2.7.8\n",
         ),
         ("CFG009", "  what():  [gloo/transport/tcp/pair.cc:245] bind: Cannot assign requested address\n"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the network check on small sets of evidence: one finding for one fault, whatever the size of the cluster."""
+"""The rules of the network check on small sets of evidence: one finding per fault, whatever the cluster's size."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def link(a: int, b: int, **more: Any) -> LinkProbed:
 
 
 def cluster(size: int, **changed: Any) -> list[LinkProbed]:
-    """All links of a healthy cluster; ``changed``: ``l1_2={...}`` for the link from 1 to 2."""
+    """All links of a healthy cluster; ``changed`` replaces fields, such as ``l1_2={...}`` for the link from 1 to 2."""
     return [link(a, b, **changed.get(f"l{a}_{b}", {})) for a in range(size) for b in range(size) if a != b]
 
 
@@ -130,7 +130,8 @@ def test_one_slow_link_of_4950_is_named_by_its_two_ends() -> None:
     links = cluster(100, l17_81=slow, l81_17=slow)
     again = [dataclasses.replace(each, again=True) for each in links if each.rate_bytes_s != FAST]
     (finding,) = found(*links, *again)
-    assert finding.title.startswith("the link between node-17 and node-81 carries 200 Mbit/s, against a median of 10.0 Gbit/s")
+    link_ = "the link between node-17 and node-81"
+    assert finding.title.startswith(f"{link_} carries 200 Mbit/s, against a median of 10.0 Gbit/s")
     assert finding.ranks == (17, 81)
 
 
