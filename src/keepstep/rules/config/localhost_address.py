@@ -92,6 +92,11 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    yield from _dialled(seen)
+
+
+def _dialled(seen: EvidenceSet) -> Iterator[Found]:
+    """What failed connections to a loopback address say, where no process names the address as its own."""
     dialled = tuple(e for e in seen.all(ConnectFailed) if e.fact.peer and not seen.survived(e))
     entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))
     several = _several_hosts(seen)
@@ -112,7 +117,7 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     if entry or (local and (several or served)) or given_out:
         certain = bool(entry or served) or several
         yield Found(
-            title=f"a rank connected to a loopback address: {(entry or given_out or local)[0].fact.peer}",
+            title=f"a rank tried to connect to a loopback address: {(entry or given_out or local)[0].fact.peer}",
             because="the loopback address is the rank's own host"
             + (", and the main rank was waiting on another host" if served else ": a peer's name resolves to it"),
             evidence=(*(entry or given_out or local), *served),

@@ -86,7 +86,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"{who(empty)} had no batches at all"
             if divided
-            else f"{who(empty)} had too few shards or samples to share out among the workers",
+            else f"{who(empty)} had too few shards or samples to divide among the workers",
             because="it divided by its number of batches, which is 0"
             if divided
             else "it failed in the function that gives every rank and worker its part of the data",
@@ -95,6 +95,11 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    yield from _done_first(seen)
+
+
+def _done_first(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank that was done while the others waited for it, by its own messages, its silence, or its number of steps."""
     waiting = others_stopped(seen)
     if not waiting or any(e.fact.phase is Phase.STOPPING_EARLY for e in seen.all(PhaseSeen)):
         return
