@@ -44,7 +44,7 @@ def test_a_rank_that_never_came() -> None:
         "config.world_size_mismatch",
         (2,),
     )
-    assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 never did, for 60 s"
+    assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 did not, in 60 s"
 
 
 def test_ranks_that_keepstep_run_started_itself() -> None:

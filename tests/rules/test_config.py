@@ -169,7 +169,7 @@ def test_servers_that_say_localhost_or_trained_already_are_not_the_same_task() -
 def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
     (found,) = asked(missing_rank_env, (0, RankVariableMissing(name="the process group")))
     assert found.confidence is Confidence.SUPPORTED
-    assert "this process had made none" in found.title
+    assert "this process had not created one" in found.title
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,8 @@ def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
     [
         (
             "CFG006",
-            "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, invalid usage, NCCL version 2.7.8\n",
+            "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, "
+            "invalid usage, NCCL version 2.7.8\n",
         ),
         ("CFG009", "  what():  [gloo/transport/tcp/pair.cc:245] bind: Cannot assign requested address\n"),
     ],

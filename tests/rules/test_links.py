@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the network check on small sets of evidence: one finding for one fault, whatever the size of the cluster."""
+"""The rules of the network check on small sets of evidence: one finding per fault, whatever the cluster's size."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def link(a: int, b: int, **more: Any) -> LinkProbed:
 
 
 def cluster(size: int, **changed: Any) -> list[LinkProbed]:
-    """All links of a healthy cluster; ``changed``: ``l1_2={...}`` for the link from 1 to 2."""
+    """All links of a healthy cluster; ``changed`` replaces fields, such as ``l1_2={...}`` for the link from 1 to 2."""
     return [link(a, b, **changed.get(f"l{a}_{b}", {})) for a in range(size) for b in range(size) if a != b]
 
 
