@@ -10,6 +10,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
+from keepstep.core.launchers import TF_CONFIG
 
 FIRST_PORT = 2222
 
@@ -61,7 +62,7 @@ def with_ports(cluster: Cluster, port: int = FIRST_PORT) -> Cluster:
 def exports(cluster: Cluster, rank: int) -> Iterator[str]:
     """Lines for the shell that set the variables of one rank, for TensorFlow, torch and JAX."""
     variables = {
-        "TF_CONFIG": write_tf_config(cluster, rank),
+        TF_CONFIG.name: write_tf_config(cluster, rank),
         **write_torchrun(cluster, rank),
         **write_jax(cluster, rank),
     }

@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.analyze.why import Explained, explain_paths
+from keepstep.core.launchers import JAX_SCRIPTS, TF_CONFIG, TORCHRUN
 from keepstep.lab.run import NotForRun, Run, Unproven
 from keepstep.lab.scenario import Scenario
 from keepstep.store import runs
 
 OF_A_RANK = (
-    "TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-    "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "KEEPSTEP_LAB_TASK",
-)  # fmt: skip
+    *(name for each in (TF_CONFIG, TORCHRUN, JAX_SCRIPTS) for name in (*each.of_one_rank, *each.size)),
+    "KEEPSTEP_LAB_TASK",
+)
 """What the supervisor gives each rank itself."""
 FAMILIES = (
     "user",

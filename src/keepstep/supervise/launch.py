@@ -18,6 +18,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
+from keepstep.core.launchers import JAX, JAX_SCRIPTS, KEEPSTEP, MODULES, PROGRAMS, TF_CONFIG, TORCHRUN
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources.ports import free_ports
@@ -25,13 +26,6 @@ from keepstep.supervise.reaper import VARIABLE
 from keepstep.supervise.spares import Launch
 
 HOST = "127.0.0.1"
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
-MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.runner",
-)
 GIVEN = ("launcher", "command")
 """Roles of the user's own command: a launcher that is known as one, or whatever else."""
 _limits = threading.Lock()
@@ -113,7 +107,7 @@ def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int 
 def launcher_of(command: list[str]) -> str | None:
     """The launcher that a command line begins with, if it is one that starts ranks itself."""
     program = Path(command[0]).name
-    if program in LAUNCHERS:
+    if program in PROGRAMS:
         return program
     if program.startswith("python"):
         for n, word in enumerate(command[1:-1], 1):
@@ -187,7 +181,7 @@ def launches(
     found = []
     for member in job.members:
         own = {**base, **_rank_variables(job, member, cluster, ports)}
-        own |= {"KEEPSTEP_EXCHANGE": str(exchange), "KEEPSTEP_ATTEMPT": str(attempt)}
+        own |= {"KEEPSTEP_EXCHANGE": str(exchange), KEEPSTEP.attempt[0]: str(attempt)}
         assert member.rank is not None
         found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits, reads=reads))
     return found
@@ -206,13 +200,13 @@ def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]
     rank = member.rank or 0
     master, coordinator = ports[-2:]
     training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))
-    found = {"TF_CONFIG": write_tf_config(cluster, rank), "KEEPSTEP_RANK": str(rank), "KEEPSTEP_WORLD": str(job.world)}
+    found = {TF_CONFIG.name: write_tf_config(cluster, rank)}
+    found |= {KEEPSTEP.rank[0]: str(rank), KEEPSTEP.size[0]: str(job.world)}
     if member.trains:
-        found |= write_torchrun(training, rank) | {"MASTER_PORT": str(master)}
+        found |= write_torchrun(training, rank) | {TORCHRUN.meeting[1]: str(master)}
         found |= write_jax(training, rank)
-        address = f"{HOST}:{coordinator}"
-        found |= {"JAX_COORDINATOR_ADDRESS": address, "KEEPSTEP_COORDINATOR": address}
-        found |= {"COORDINATOR_ADDRESS": address, "NUM_PROCESSES": str(job.world), "PROCESS_ID": str(rank)}
+        found |= {JAX_SCRIPTS.size[0]: str(job.world), JAX_SCRIPTS.rank[0]: str(rank)}
+        found |= dict.fromkeys(JAX.meeting + JAX_SCRIPTS.meeting + KEEPSTEP.meeting, f"{HOST}:{coordinator}")
     return found
 
 

@@ -22,6 +22,7 @@ from keepstep.core.facts.guard import GuardPart, RankLate
 from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested, WorkerReplaced
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.identity import Rank
+from keepstep.core.launchers import LAUNCHERS
 from keepstep.store.evidence import append
 from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
@@ -43,7 +44,7 @@ START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace
 TELLING = re.compile(
     r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP"
 )
-OF_ONE_RANK = re.compile(r"TF_CONFIG|JAX_(?:COORDINATOR_ADDRESS|PROCESS_ID|NUM_PROCESSES)|PYTHONPATH")
+OF_ONE_RANK = {"PYTHONPATH", *(name for each in LAUNCHERS for name in (*each.of_one_rank, *each.size))}
 
 
 class Records:
@@ -61,7 +62,7 @@ class Records:
         variables = tuple(
             f"{name}={value}"
             for name, value in sorted(launch.env.items())
-            if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name)
+            if TELLING.fullmatch(name) and name not in OF_ONE_RANK
         )
         fact = StartedWith(
             variables=variables,
