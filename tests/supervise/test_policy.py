@@ -16,11 +16,13 @@ from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity, Standing
 from keepstep.core.report import Report, Verdict
-from keepstep.supervise.backoff import LONGEST_S, wait_s
-from keepstep.supervise.policy import Action, Attempt, Decision, Happened, Settings, budget_used, decide
+from keepstep.supervise.decision import Action, Decision, Happened, Settings, Situation
+from keepstep.supervise.history import budget_used
+from keepstep.supervise.policy import decide
 from keepstep.supervise.progress import progress_of
 from keepstep.supervise.remedy import Remedy, RemedyMode
-from keepstep.supervise.standing import KNOWN, Returns
+from keepstep.supervise.returning import KNOWN, Returns
+from keepstep.supervise.waiting import LONGEST_S, backoff_s
 
 RAISE = Remedy(name="raise RLIMIT_NOFILE", does="raise the limit on open files", limits=(("RLIMIT_NOFILE", 4096),))
 SMALLER = Remedy(name="batch", does="halve the batch", safety=Safety.CHANGES_RESULTS)
@@ -54,9 +56,9 @@ def report(
 
 def attempt(
     cause: Cause | None = Cause.UNKNOWN_NOT_ESTABLISHED, number: int = 0, *facts: Fact, **known: Any
-) -> Attempt:
+) -> Situation:
     found = known.pop("report", None) or report(cause, *facts)
-    return Attempt(
+    return Situation(
         **{"number": number, "happened": Happened.EXITED, "report": found, "first_rank": 1, "code": 1, **known}
     )
 
@@ -299,10 +301,10 @@ def test_a_yes_in_the_terminal_turns_the_end_into_a_restart() -> None:
 
 
 def test_waits_double_with_jitter_up_to_a_bound() -> None:
-    assert [wait_s(n, 0.0) for n in range(5)] == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert wait_s(3, 0.999) == pytest.approx(2.0, abs=0.01)
-    assert wait_s(1000, 0.0) == LONGEST_S
-    assert all(0.5 * wait_s(4, 0.0) <= wait_s(4, n / 10) <= wait_s(4, 0.0) for n in range(10))
+    assert [backoff_s(n, 0.0) for n in range(5)] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert backoff_s(3, 0.999) == pytest.approx(2.0, abs=0.01)
+    assert backoff_s(1000, 0.0) == LONGEST_S
+    assert all(0.5 * backoff_s(4, 0.0) <= backoff_s(4, n / 10) <= backoff_s(4, 0.0) for n in range(10))
 
 
 def test_progress_is_read_from_boxes_and_logs() -> None:

@@ -13,14 +13,15 @@ from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence
 from keepstep.errors import UserError
-from keepstep.supervise.policy import Action, Attempt, Happened, Settings, decide
+from keepstep.supervise.decision import Action, Happened, Settings, Situation
+from keepstep.supervise.policy import decide
 from keepstep.supervise.stopped import Sign, Watch
 from tests.supervise.test_policy import attempt, report
 
 HANG = Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK
 
 
-def silent(number: int = 0, **known: Any) -> Attempt:
+def silent(number: int = 0, **known: Any) -> Situation:
     """A rank that is idle in a step, in a run whose restart costs 14 s."""
     usual: dict[str, Any] = {
         "happened": Happened.SUSPECTED,
@@ -96,7 +97,7 @@ def test_a_busy_rank_is_reported_and_never_restarted(known: dict[str, Any]) -> N
 
 
 def test_the_same_place_gets_twice_as_long_and_the_last_attempt_ten_minutes() -> None:
-    before: list[Attempt] = []
+    before: list[Situation] = []
     waits = []
     for number in range(5):
         now = silent(number)
@@ -197,7 +198,7 @@ KILLED = Cause.RESOURCE_HOST_OOM_KILLED
     ],
 )
 def test_a_restart_that_would_lose_much_is_not_done_unasked(
-    now: Attempt, before: tuple[Attempt, ...], action: Action, words: str | None
+    now: Situation, before: tuple[Situation, ...], action: Action, words: str | None
 ) -> None:
     decision = decide(now, before)
     assert decision.action is action

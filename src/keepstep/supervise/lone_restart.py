@@ -15,9 +15,9 @@ from pathlib import Path
 
 from keepstep.core.wording import duration
 from keepstep.guard.box import keep
-from keepstep.supervise.backoff import wait_s
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
+from keepstep.supervise.waiting import backoff_s
 
 MOST = 3
 """So often one worker may come back without having served for long in between."""
@@ -66,7 +66,7 @@ class LoneRestarts:
         if known.count >= MOST:
             self.given_up = f"{name} was started again {known.count} times and ended each time, now with {exit_.words}"
             return None
-        wait = wait_s(known.count, 0.0)
+        wait = backoff_s(known.count, 0.0)
         known.count += 1
         known.started_at = now + wait
         when = f"in {duration(wait)}" if wait else "now"

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from keepstep.core.wording import duration
-
-if TYPE_CHECKING:
-    from keepstep.supervise.policy import Attempt
+from keepstep.supervise.decision import Situation
 
 WORTH_A_WORD_S = 60.0
 """Work that is lost without a word about it."""
@@ -30,7 +27,7 @@ class Lost:
         return most_s is not None and self.work_s > most_s and (self.overwrites or hangs)
 
 
-def lost_by_restart(now: Attempt, before: Sequence[Attempt]) -> Lost:
+def lost_by_restart(now: Situation, before: Sequence[Situation]) -> Lost:
     """By what was seen of checkpoints; nothing where no guard could see them."""
     work = now.work_s
     if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):

@@ -26,11 +26,11 @@ from keepstep.core.launchers import LAUNCHERS
 from keepstep.store.evidence import append
 from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
+from keepstep.supervise.decision import Happened
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.pace import Sagging
-from keepstep.supervise.policy import Happened
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.stopped import Stop
 

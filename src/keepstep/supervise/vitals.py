@@ -11,7 +11,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,37 @@ def sign_of(
         between=doing is not None and doing.between,
         runs=any(listed[each].state in "RD" for each in tree),
     )
+
+
+def signs_of(
+    pid: int,
+    rank: int | None,
+    boxes: Sequence[OpenBox],
+    doings: Mapping[int, Doing | None],
+    listed: dict[int, Entry],
+    *,
+    at: float,
+    printed: int,
+) -> list[Sign]:
+    """What one of the started processes shows: by the black boxes of the ranks in it or below it, else by the process alone.
+
+    None for servers that only wait, nor for a launcher that has not begun.
+    """
+    tree = family(listed, [pid]) or {pid}
+    own = [box for box in boxes if box.pid in tree or rank is None]
+    if rank is None and only_serve(own):
+        return []
+    if own:
+        return [
+            sign_of(
+                box.pid, box.rank if box.rank is not None else rank, doings.get(box.pid), listed, at=at, printed=printed
+            )
+            for box in own
+        ]
+    if rank is None and not has_started(pid, listed):
+        return []
+    stopped = next((each for each in sorted(tree) if each in listed and listed[each].state == "T"), None)
+    return [sign_of(stopped or training_process(pid, listed), rank, None, listed, at=at, printed=printed)]
 
 
 def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:

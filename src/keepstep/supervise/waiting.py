@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from keepstep.core.wording import duration
-
-if TYPE_CHECKING:
-    from keepstep.supervise.policy import Attempt
+from keepstep.supervise.decision import Situation
 
 LONG_S, LONG_STEPS = 600.0, 50
 """Where it is not known what a restart costs, in a known pause, and in the last attempt."""
@@ -27,6 +24,8 @@ ASK_AGAIN_S = 30.0
 """... and is looked at again after so long."""
 IN_STEPS = ("step", "between", "alone")
 """Silences that are none of a start, a compilation, an evaluation or a checkpoint."""
+FIRST_S, LONGEST_S = 1.0, 300.0
+"""Before a restart: doubled each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Cost:
         return f"a restart costs about {duration(self.all_s)} ({duration(self.start_s)} to start, {duration(self.work_s)} of work since {self.since})"
 
 
-def cost_of(now: Attempt) -> Cost | None:
+def cost_of(now: Situation) -> Cost | None:
     """What a restart would cost; None where the first step has not been measured."""
     if now.start_s is None:
         return None
@@ -66,7 +65,7 @@ def cost_of(now: Attempt) -> Cost | None:
     return Cost(now.start_s, now.lived_s if work is None else work, since)
 
 
-def wait_for(now: Attempt, before: Sequence[Attempt], *, asked_s: float | None, left: int, who: str) -> Wait | None:
+def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str) -> Wait | None:
     """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
     stopped = now.stopped_s or 0.0
     unproven = f"it is not proven that {who} hangs"
@@ -97,11 +96,22 @@ def wait_for(now: Attempt, before: Sequence[Attempt], *, asked_s: float | None, 
     )
 
 
+def backoff_s(restarts: int, chance: float) -> float:
+    """``restarts``: how many there were since the last progress. ``chance`` in [0, 1) spreads those who failed together.
+
+    The first restart costs nothing: most faults are over when their process is, and every second of waiting is lost for all ranks.
+    """
+    if restarts <= 0:
+        return 0.0
+    full = min(LONGEST_S, FIRST_S * 2.0 ** min(restarts - 1, 30))
+    return round(full * (1.0 - 0.5 * min(max(chance, 0.0), 1.0)), 2)
+
+
 def _rest(seconds: float, reason: str, kind: str) -> Wait | None:
     return Wait(seconds, reason, kind) if seconds > 0 else None
 
 
-def _same_place(then: Attempt, now: Attempt) -> bool:
+def _same_place(then: Situation, now: Situation) -> bool:
     if then.place is not None and now.place is not None:
         return then.place == now.place
     return then.first_rank == now.first_rank
