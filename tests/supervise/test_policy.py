@@ -16,12 +16,13 @@ from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity, Standing
 from keepstep.core.report import Report, Verdict
-from keepstep.supervise.decision import Action, Decision, Happened, Settings, Situation
+from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.history import budget_used
 from keepstep.supervise.policy import decide
 from keepstep.supervise.progress import progress_of
 from keepstep.supervise.remedy import Remedy, RemedyMode
 from keepstep.supervise.returning import KNOWN, Returns
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.waiting import LONGEST_S, backoff_s
 
 RAISE = Remedy(name="raise RLIMIT_NOFILE", does="raise the limit on open files", limits=(("RLIMIT_NOFILE", 4096),))
@@ -117,7 +118,7 @@ def test_a_finding_that_kills_nothing_is_not_decided_upon() -> None:
     slow = report(Cause.SLOW_STRAGGLER, severity=Severity.FATAL)
     decision = decide(attempt(report=slow, steps=3, signal="SIGKILL", code=None))
     assert decision.action is Action.RESTART
-    assert "rank 1 was ended by SIGKILL" in decision.reason
+    assert "rank 1 was killed by SIGKILL" in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_the_same_cause_at_the_same_step_twice_is_no_accident() -> None:
     first = attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 0, steps=12)
     again = decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, steps=12), (first,))
     assert again.action is Action.END
-    assert "attempt 0 ended in the same way at the same place (after 12 steps)" in again.reason
+    assert "attempt 0 ended the same way at the same place (after 12 steps)" in again.reason
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, steps=13), (first,)).action is Action.RESTART
     assert decide(attempt(Cause.RESOURCE_HOST_OOM_KILLED, 1, steps=12), (first,)).action is Action.RESTART
     unknown = replace(first, steps=None, lived_s=3600.0)
@@ -195,7 +196,7 @@ def test_the_budget_is_used_up_without_progress_and_filled_again_by_it() -> None
     decisions = [decide(idle[n], tuple(idle[:n]), Settings(max_attempts=3), chance=0.0) for n in range(4)]
     assert [each.action for each in decisions] == [Action.RESTART] * 3 + [Action.END]
     assert [each.wait_s for each in decisions[:3]] == [0.0, 1.0, 2.0]
-    assert "3 attempts without progress in between were all that may be" in decisions[3].reason
+    assert "3 attempts in a row made no progress" in decisions[3].reason
     further = attempt(Cause.WORKER_PARAMETER_SERVER_LOST, 3, steps=11)
     again = decide(further, tuple(idle[:3]), Settings(max_attempts=3))
     assert (again.action, again.attempts_left, again.wait_s) == (Action.RESTART, 2, 0.0)
@@ -224,7 +225,7 @@ def test_a_proven_hang_restarts_and_a_suspected_one_waits_first() -> None:
     assert decide(attempt(hang, happened=Happened.STOPPED, code=None, stopped_s=6.0)).action is Action.RESTART
     waits = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=1.0))
     assert (waits.action, waits.wait_s) == (Action.WAIT, 580.0)
-    assert "wait 10 min" in waits.words and "not proven that rank 1 hangs" in waits.words
+    assert "wait 10 min" in waits.words and "rank 1 may hang" in waits.words
     slow = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=60.0))
     assert slow.wait_s == 2980.0
     asked = decide(
@@ -263,7 +264,7 @@ def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
     assert (
         hangs.action is Action.WAIT
         and "only with --max-attempts" in hangs.reason
-        and "nothing is ended" in hangs.reason
+        and "it is left running" in hangs.reason
     )
 
 
@@ -294,7 +295,7 @@ def test_a_yes_in_the_terminal_turns_the_end_into_a_restart() -> None:
     now = attempt(Cause.RESOURCE_TPU_HBM_OOM, steps=0)
     decision = decide(now, settings=Settings(remedy=RemedyMode.ASK), offered=(SMALLER,))
     assert (decision.action, decision.ask) == (Action.END, (SMALLER,))
-    assert "could help, if you want it: halve the batch" in decision.words
+    assert "could help, if you agree: halve the batch" in decision.words
     yes = decision.accepted([SMALLER])
     assert (yes.action, yes.remedies, yes.ask) == (Action.RESTART, (SMALLER,), ())
     assert decision.accepted([]).action is Action.END

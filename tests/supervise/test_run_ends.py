@@ -196,4 +196,4 @@ while not os.path.exists("pid-worker"): time.sleep(0.01)
 def test_a_program_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", script="", command=["no-such-program"])
     assert run.finish() == 2
-    assert "there is no program no-such-program" in run.err
+    assert "program no-such-program not found" in run.err

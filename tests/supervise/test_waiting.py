@@ -13,8 +13,9 @@ from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence
 from keepstep.errors import UserError
-from keepstep.supervise.decision import Action, Happened, Settings, Situation
+from keepstep.supervise.decision import Action, Settings
 from keepstep.supervise.policy import decide
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.stopped import Sign, Watch
 from tests.supervise.test_policy import attempt, report
 
@@ -144,7 +145,7 @@ def test_a_rank_that_raised_and_did_not_exit_is_decided_at_once(type_: str, sett
     decision = decide(raised, settings=settings)
     assert decision.action is action
     if action is Action.WAIT:
-        assert "nothing is ended" in decision.reason
+        assert "it is left running" in decision.reason
 
 
 LONG: dict[str, Any] = {"work_s": 3600.0, "steps": 900, "code": None, "signal": "SIGKILL"}
@@ -158,20 +159,20 @@ KILLED = Cause.RESOURCE_HOST_OOM_KILLED
             attempt(KILLED, 0, saved=True, resumed=False, **LONG),
             (),
             Action.RESTART,
-            "it is not known whether this script resumes",
+            "it is unknown whether this script resumes",
         ),
         (attempt(KILLED, 0, saved=True, resumed=True, **LONG), (), Action.RESTART, None),
         (
             attempt(KILLED, 0, saved=False, resumed=False, **LONG),
             (),
             Action.RESTART,
-            "no checkpoint was saved: a restart begins at the first step, and 60 min",
+            "no checkpoint was saved: a restart begins at the first step and loses 60 min",
         ),
         (
             attempt(KILLED, 0, saved=False, resumed=False, happened=Happened.STOPPED, **LONG),
             (),
             Action.END,
-            "more than 10 min of work would be lost",
+            "would lose more than 10 min of work",
         ),
         (
             attempt(KILLED, 1, saved=True, resumed=False, **{**LONG, "steps": 950}),

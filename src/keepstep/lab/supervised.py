@@ -137,7 +137,7 @@ def spoke(run: Run) -> str | None:
     """The first line in which the supervisor said that something is wrong."""
     lines = (run.folder / "terminal.log").read_text(errors="replace").splitlines()
     return next(
-        (line for line in lines if line.startswith(("keepstep: nothing has moved", "keepstep: decision:"))), None
+        (line for line in lines if line.startswith(("keepstep: no progress for", "keepstep: decision:"))), None
     )
 
 

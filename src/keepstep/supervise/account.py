@@ -15,9 +15,10 @@ from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration, size
 from keepstep.store.runs import AttemptSaid, RunFolder
 from keepstep.supervise.attempt import Attempt
-from keepstep.supervise.decision import Action, Decision, Happened
+from keepstep.supervise.decision import Action, Decision
 from keepstep.supervise.gaps import Gaps
 from keepstep.supervise.progress import Progress
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.started import Outcome
 from keepstep.supervise.terminal import Terminal
 from keepstep.supervise.told import forget_repeated
@@ -66,7 +67,9 @@ class Account:
 
             return explain(attempt.folder, unwritten=attempt.records.unwritten)
         except Exception as error:  # the run and its status are worth more than the report
-            self._terminal.say(f"no report could be made ({type(error).__name__}: {error}); try `keepstep why` later")
+            self._terminal.say(
+                f"the report could not be made ({type(error).__name__}: {error}); try `keepstep why` later"
+            )
             return Report(verdict=Verdict.UNKNOWN), Progress()
 
     def announce(self, outcome: Outcome, report: Report, decision: Decision) -> None:
@@ -75,11 +78,9 @@ class Account:
 
         root = redacted(report).root
         if outcome.happened is Happened.RAISED:
-            self._terminal.say(
-                f"rank {outcome.rank} is on its way out with an error, and has not exited: the run cannot go on"
-            )
+            self._terminal.say(f"rank {outcome.rank} failed with an error but has not exited; the run cannot continue")
         if outcome.stop is not None:
-            self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
+            self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still recover"))
         if root is not None and decision.action is Action.END:  # the whole report follows
             decision = replace(decision, advice=tuple(each for each in decision.advice if each not in root.fixes))
         elif root is not None:
@@ -172,10 +173,10 @@ class Account:
         self.folder.save()
         self.folder.reserve.close()
         again = len(manifest.attempts) - 1
-        came_back = f", came back {count(again, 'time')}" if again > 0 else ""
+        restarts = f", with {count(again, 'restart')}" if again > 0 else ""
         took = duration(manifest.ended - manifest.began)
-        more = "" if state == "finished" else f"; keepstep why {self.folder.path}"
-        self._terminal.say(f"{state} with status {status} after {took}{came_back}{more}")
+        more = "" if state == "finished" else f"; to see why: keepstep why {self.folder.path}"
+        self._terminal.say(f"{state} with status {status} after {took}{restarts}{more}")
         return status
 
     def close(self) -> None:

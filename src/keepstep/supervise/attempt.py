@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keepstep.core.report import Report
-from keepstep.supervise.decision import Happened, Situation
 from keepstep.supervise.ending import end
 from keepstep.supervise.members import Members
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.records import Records
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.started import Means, Outcome, Started
 from keepstep.supervise.stopped import Stop
@@ -135,7 +135,7 @@ class Attempt:
             first=means.first_signal(),
         ):
             means.terminal.say(
-                "some processes of the run would not end (in the kernel, waiting for a device or file system?)"
+                "some processes of the run could not be killed; they may be stuck in the kernel, in a device or file system"
             )
         members.close()
         watching.keep_boxes()

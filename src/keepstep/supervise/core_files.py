@@ -39,10 +39,11 @@ class CorePlace:
             if "systemd-coredump" in name:
                 return f"the kernel hands core files to {name}; `coredumpctl dump {pid} -o core.{pid}` gets it"
             if "apport" in name:
-                return f"the kernel hands core files to {name}, which keeps those of packaged programs only; look in /var/lib/apport/coredump"
-            return f"the kernel hands core files to {handler}, and only that program knows what becomes of them"
+                place = "/var/lib/apport/coredump"
+                return f"the kernel hands core files to {name}, which keeps those of packaged programs; look in {place}"
+            return f"the kernel hands core files to {handler}, which decides what happens to them"
         if not self.pattern:
-            return "the kernel is told to write no core files (core_pattern is empty)"
+            return "the kernel is configured to write no core files (core_pattern is empty)"
         if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
             return "the hard limit on core files is 0 (`ulimit -Hc`), and only root can raise it"
         return None

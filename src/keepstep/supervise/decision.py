@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The situation that something must be decided on, what the user allows, and the decision. Data only."""
+"""What the user allows, and the decision: data, and the words in which a decision is announced."""
 
 from __future__ import annotations
 
@@ -8,78 +8,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from keepstep.core.finding import Fix
-from keepstep.core.report import Report
 from keepstep.core.wording import count, duration
 from keepstep.supervise.remedy import Remedy, RemedyMode
 
 MAX_LOST_WORK_S = 600.0
-
-
-class Happened(Enum):
-    """How an attempt came to the point where something must be decided."""
-
-    EXITED = "exited"
-    """A rank ended badly (an exit code that is not 0, or a signal)."""
-    RAISED = "raised"
-    """A rank raised an exception that nobody catches, and has not exited: something keeps it on its way out."""
-    STARTED_OVER = "started over"
-    """The script began at its first step again, though an earlier attempt had saved checkpoints."""
-    STOPPED = "stopped"
-    """No rank gets on, and the stacks prove it."""
-    SUSPECTED = "suspected"
-    """No rank gets on, but nothing proves that it never will."""
-    INTERRUPTED = "interrupted"
-    """The user or the scheduler told the supervisor to end."""
-    ENDED_WELL = "ended well"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What is known of one attempt when it is decided upon. Unknown parts are None.
-
-    ``steps`` to ``resumed`` are what :func:`keepstep.supervise.progress.progress_of` finds.
-    """
-
-    number: int
-    happened: Happened
-    report: Report
-    first_rank: int | None = None
-    """The rank that failed or stopped first."""
-    code: int | None = None
-    """Its exit code (None when a signal ended it, or when it still lives)."""
-    signal: str | None = None
-    steps: int | None = None
-    """Training steps that the rank which got furthest did in this attempt, by the guard; None without a guard."""
-    shown_step: int | None = None
-    """The last step number that the training itself printed."""
-    shown_every: int | None = None
-    """How many steps lie between two printed numbers."""
-    saved: bool | None = None
-    """A checkpoint was saved in this attempt."""
-    resumed: bool | None = None
-    """It began by restoring a checkpoint."""
-    restored_from: tuple[str, ...] = ()
-    """What it named when it did."""
-    lived_s: float = 0.0
-    stopped_s: float | None = None
-    """How long nothing has moved (STOPPED, SUSPECTED)."""
-    kind: str | None = None
-    """In which kind of silence (:class:`keepstep.supervise.stopped.Suspicion`)."""
-    idle_s: float | None = None
-    """How long those that the others wait for have shown no sign of work."""
-    place: str | None = None
-    """The line of the script at which the awaited rank stands."""
-    start_s: float | None = None
-    """How long a start takes, up to the first step, as measured."""
-    work_s: float | None = None
-    """How long it has trained in this attempt."""
-    unsaved_s: float | None = None
-    """... and since its last checkpoint."""
-    saved_step: int | None = None
-    usual_s: float | None = None
-    """The usual time of a step."""
-    remedies: tuple[str, ...] = ()
-    """Names of the remedies that were in force."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +71,7 @@ class Decision:
         lines = [f"decision: {head}: {self.reason}{tail}"]
         lines += [f"  note: {self.warning}"] if self.warning else []
         lines += [f"  remedy: {each.does}" for each in self.remedies]
-        lines += [f"  could help, if you want it: {each.does}" for each in self.ask]
+        lines += [f"  could help, if you agree: {each.does}" for each in self.ask]
         lines += [f"  advice: {each.do}" + (f"  ({each.command})" if each.command else "") for each in self.advice]
         return "\n".join(lines)
 
@@ -154,5 +86,5 @@ class Decision:
             action=action,
             remedies=taken,
             ask=(),
-            reason=f"{self.reason}; with what you agreed to, it is worth another attempt",
+            reason=f"{self.reason}; with the change you accepted, it is worth another attempt",
         )

@@ -28,5 +28,5 @@ class Gaps:
         if not self._told:
             self._told = True
             self._say(
-                f"the disk is full: the recording in {attempt.parent} has gaps; the training itself was not touched"
+                f"the disk is full: the recording in {attempt.parent} has gaps; the training itself is not affected"
             )

@@ -106,7 +106,7 @@ class Hangs:
         if self._told is not None and stop is None:
             self._told = None
             self._records.forget_stop()
-            self._say("the run goes on")
+            self._say("the run continues")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0
             return replace(stop, at=now)
@@ -153,7 +153,7 @@ class Hangs:
             return
         self._named, title = True, redact(root.title)
         self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=title)
-        self._say(f"{stop.words}; looking closer before anything is done")
+        self._say(f"{stop.words}; looking closer before doing anything")
         self._say(f"  {title}")
 
     def _looked(self, signs: list[Sign], now: float) -> Stop | None:
@@ -162,7 +162,7 @@ class Hangs:
         try:
             looked = future.result()
         except Exception as error:
-            self._say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
+            self._say(f"the stacks could not be read ({type(error).__name__}: {error})")
             self._watch.looked(suspicion, still=False, at=now)
             return None
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
@@ -176,7 +176,7 @@ class Hangs:
         )
         if stop is None:
             if self._named:
-                self._say("the run goes on")
+                self._say("the run continues")
             return None
         before, self._told = self._told, stop
         self._await(stop, looked)

@@ -1,30 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the earlier attempts of a run say about the next one: how many went nowhere, and whether it would end the same way. Pure."""
+"""What the earlier attempts of a run say about the next one. Pure.
+
+How many of them got nowhere, and whether another would end the same way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from keepstep.core.finding import Finding, Severity
-from keepstep.core.report import Report
-from keepstep.core.wording import count, duration
-from keepstep.supervise.decision import Happened, Situation
+from keepstep.core.wording import duration
 from keepstep.supervise.returning import Returns, returns
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.waiting import cost_of
 
 SOON_S = 60.0
 """A program that has shown no step in this time, twice, failed in its start both times."""
 USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-
-
-def root_of(report: Report) -> Finding | None:
-    """The finding to be decided upon: the first that can have ended a run."""
-    fatal = (
-        each
-        for each in report.findings
-        if each.severity is Severity.FATAL and returns(each, None)[0] is not Returns.NOT_FATAL
-    )
-    return next(fatal, None)
 
 
 def budget_used(attempts: Sequence[Situation]) -> int:
@@ -58,41 +49,34 @@ def _got_further(now: Situation, before: Sequence[Situation]) -> bool:
     return False
 
 
-def is_final(
-    now: Situation, before: Sequence[Situation], cause: Finding | None, *, cut_short: bool
-) -> tuple[bool, str]:
-    """Whether another attempt would end the same way, and why one thinks so.
+def is_final(now: Situation, before: Sequence[Situation], *, cut_short: bool) -> tuple[bool, str]:
+    """Whether another attempt would end the same way, and why we think so.
 
-    ``cut_short``: a hang that is only suspected was not waited for until it was sure, so that twice the same proves nothing.
+    ``cut_short``: a suspected hang was not waited for until it was certain, so seeing it twice proves nothing.
     """
+    cause = now.root
     if cause is None:
         if now.happened is Happened.EXITED and not now.steps:
             if now.code == USAGE and not now.shown_step:
-                return True, "exit code 2 tells that it was called wrongly"
+                return True, "exit code 2 means that the command line is wrong"
             if now.code in (NOT_EXECUTABLE, NOT_FOUND):
                 return True, "the command could not be run"
-        how, why = Returns.PERHAPS, "its cause is not known and may have passed"
+        how, why = Returns.PERHAPS, "the cause is unknown and may be over"
     else:
         how, why = returns(cause, now.steps)
     if how is Returns.SURELY:
         return True, why
-    same = [each for each in before if _same_cause(each, now, cause) and _same_place(each, now)]
+    same = [each for each in before if _same_cause(each, now) and _same_place(each, now)]
     if now.happened is Happened.SUSPECTED and cut_short:
         cost, idle = cost_of(now), duration(now.idle_s if now.idle_s is not None else now.stopped_s or 0.0)
-        return (
-            False,
-            f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"it has been idle for {idle}",
-        )
+        return False, f"{cost.words}, and it has been idle for {idle}" if cost is not None else f"idle for {idle}"
     if same and not (how is Returns.UNTIL_IT_IS_OVER and not now.steps):
-        return (
-            True,
-            f"attempt {same[-1].number} ended in the same way at the same place ({_place(now)}), so a third would too",
-        )
+        return True, f"attempt {same[-1].number} ended the same way at the same place ({now.reached})"
     return False, why
 
 
-def _same_cause(then: Situation, now: Situation, cause: Finding | None) -> bool:
-    earlier = root_of(then.report)
+def _same_cause(then: Situation, now: Situation) -> bool:
+    earlier, cause = then.root, now.root
     if earlier is None or cause is None:
         ended = (then.code, then.signal, then.happened) == (now.code, now.signal, now.happened)
         return earlier is cause and ended and then.first_rank == now.first_rank
@@ -100,15 +84,12 @@ def _same_cause(then: Situation, now: Situation, cause: Finding | None) -> bool:
 
 
 def _same_place(then: Situation, now: Situation) -> bool:
-    """Whether both came equally far: by every printed step, else by the guard's count; else both ended soon, without a step."""
+    """Whether both came equally far.
+
+    By the steps they printed if they print each one, else by the guard's count; else both ended soon, without a step.
+    """
     if then.shown_every == 1 and now.shown_every == 1:
         return then.shown_step == now.shown_step
     if not any((then.steps, now.steps, then.shown_step, now.shown_step)):
         return (then.steps is not None and now.steps is not None) or max(then.lived_s, now.lived_s) < SOON_S
     return then.steps is not None and then.steps == now.steps and then.shown_step == now.shown_step
-
-
-def _place(now: Situation) -> str:
-    if now.shown_every == 1 and now.shown_step is not None:
-        return f"step {now.shown_step}"
-    return f"after {count(now.steps, 'step')}" if now.steps else "before the first step"

@@ -51,10 +51,9 @@ class Interrupts:
             self.again = True
             return
         self.signal = number
-        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL" + (
-            "; again: at once" if number == signal.SIGINT else ""
-        )
-        who = f"{self._program} is" if self._program is not None else "the ranks are"
-        words = f"{signal.Signals(number).name}: {who} ended ({how})"
+        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL"
+        again = "; press Ctrl-C again to kill at once" if number == signal.SIGINT else ""
+        who = self._program if self._program is not None else "the ranks"
+        words = f"{signal.Signals(number).name}: stopping {who} ({how}{again})"
         # a handler must not wait for a lock that its own thread may hold
         threading.Thread(target=self._say, args=(words,), daemon=True).start()

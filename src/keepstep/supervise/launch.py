@@ -84,9 +84,9 @@ class Job:
 def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int = 0, evaluator: bool = False) -> Job:
     """The job that the command line means. Raises :class:`UserError`."""
     if not command:
-        raise UserError("there is nothing to run", hint="e.g. `keepstep run -n 4 -- python train.py`")
+        raise UserError("no command to run", hint="e.g. `keepstep run -n 4 -- python train.py`")
     if ranks is not None and ranks < 1:
-        raise UserError(f"-n {ranks} cannot be", hint="a number of ranks, 1 or more")
+        raise UserError("-n must be at least 1", hint=f"it is {ranks}")
     words = _runnable(command)
     cwd = Path.cwd()
     launcher = launcher_of(command)
@@ -142,14 +142,14 @@ def _runnable(command: list[str]) -> tuple[str, ...]:
         else None
     )
     if script is not None and not Path(script).exists():
-        raise UserError(f"there is no script {script}", hint=f"it is looked for in {Path.cwd()}")
+        raise UserError(f"script {script} not found", hint=f"looked in {Path.cwd()}")
     if shutil.which(first) is None:
         hint = (
             f"keepstep run -- python {first}"
             if first.endswith(".py")
-            else "give the command as it is typed in the shell"
+            else "give the command as you would type it in the shell"
         )
-        raise UserError(f"there is no program {first}", hint=hint)
+        raise UserError(f"program {first} not found", hint=hint)
     return tuple(command)
 
 

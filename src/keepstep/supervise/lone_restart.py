@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keepstep.core.wording import duration
+from keepstep.core.wording import count, duration
 from keepstep.guard.box import keep
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
@@ -64,7 +64,7 @@ class LoneRestarts:
             known.count = 0
         name = f"worker {member.index} (rank {member.rank})"
         if known.count >= MOST:
-            self.given_up = f"{name} was started again {known.count} times and ended each time, now with {exit_.words}"
+            self.given_up = f"{name} was restarted {known.count} times and failed each time, now with {exit_.words}"
             return None
         wait = backoff_s(known.count, 0.0)
         known.count += 1
@@ -72,8 +72,8 @@ class LoneRestarts:
         when = f"in {duration(wait)}" if wait else "now"
         left = MOST - known.count
         words = (
-            f"decision: start {name} again {when}: it ended with {exit_.words}, and the coordinator can go on without it until it is back"
-            f" ({left} more such restart{'s' if left != 1 else ''} of this worker)"
+            f"decision: restart {name} alone {when}: it ended with {exit_.words}, and the coordinator can continue "
+            f"without it until it is back ({count(left, 'more restart')} of this worker allowed)"
         )
         return Comeback(member=member, times=known.count, due=now + wait, words=words)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keepstep.core.wording import duration
-from keepstep.supervise.decision import Situation
+from keepstep.supervise.situation import Situation
 
 WORTH_A_WORD_S = 60.0
 """Work that is lost without a word about it."""
@@ -34,12 +34,15 @@ def lost_by_restart(now: Situation, before: Sequence[Situation]) -> Lost:
         return Lost()
     work = max([work, *(each.work_s or 0.0 for each in before)])
     if any(each.saved for each in before) and now.steps:
-        words = "this script was started again with checkpoints at hand and loaded none: a restart begins at its first step, and may overwrite them"
+        words = (
+            "this script was restarted beside its own checkpoints and loaded none: "
+            "a restart begins at the first step and may overwrite them"
+        )
         return Lost(words, work, overwrites=True)
     if not now.saved:
-        words = f"no checkpoint was saved: a restart begins at the first step, and {duration(work)} of training is gone"
+        words = f"no checkpoint was saved: a restart begins at the first step and loses {duration(work)} of training"
         return Lost(words if work > WORTH_A_WORD_S else None, work)
     if work <= WORTH_A_WORD_S:
         return Lost()
-    words = "it is not known whether this script resumes: it saved checkpoints, and was not seen to load any"
-    return Lost(f"{words}; if it does not, the restart begins at its first step")
+    words = "it is unknown whether this script resumes: it saved checkpoints, but was not seen to load any"
+    return Lost(f"{words}; if it does not, the restart begins at the first step")

@@ -155,7 +155,7 @@ def set_aside(older: Older) -> str:
             fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
             fresh.write_text(_without(text, stem, older.instead))
             os.replace(fresh, listed)
-    return f"{older.damaged[0].name} is in {older.place} now; the newest one is {older.instead}"
+    return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"
 
 
 def _without(text: str, stem: str, instead: str) -> str:

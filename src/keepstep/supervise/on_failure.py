@@ -74,8 +74,8 @@ def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.communicate()
-            return f"--on-failure: {name} was ended after {timeout_s:.0f} s"
+            return f"--on-failure: {name} was killed after {timeout_s:.0f} s"
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"--on-failure: {name} ended with status {process.returncode}" + (
+    return f"--on-failure: {name} exited with status {process.returncode}" + (
         f" ({shorten(redact(last), 120)})" if last else ""
     )

@@ -33,10 +33,11 @@ class Sagging:
 
     @property
     def words(self) -> str:
-        crowded = f" ({self.crowding:.0f} processes want each core of this host)" if self.crowding >= CROWDED else ""
-        return (
-            f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before{crowded}"
+        crowded = (
+            f" ({self.crowding:.0f} processes compete for each core of this host)" if self.crowding >= CROWDED else ""
         )
+        before = f"before, it took {self.before_s:.3g} s{crowded}"
+        return f"a step has taken {self.now_s:.3g} s for the last {WINDOWS} minutes; {before}"
 
 
 @dataclass
@@ -79,7 +80,7 @@ class Pace:
             parts.append(f"step {min(sign.steps for sign in guarded)}")
             usual = max((sign.usual_s or 0.0 for sign in guarded), default=0.0)
             if usual:
-                parts.append(f"{1 / usual:.1f} steps/s" if usual < 2 else f"{usual:.1f} s a step")
+                parts.append(f"{1 / usual:.1f} steps/s" if usual < 2 else f"{usual:.1f} s per step")
             phases = {sign.phase.words for sign in guarded if sign.phase is not None}
             if len(phases) == 1 and not usual:
                 parts.append(phases.pop())

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from keepstep.core.cause import Cause
 from keepstep.core.finding import Confidence, Finding, Fix, Safety
-from keepstep.core.wording import count, duration, shorten
-from keepstep.supervise.decision import Action, Decision, Happened, Settings, Situation
-from keepstep.supervise.history import budget_used, is_final, restarts_in_vain, root_of
+from keepstep.core.wording import count, duration
+from keepstep.supervise.decision import Action, Decision, Settings
+from keepstep.supervise.history import budget_used, is_final, restarts_in_vain
 from keepstep.supervise.lost_work import Lost, lost_by_restart
 from keepstep.supervise.remedy import Remedy, RemedyMode
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.waiting import LONG_S, backoff_s, wait_for
 
 MOST_ADVICE = 3
@@ -31,41 +32,41 @@ def decide(
 ) -> Decision:
     """What to do now.
 
-    ``before``: the earlier attempts of this run, oldest first. ``offered``: what :func:`keepstep.supervise.remedy.offered`
-    finds for the report. ``chance``: a random number in [0, 1) for the jitter, given from outside so that this stays pure.
+    ``before``: the earlier attempts of this run, oldest first. ``offered``: what
+    :func:`keepstep.supervise.remedy.offered` finds for the report. ``chance``: a random number in [0, 1) for the
+    jitter, passed in to keep this function pure.
     """
     settings = settings or Settings()
     if now.happened is Happened.ENDED_WELL:
-        return Decision(action=Action.FINISH, reason="every rank ended well")
+        return Decision(action=Action.FINISH, reason="every rank finished")
     if now.happened is Happened.INTERRUPTED:
-        return Decision(action=Action.END, reason="the run was told to end")
-    cause = root_of(now.report)
+        return Decision(action=Action.END, reason="the run was told to stop")
+    cause, what = now.root, now.what
     if not settings.restarts:
-        return _leave_it(now, cause)
+        return _leave_it(now)
     attempts = (*before, now)
     used = budget_used(attempts)
     left = settings.max_attempts - used
     if now.happened is Happened.SUSPECTED and not _is_settled(cause):
-        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=_who(now))
+        wait = wait_for(now, before, asked_s=settings.suspected_wait_s, left=left, who=now.who)
         if wait is not None:
             return Decision(action=Action.WAIT, reason=wait.reason, wait_s=wait.seconds, waits_for=wait.kind)
     if now.happened is Happened.STARTED_OVER:
         return _started_over(settings)
     apply, ask, declined = _sorted(offered, settings.remedy, now.remedies)
     advice = _advice(cause, declined)
-    what = _what(now, cause)
-    final, why = is_final(now, before, cause, cut_short=settings.suspected_wait_s is None)
+    final, why = is_final(now, before, cut_short=settings.suspected_wait_s is None)
     if final and not apply:
         return Decision(action=Action.END, reason=f"{what}: {why}", ask=ask, advice=advice, attempts_left=max(left, 0))
     if left <= 0:
-        spent = f"{count(used, 'attempt')} without progress in between {'was' if used == 1 else 'were'} all that may be"
+        spent = f"{count(used, 'attempt')} in a row made no progress, and --max-attempts allows no more"
         return Decision(action=Action.END, reason=f"{what}; {spent}", advice=advice)
     lost = lost_by_restart(now, before)
     if lost.forbids(settings.max_lost_work_s, hangs=now.happened in (Happened.STOPPED, Happened.SUSPECTED)):
         return _left_to_you(now, what, lost, settings)
     if final:
-        why = "what caused it is changed first"
-    advice = _advice(None if apply else cause, declined)[: 1 + len(declined)]  # it goes on by itself: few words
+        why = "the cause is fixed first"
+    advice = _advice(None if apply else cause, declined)[: 1 + len(declined)]  # it goes on by itself: keep it short
     return Decision(
         action=Action.RESTART,
         reason=f"{what}: {why}",
@@ -81,20 +82,20 @@ def decide(
 def _left_to_you(now: Situation, what: str, lost: Lost, settings: Settings) -> Decision:
     assert settings.max_lost_work_s is not None
     does = lost.words or "a restart begins at the first step"
-    limit = f"more than {duration(settings.max_lost_work_s)} of work would be lost (--max-lost-work)"
+    limit = f"that would lose more than {duration(settings.max_lost_work_s)} of work (--max-lost-work)"
     if now.happened is Happened.SUSPECTED:
-        reason = f"it is not proven that {_who(now)} hangs; {does}; {limit}, so it is not restarted"
+        reason = f"{now.who} may hang, but this is not proven; {does}; {limit}, so there is no restart"
         return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
-    return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so it is not restarted")
+    return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so there is no restart")
 
 
 def _started_over(settings: Settings) -> Decision:
     limit = duration(settings.max_lost_work_s or 0.0)
     return Decision(
         action=Action.END,
-        reason="the script began at its first step again though an earlier attempt had saved checkpoints; "
-        f"it is ended before it overwrites them (more than {limit} of work: --max-lost-work)",
-        advice=(Fix(do="tell the script to resume, then start it again"),),
+        reason="the script began at its first step again, though an earlier attempt had saved checkpoints; "
+        f"it is stopped before it overwrites more than {limit} of work (--max-lost-work)",
+        advice=(Fix(do="make the script load its checkpoint, then start it again"),),
     )
 
 
@@ -107,16 +108,16 @@ def _is_settled(cause: Finding | None) -> bool:
     )
 
 
-def _leave_it(now: Situation, cause: Finding | None) -> Decision:
+def _leave_it(now: Situation) -> Decision:
     """The user's own command, without --max-attempts."""
-    what = _what(now, cause)
+    what, advice = now.what, _advice(now.root, ())
     if now.happened is Happened.EXITED:
-        return Decision(action=Action.END, reason=f"{what}; {NOT_RESTARTED}", advice=_advice(cause, ()))
+        return Decision(action=Action.END, reason=f"{what}; {NOT_RESTARTED}", advice=advice)
     return Decision(
         action=Action.WAIT,
-        reason=f"{what}; nothing is ended, because {NOT_RESTARTED}",
+        reason=f"{what}; it is left running: {NOT_RESTARTED}",
         wait_s=LONG_S,
-        advice=_advice(cause, ()),
+        advice=advice,
         waits_for=now.happened.value,
     )
 
@@ -143,19 +144,3 @@ def _advice(cause: Finding | None, declined: Sequence[Remedy]) -> tuple[Fix, ...
     known = {each.do for each in told}
     told += [fix for fix in (cause.fixes if cause is not None else ()) if fix.do not in known]
     return tuple(told[:MOST_ADVICE])
-
-
-def _what(now: Situation, cause: Finding | None) -> str:
-    """What happened, in a few words."""
-    if cause is not None:
-        return shorten(cause.title, 160)
-    if now.happened is Happened.RAISED:
-        return f"{_who(now)} failed and has not exited"
-    if now.happened is not Happened.EXITED:
-        return f"{_who(now)} hangs"
-    how = f"was ended by {now.signal}" if now.signal else f"ended with status {now.code}"
-    return f"{_who(now)} {how}"
-
-
-def _who(now: Situation) -> str:
-    return f"rank {now.first_rank}" if now.first_rank is not None else "the run"

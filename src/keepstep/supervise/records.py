@@ -26,11 +26,11 @@ from keepstep.core.launchers import LAUNCHERS
 from keepstep.store.evidence import append
 from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
-from keepstep.supervise.decision import Happened
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.pace import Sagging
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.stopped import Stop
 
@@ -92,11 +92,10 @@ class Records:
             steps=steps or None,
             left_in=aside.name,
         )
-        quote = f"worker {member.index} (rank {member.rank}, pid {exit_.pid}) ended with {exit_.words}; it was started again alone"
-        self._add(
-            EXITS,
-            [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")],
-        )
+        name = f"worker {member.index} (rank {member.rank}, pid {exit_.pid})"
+        output = f"its earlier output is in {aside.parent.name}/{aside.name}"
+        quote = f"{name} ended with {exit_.words} and was restarted alone; {output}"
+        self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
     def lost(self, below: Ended | None) -> None:
         """A rank of the user's own launcher that is gone while the launcher still runs."""
@@ -115,12 +114,10 @@ class Records:
         name = signal.Signals(asked if asked is not None else sent).name
         because = {
             Happened.EXITED: f"rank {outcome.rank} failed",
-            Happened.RAISED: f"rank {outcome.rank} failed, and has not exited",
-            Happened.STOPPED: "the run has stopped",
-            Happened.SUSPECTED: "the run has stopped",
-            Happened.INTERRUPTED: "the user pressed Ctrl-C"
-            if asked == signal.SIGINT
-            else f"the run was told to end by {name}",
+            Happened.RAISED: f"rank {outcome.rank} failed but has not exited",
+            Happened.STOPPED: "the run hangs",
+            Happened.SUSPECTED: "the run seems to hang",
+            Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"
         if outcome.happened is Happened.INTERRUPTED:

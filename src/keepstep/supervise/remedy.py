@@ -114,7 +114,7 @@ def _pin_interface(root: Finding, environment: Mapping[str, str], cwd: Path) -> 
     if name is None or all(environment.get(variable) == name for variable in INTERFACE_VARIABLES[:2]):
         return ()
     variables = tuple((variable, name) for variable in INTERFACE_VARIABLES)
-    does = f"use the interface {name}, by which the ranks reach each other"
+    does = f"use the interface {name}, through which the ranks reach each other"
     return (
         Remedy(
             name=f"pin {name}",
@@ -148,8 +148,9 @@ def _step_back(root: Finding, restored_from: Sequence[str], cwd: Path) -> tuple[
     for path in (*told, *named[:1]):
         older = older_than(cwd / path)
         if older is not None:
-            does = f"put the damaged checkpoint {older.damaged[0].name} aside, into {older.place}, and go on from {older.instead}"
-            return (Remedy(name=f"aside {older.damaged[0]}", does=does, older=older),)
+            damaged = older.damaged[0]
+            does = f"move the damaged checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
+            return (Remedy(name=f"aside {damaged}", does=does, older=older),)
     return ()
 
 
@@ -188,8 +189,6 @@ _KNOWN: dict[Cause, Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, .
     Cause.RESOURCE_FD_OR_PROCESS_LIMIT: _raise_limits,
     Cause.NETWORK_WRONG_INTERFACE: _pin_interface,
     Cause.RESOURCE_GPU_OOM: _less_fragments,
-    Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "see whether it works over TCP instead of InfiniBand (slower)"),
-    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise(
-        "NCCL_P2P_DISABLE=1", "see whether it works without peer-to-peer transfers (slower)"
-    ),
+    Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "try TCP instead of InfiniBand (slower)"),
+    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise("NCCL_P2P_DISABLE=1", "try it without peer-to-peer transfers (slower)"),
 }

@@ -26,11 +26,12 @@ from keepstep.supervise import remedy as remedies
 from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.attempt import Attempt
-from keepstep.supervise.decision import Action, Decision, Happened, Settings, Situation
+from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.ending import Reaper
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import launches
 from keepstep.supervise.remedy import Remedy
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.terminal import Terminal
@@ -82,7 +83,8 @@ class Supervisor:
             folder = runs.create(root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__)
         except OSError as error:
             raise UserError(
-                f"no run folder can be made under {root}: {error.strerror}", hint="give --run-dir DIR"
+                f"cannot make a run folder under {root}: {error.strerror}",
+                hint="choose another place with --run-dir DIR",
             ) from error
         folder.manifest.roles = [member.role for member in job.members]
         folder.save()
@@ -101,7 +103,7 @@ class Supervisor:
             self._terminal.say(f"check: {finding.title}" + (f" ({finding.fixes[0].do})" if finding.fixes else ""))
         if fatal:
             self._terminal.say(
-                "the check found what would kill the run; nothing was started (--no-check starts it all the same)"
+                "the check found what would kill the run; nothing was started (use --no-check to start it anyway)"
             )
         return not fatal
 
@@ -217,8 +219,8 @@ class Supervisor:
         if now.shown_step is None and not self._wondered and not now.resumed:
             self._wondered = True
             self._terminal.say(
-                "the script was not seen to load a checkpoint, and prints no step numbers: "
-                "it is not known whether it resumed"
+                "the script was not seen to load a checkpoint and prints no step numbers, "
+                "so it is unknown whether it resumed"
             )
         return (
             now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed

@@ -177,7 +177,7 @@ class Companion:
 
         assert isinstance(report, Report)
         root = redacted(report).root
-        doubt = "" if stop.proven else " (it may still go on)"
+        doubt = "" if stop.proven else " (it may still recover)"
         if root is not None and stop.suspicion.kind != "busy":
             self._say(f"{root.title}{doubt}")
             self._say(f"  because {root.because}")
@@ -192,7 +192,7 @@ class Companion:
         """It went on after all: what was written would be wrong from now on."""
         with contextlib.suppress(OSError):
             (self.folder / self.source).unlink(missing_ok=True)
-        self._say("the run goes on")
+        self._say("the run continues")
         self._told = None
 
     def _tell_late(self, living: list[OpenBox]) -> None:

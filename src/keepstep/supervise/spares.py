@@ -186,7 +186,7 @@ class Pool:
         needed = self._wanted - len(self._spares)
         total, free = capacity.room()
         if free - record["resident_kb"] * 1024 * max(needed, 1) < total * AMPLE:
-            self._give_up(f"{size(free)} of memory are free and one takes up to {size(record['resident_kb'] * 1024)}")
+            self._give_up(f"{size(free)} of memory is free, and one takes up to {size(record['resident_kb'] * 1024)}")
             return
         options = spare.split_command(record["argv"])
         assert options is not None
@@ -262,7 +262,7 @@ class Pool:
         total, free = capacity.room()
         if free > total * SHORT:
             return False
-        self._give_up(f"only {size(free)} of memory are free")
+        self._give_up(f"only {size(free)} of memory is free")
         return True
 
     def _give_up(self, why: str) -> None:

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from keepstep.store.reserve import Reserve
-from keepstep.supervise.decision import Happened
 from keepstep.supervise.ending import Exit, Reaper
 from keepstep.supervise.launch import Job, Member
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.stopped import Stop
 from keepstep.supervise.terminal import Terminal

@@ -122,7 +122,7 @@ class Stop:
     def words(self) -> str:
         usual = self.suspicion.usual_s
         times = f", {self.quiet_s / usual:.0f} times the usual step" if usual else ""
-        return f"nothing has moved for {self.quiet_s:.1f} s{times}"
+        return f"no progress for {self.quiet_s:.1f} s{times}"
 
 
 @dataclass

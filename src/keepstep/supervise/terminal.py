@@ -135,7 +135,8 @@ class Terminal:
             yield
         except Exception as error:
             self.say(
-                f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on"
+                f"the report could not be written ({type(error).__name__}: {error}); "
+                "this is a bug in keepstep; the run continues"
             )
 
     # --- what ranks print

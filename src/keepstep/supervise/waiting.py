@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long to wait for a hang that nothing proves: as long as a restart would cost. Pure.
 
-Who waits that long and then restarts has lost at most twice what the better choice would have cost, whatever the truth was. It holds
-only for a rank that shows no sign of work and is in no start, compilation, evaluation or checkpoint. A restart may have been wrong, so
-a silence at the same place gets twice as long the next time, and the last attempt gets ten minutes.
+Waiting that long and then restarting costs at most twice what the better choice would have cost, whatever the truth is.
+This holds only for a rank that shows no sign of work and is not starting, compiling, evaluating or saving. The restart may
+have been wrong, so a silence at the same place gets twice as long the next time, and the last attempt gets ten minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keepstep.core.wording import duration
-from keepstep.supervise.decision import Situation
+from keepstep.supervise.situation import Situation
 
 LONG_S, LONG_STEPS = 600.0, 50
 """Where it is not known what a restart costs, in a known pause, and in the last attempt."""
@@ -50,7 +50,8 @@ class Cost:
 
     @property
     def words(self) -> str:
-        return f"a restart costs about {duration(self.all_s)} ({duration(self.start_s)} to start, {duration(self.work_s)} of work since {self.since})"
+        parts = f"{duration(self.start_s)} to start, {duration(self.work_s)} of work since {self.since}"
+        return f"a restart costs about {duration(self.all_s)} ({parts})"
 
 
 def cost_of(now: Situation) -> Cost | None:
@@ -59,7 +60,7 @@ def cost_of(now: Situation) -> Cost | None:
         return None
     saved = now.saved_step is not None and now.unsaved_s is not None
     work = now.unsaved_s if saved else now.work_s
-    since = "the start of the attempt, which has saved nothing"
+    since = "the start of the attempt, with nothing saved"
     if saved:
         since = "its last checkpoint" if now.resumed else f"step {now.saved_step}"
     return Cost(now.start_s, now.lived_s if work is None else work, since)
@@ -68,28 +69,21 @@ def cost_of(now: Situation) -> Cost | None:
 def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | None, left: int, who: str) -> Wait | None:
     """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
     stopped = now.stopped_s or 0.0
-    unproven = f"it is not proven that {who} hangs"
+    so_far = f"no progress for {duration(stopped)}"
+    unproven = f"{who} may hang, but this is not proven"
     if asked_s is not None:
-        return _rest(
-            asked_s - stopped,
-            f"{unproven} (nothing moved for {duration(stopped)}); if nothing moves in that time, it is restarted",
-            "long",
-        )
+        return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, it is restarted", "long")
     if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):
-        return Wait(ASK_AGAIN_S, f"{who} is at work, however long it takes; it is not restarted", "busy")
+        return Wait(ASK_AGAIN_S, f"{who} is at work, so it is not restarted", "busy")
     long = max(LONG_S, LONG_STEPS * (now.usual_s or 0.0))
     cost = cost_of(now)
     if cost is None or now.kind not in IN_STEPS or left <= 0:
-        last = ", and no attempt is left after this one" if left <= 0 else ""
-        then = "is ended" if left <= 0 else "is restarted"
-        return _rest(
-            long - stopped,
-            f"{unproven} (nothing moved for {duration(stopped)}){last}; if nothing moves in that time, it {then}",
-            "long",
-        )
+        last = ", and this is the last attempt" if left <= 0 else ""
+        then = "is stopped" if left <= 0 else "is restarted"
+        return _rest(long - stopped, f"{unproven} ({so_far}){last}; if there is none by then, it {then}", "long")
     again = sum(each.happened is now.happened and _same_place(each, now) for each in before)
     whole = min(max(cost.all_s, LEAST_S) * 2.0**again, long)
-    longer = f", {2**again} times as long, because it was silent at the same place before" if again else ""
+    longer = f", {2**again} times as long because it went silent at the same place before" if again else ""
     idle = stopped if now.idle_s is None else min(now.idle_s, stopped)
     return _rest(
         whole - idle, f"{unproven}; {cost.words}; waiting {duration(whole)}{longer}, then it is restarted", "cost"
@@ -97,9 +91,10 @@ def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | No
 
 
 def backoff_s(restarts: int, chance: float) -> float:
-    """``restarts``: how many there were since the last progress. ``chance`` in [0, 1) spreads those who failed together.
+    """How long to wait before a restart: twice as long each time, and by chance a little less.
 
-    The first restart costs nothing: most faults are over when their process is, and every second of waiting is lost for all ranks.
+    ``restarts``: how many there were since the last progress. ``chance`` in [0, 1) spreads out runs that failed together.
+    The first restart waits for nothing: most faults end with their process, and every second costs all ranks.
     """
     if restarts <= 0:
         return 0.0

@@ -14,7 +14,6 @@ from keepstep.core.blackbox import Doing, Phase
 from keepstep.guard.box import keep
 from keepstep.supervise.below import Below
 from keepstep.supervise.coming_back import ComingBack
-from keepstep.supervise.decision import Happened
 from keepstep.supervise.hangs import Hangs
 from keepstep.supervise.members import Members
 from keepstep.supervise.metrics import Metrics
@@ -22,6 +21,7 @@ from keepstep.supervise.pace import Pace
 from keepstep.supervise.preparing import prepare, rehearse
 from keepstep.supervise.reaper import Entry, family
 from keepstep.supervise.records import Records
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.started import Means, Outcome, Started
 from keepstep.supervise.stopped import Sign
 from keepstep.supervise.told import Told
