@@ -105,7 +105,7 @@ def test_a_damaged_checkpoint_goes_aside_and_the_one_before_is_the_newest(tmp_pa
     (found,) = remedy.offered(unreadable, {}, tmp_path)
     assert "checkpoint model_60.pt to" in found.does and "model_40.pt" in found.does
     assert bad.exists()  # offering changes nothing
-    assert "newest one is model_40.pt" in remedy.apply(found)
+    assert "newest checkpoint is now model_40.pt" in remedy.apply(found)
     assert sorted(each.name for each in folder.iterdir()) == ["model_20.pt", "model_40.pt"]
     assert (tmp_path / "ckpts.aside" / "model_60.pt").exists()
 
