@@ -28,8 +28,9 @@ from keepstep.supervise.stopped import Sign, Stop
 
 def found(*ranks: int, still: bool | None = True, sure: bool = True) -> Looked:
     root = Finding(
-        rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock", ranks=ranks,
-        because="it waits", evidence=(), severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
+        rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock",
+        because="it waits", evidence=(), ranks=ranks,
+        severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
     )  # fmt: skip
     return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)), sure)
 

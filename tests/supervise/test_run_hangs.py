@@ -50,7 +50,8 @@ def said_at(run: Running, attempt: int = 0) -> float:
 def test_a_sleeping_rank_is_named_and_the_run_comes_back(tmp_path: Path) -> None:
     script = (
         HEAD
-        + "train(60, at=30, what=(lambda: time.sleep(600)) if attempt == 0 else (lambda: None))\nprint('trained', flush=True)"
+        + "train(60, at=30, what=(lambda: time.sleep(600)) if attempt == 0 else (lambda: None))\n"
+        + "print('trained', flush=True)"
     )
     run = Running(
         tmp_path, "-n", "2", "--no-spares", "--suspected-wait", "4", script=script
@@ -75,7 +76,7 @@ def test_a_stopped_rank_is_named_and_ended_though_it_hears_no_sigterm(tmp_path: 
 
 
 def test_pauses_are_no_hangs(tmp_path: Path) -> None:
-    """An evaluation and a checkpoint by rank 0 alone, that no hook knows, while the other waits; a phase told by hand."""
+    """Rank 0 evaluates and saves alone, which no hook sees, while the other waits; a phase set by hand."""
     script = (
         HEAD
         + """

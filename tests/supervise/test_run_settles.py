@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is established ends the wait, and a rank that is idle gets no longer than a restart costs. Real programs of two ranks."""
+"""What is established ends the wait, and an idle rank gets no longer than a restart costs. Real programs, two ranks."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ def test_an_exception_in_jax_is_not_waited_for_at_the_exit_barrier(tmp_path: Pat
     "leave",
     [
         "try:\n    train(30)\n    if rank == 1: raise KeyError('lost')\n    train(3000)\nfinally:\n    dist.barrier()",
-        "import threading\ntrain(30)\nif rank == 1:\n    threading.Thread(target=time.sleep, args=(600,)).start()\n    raise KeyError('lost')\ntrain(3000)",
+        "import threading\ntrain(30)\nif rank == 1:\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "    raise KeyError('lost')\ntrain(3000)",
     ],
     ids=["finally", "a thread that lives on"],
 )
@@ -165,7 +166,10 @@ def test_an_exception_under_the_users_launcher_is_told_at_once_and_nothing_is_en
 
 def test_a_sleeping_rank_gets_no_longer_than_a_restart_costs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    sleep = "if first == 0:\n    train(90)\n    if rank == 1: time.sleep(600)\ntrain(150, begin=first)\nprint('trained', flush=True)"
+    sleep = (
+        "if first == 0:\n    train(90)\n    if rank == 1: time.sleep(600)\n"
+        "train(150, begin=first)\nprint('trained', flush=True)"
+    )
     run = Running(tmp_path, "-n", "2", "--no-spares", script=TORCH + sleep)
     assert run.finish() == 0, run.err
     assert re.search(

@@ -40,7 +40,7 @@ def read(env: Mapping[str, str]) -> Said:
 
 
 def own_pod(env: Mapping[str, str]) -> Pod | None:
-    """This pod's group and index; None outside of Kubernetes, or where the name has none."""
+    """This pod's group and index; None outside Kubernetes, or if the name has no index."""
     if "KUBERNETES_SERVICE_HOST" not in env:
         return None
     name = env.get("POD_NAME") or env.get("HOSTNAME") or ""

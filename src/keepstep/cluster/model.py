@@ -32,7 +32,7 @@ class Cluster:
     said_by: str
     tasks: tuple[Task, ...]
     me: int | None = None
-    """The rank of the process that was told."""
+    """The rank of the process that has these variables."""
     meeting: str | None = None
     """``host:port`` where the processes meet (MASTER_ADDR, JAX's coordinator), where there is such a place."""
     job: str | None = None

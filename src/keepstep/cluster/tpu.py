@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU pods: the worker's number and the names of all workers, as Cloud TPU and GKE set them. Built from documentation."""
+"""TPU pods: the worker's number and the names of all workers, as Cloud TPU and GKE set them.
+
+Built from documentation.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ FIRST_PORT = 2222
 def cluster_of(
     hosts: list[str], *, per_host: int = 1, chief: bool = False, ps: int = 0, port: int = FIRST_PORT
 ) -> Cluster:
-    """A cluster over ``hosts``, ``per_host`` tasks on each; the first is the chief and the last are parameter servers if asked."""
+    """A cluster over ``hosts``, ``per_host`` tasks on each.
+
+    The first task is the chief and the last ``ps`` are parameter servers, if asked for.
+    """
     tasks: list[Task] = []
     total = len(hosts) * per_host
     counts: dict[str, int] = {}

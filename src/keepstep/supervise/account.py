@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a run and what is kept of it: reports, decisions, the manifest, and the user's hook. It decides nothing."""
+"""What is said about a run and kept of it: reports, decisions, the manifest, the user's hook. Decides nothing."""
 
 from __future__ import annotations
 

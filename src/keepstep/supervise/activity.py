@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether ranks use the network or a GPU: what the kernel's count of processor time and of files does not show.
 
-Asked only while something stands still. Where it cannot be seen (another network namespace, no NVML) it is no sign of work.
+Asked only while nothing moves. Where it cannot be seen (another network namespace, no NVML), it is no sign of work.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _grown(before: dict[int, int], now: dict[int, int]) -> int:
 
 
 def tcp_bytes() -> dict[int, int]:
-    """Bytes sent and received so far over each TCP connection of this network namespace, by the number of its socket."""
+    """Bytes sent and received so far over each TCP connection of this network namespace, by socket number."""
     found: dict[int, int] = {}
     with contextlib.suppress(OSError, struct.error, AttributeError):
         for kind in (socket.AF_INET, socket.AF_INET6):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One attempt: its processes are started, watched until something must be decided, and ended. It owns all that is known of it."""
+"""One attempt: starts its processes, watches them until something must be decided, and ends them.
+
+It owns all that is known about the attempt.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,8 @@ class Attempt:
             first=means.first_signal(),
         ):
             means.terminal.say(
-                "some processes of the run could not be killed; they may be stuck in the kernel, in a device or file system"
+                "some processes of the run could not be killed; they may be stuck in the kernel, "
+                "waiting for a device or a file system"
             )
         members.close()
         watching.keep_boxes()
@@ -205,7 +209,10 @@ class Attempt:
 
 
 def kind_of(stop: Stop, named: Sequence[int]) -> str:
-    """What kind of silence it is: that of the ranks that the others wait for. Those may be in a checkpoint that all must join."""
+    """What kind of silence it is: that of the ranks that the others wait for.
+
+    The others may be in a checkpoint that all must join.
+    """
     awaited = [sign for sign in stop.suspicion.signs if sign.rank in named]
     in_step = bool(awaited) and all(sign.is_stepping and not sign.between for sign in awaited)
     return "step" if in_step and stop.suspicion.kind not in ("busy", *IN_STEPS) else stop.suspicion.kind

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that the user's launcher started: no children of ours, but the kernel tells when one ends, and for a moment how."""
+"""Ranks that the user's launcher started: not our children, but the kernel says when one ends and, briefly, how."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Below:
 
 
 def how_ended(pid: int, started: int, box: Path) -> Exit:
-    """How it ended: by the kernel, as long as its parent has not asked for it, else by the C library's word beside its black box."""
+    """How it ended: by the kernel until its parent has asked, else by what the C library left beside its black box."""
     at = time.time()
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a restart would cost, learned from black boxes: the time until the first step, and the work since the last checkpoint."""
+"""What a restart would cost, by the black boxes: the time to the first step, and the work since the last checkpoint."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ComingBack:
                 self.saved_at, self.saved_step = max(later)[0] / 1e9, max(later)[1]
 
     def start_s(self, *, warm: bool) -> float | None:
-        """From a start to the first step, as measured; ``warm``: with spares that have the framework imported already."""
+        """From a start to the first step, as measured; ``warm``: with spares that have the framework imported."""
         if self.first_step is None:
             return None
         since = self.imported if warm and self.imported is not None else self.began

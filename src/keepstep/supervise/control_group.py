@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control group for the processes of a run, where this user may make one: nothing that a rank starts can leave it.
 
-It limits nothing and accounts for nothing, it only keeps them together: a process that left its session, lost its parent and wiped its
-environment is still in it. Hierarchies without controllers are taken first. A user may make one as root, or where systemd has delegated the
-group (``systemd-run --user --scope -p Delegate=yes``). ``KEEPSTEP_CGROUP=off`` does without.
+It limits and counts nothing; it only keeps them together. A process that left its session, lost its parent and wiped
+its environment is still in it. Hierarchies without controllers come first. Root may make a group, and so may a user to
+whom systemd has delegated one (``systemd-run --user --scope -p Delegate=yes``). ``KEEPSTEP_CGROUP=off`` turns it off.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def _put(group: Path) -> bool:
 
 
 def _own_groups() -> Iterator[Path]:
-    """The folders of our own group, best first: version 2 without controllers, harmless ones of version 1, then any of version 2."""
+    """The folders of our own group, best first.
+
+    Version 2 without controllers, then harmless ones of version 1, then any of version 2.
+    """
     try:
         mounted = list(_mounts(Path("/proc/self/mountinfo").read_text()))
         said = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]

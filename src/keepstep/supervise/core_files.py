@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this host's kernel puts core files, which one a dead rank left, and why there is none. None stays next to the script."""
+"""Where this host's kernel puts core files, which one a dead rank left, and why there is none.
+
+None is left next to the script.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _one = threading.Lock()
 
 
 def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, Progress]:
-    """The report, and how far the attempt came. ``unwritten``: what belongs into the folder, and found no room there."""
+    """The report, and how far the attempt came. ``unwritten``: evidence that found no room on the disk."""
     with _one:
         explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True)
     return explained.report, progress_of(explained.seen)

@@ -109,7 +109,7 @@ class Doors:
 
 
 class Reaper:
-    """The process that ends all that is left of the run if this one is killed. Every session that is started is named to it."""
+    """The process that ends all that is left of the run if this one is killed. It knows every session we start."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -198,10 +198,12 @@ def end(
     hurry: Callable[[], bool] = lambda: False,
     first: int = signal.SIGTERM,
 ) -> bool:
-    """SIGTERM (``first``) to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
+    """SIGTERM (``first``) to every living rank and all that it started, a grace period, then SIGKILL to what is left.
 
-    ``idle_s``: after so long without any work the grace is over (a rank that waits for a dead peer, or whose framework swallows the
-    signal, does nothing with it). ``saving``: a rank is in the middle of a checkpoint, and may take ``saving_s`` for it. ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
+    ``idle_s``: the grace period ends after so long without any work (a rank that waits for a dead peer, or whose
+    framework swallows the signal, does nothing with it). ``saving``: a rank is writing a checkpoint, and may take
+    ``saving_s`` for it. ``spare``: processes to leave alone. ``hurry``: the user does not want to wait. Returns False
+    if some would not end.
     """
     for process in processes:
         if process.poll() is None:
@@ -228,7 +230,7 @@ def end(
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Until all its threads are gone, which takes a while where it had much memory. (Popen's own wait looks 20 times a second.)"""
+    """Until all its threads are gone, which takes a while if it had much memory. (Popen's wait polls every 50 ms.)"""
     if process.poll() is None:
         doors = Doors()
         doors.add(process.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that is full: it is said once, in one way, and marked in the folder. What is missing must not be taken for health."""
+"""A full disk: said once, and marked in the folder, because what is missing must not be taken for health."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hangs of one attempt: the watch is asked in time, a look runs beside the ranks, and what it shows is told.
+"""The hangs of one attempt: asks the watch in time, looks at stacks beside the ranks, and says what they show.
 
-A look tells twice. Python stacks take milliseconds and are nearly always enough to name the rank: that is said at once. Native
-ones take seconds in frameworks of a gigabyte; they follow, and only then is anything decided, recorded or ended.
+A look answers twice. Python stacks take milliseconds and nearly always suffice to name the rank: it is named at once.
+Native stacks take seconds in frameworks of a gigabyte; only when they are there is anything decided, recorded or ended.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Hangs:
         return None
 
     def take_along(self, now: Callable[[], float]) -> None:
-        """A rank has failed, or the user has enough, perhaps because nothing moved: stacks that are just being taken tell why."""
+        """A rank has failed, or the user stops the run: take the stacks that are just being read, they may say why."""
         if self._look is None:
             self._keep_last_look(now())
             return
@@ -125,7 +125,7 @@ class Hangs:
                 self._records.stopped(stop, looked)
 
     def _keep_last_look(self, now: float) -> None:
-        """What was seen at the last look, where nothing has moved since: it was too early for a word, and now it is the end."""
+        """Keep the last look if nothing has moved since: it was too early to report then, and now the run ends."""
         if self._still is None or self._told is not None:
             return
         suspicion, looked = self._still

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a terminal shows of one line after all its carriage returns and backspaces: the last state of a progress bar. Pure."""
+"""What a terminal shows of one line after its carriage returns and backspaces: a progress bar's last state. Pure."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _limits = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One process that is started. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
+    """One process to start. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
 
     rank: int | None
     role: str = "worker"
@@ -69,7 +69,7 @@ class Job:
     cwd: Path
     members: tuple[Member, ...]
     as_given: bool = False
-    """The user's own launcher or program: it gets no variables of a rank, and is not restarted unless that is asked for."""
+    """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
 
     @property
     def words(self) -> str:
@@ -229,7 +229,7 @@ def start(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) ->
 
 
 def _is_ours_to_read() -> bool:
-    """Whether there is a standard input, and we are not in the background of its terminal (to read there would rob the shell)."""
+    """Whether there is a standard input, and we are not in the background of its terminal, where the shell reads."""
     try:
         return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter servers: a worker that is lost is started again alone, at its own address, and the coordinator goes on.
+"""Parameter servers: a lost worker is restarted alone, at its own address, while the coordinator continues.
 
-TensorFlow's coordinator gives the lost worker's steps to the others and takes the worker back when it answers at the same address
-again. That holds for workers only: a parameter server holds variables, and the coordinator runs the program.
+TensorFlow's coordinator gives the lost worker's steps to the others, and takes the worker back when it answers at the
+same address again. That holds for workers only: a parameter server holds variables, and the coordinator the program.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Members:
     # --- starting
 
     def start(self) -> None:
-        """Start every member, from a spare where there is one. Raises :class:`UserError` if the program cannot be started."""
+        """Start every member, from a spare if there is one. Raises :class:`UserError` if the program cannot start."""
         for member, launch in zip(self._means.job.members, self.launches, strict=True):
             self.all.append(self._start(member, launch))
         self._means.terminal.follow(self.output)
@@ -86,7 +86,7 @@ class Members:
         return new
 
     def are_done(self) -> bool:
-        """Whether the training is over. An evaluator may finish what it does; parameter servers never end by themselves."""
+        """Whether the training is over. An evaluator may finish its work; parameter servers never end by themselves."""
         training = [each for each in self.all if each.member.trains]
         lead = [each for each in training if each.member.role == "chief"] if self.has("ps") else training
         if any(each.exit is None for each in lead):

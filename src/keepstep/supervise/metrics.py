@@ -25,7 +25,7 @@ from keepstep.supervise.stopped import Sign
 
 OF_ITS_AGE = 200
 MOST_S = 30.0
-"""Measured whenever the attempt is older by this part, and every half minute: what rises over steps shows soon, and the file stays small."""
+"""Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small."""
 GPUS_EVERY_S = 15.0
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -177,7 +177,7 @@ def _free(path: Path) -> int | None:
 
 
 def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
-    """Memory and processor time of a process and all that it started; ``own``: without pages of files and shared memory."""
+    """Memory and processor time of a process tree; ``own``: without pages of files and shared memory."""
     tree = family(listed, [root])
     resident = own = 0
     for pid in tree:

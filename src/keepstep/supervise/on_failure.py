@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``--on-failure`` hook: a command or a webhook is told of a failure, with the redacted report as JSON."""
+"""The ``--on-failure`` hook: a command or a webhook gets the redacted report on a failure as JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def document(report: Report, about: Mapping[str, Any]) -> str:
 def tell(target: str, report: Report, about: Mapping[str, Any], *, timeout_s: float = 10.0) -> str:
     """Tell ``target``: an http(s) address gets the JSON by POST, a command on its standard input. Never raises.
 
-    ``about``: what else the document says (run folder, attempt, decision, exit status), under ``"run"``. A command also gets the
-    cause and the folder as KEEPSTEP_CAUSE and KEEPSTEP_FOLDER. Returns one line on what came of it.
+    ``about``: what else the document says (run folder, attempt, decision, exit status), under ``"run"``. A command also
+    gets the cause and the folder as KEEPSTEP_CAUSE and KEEPSTEP_FOLDER. Returns one line that says how it went.
     """
     try:
         text = document(report, about).encode()
@@ -58,7 +58,7 @@ def _post(address: str, text: bytes, timeout_s: float) -> str:
 
 
 def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float) -> str:
-    """Through the shell, as the user typed it; in a session of its own, so that all of it can be ended."""
+    """Through the shell, as the user typed it; in its own session, so all of it can be killed."""
     env = {**os.environ, **variables}
     with subprocess.Popen(
         ["/bin/sh", "-c", command],

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks print, on its way to their files. Ranks never wait for a disk or a terminal.
 
-Each rank writes into two pipes, its standard output and its standard error; one thread moves what arrives into the rank's one
-file, in the kernel (splice), so that many ranks printing much cost next to nothing. Which part of the file came from which pipe
-is remembered for the terminal, which reads the files at its own pace (see terminal.py). A disk that is full costs the
-recording, not the training: what cannot be written is dropped, and its end is kept in memory.
+Each rank writes into two pipes, its standard output and its standard error. One thread moves what arrives into the
+rank's file inside the kernel (splice), which costs next to nothing however much ranks print. Which part of the file
+came from which pipe is remembered for the terminal, which reads the files at its own pace (see terminal.py). A full
+disk costs the recording, not the training: what cannot be written is dropped, and its end is kept in memory.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Output:
 
     @staticmethod
     def _turn(stream: Stream, pipe: Pipe) -> None:
-        """From here on the other pipe writes. A line that is not finished is left as a line of its own: nothing is torn."""
+        """From here on the other pipe writes. An unfinished line becomes a line of its own: nothing is torn."""
         assert stream.file is not None
         added = 0
         if stream.written:

@@ -40,7 +40,7 @@ def decide(
     if now.happened is Happened.ENDED_WELL:
         return Decision(action=Action.FINISH, reason="every rank finished")
     if now.happened is Happened.INTERRUPTED:
-        return Decision(action=Action.END, reason="the run was told to stop")
+        return Decision(action=Action.END, reason="the run was asked to stop")
     cause, what = now.root, now.what
     if not settings.restarts:
         return _leave_it(now)

@@ -33,7 +33,7 @@ def prepare(ranks: int) -> None:
 
 
 def rehearse(folder: Path) -> None:
-    """Explain a death that did not happen in this attempt, and tell nobody: the first time takes longer than the next. Never raises."""
+    """Explain a death that did not happen, and discard it: the first explanation takes longest. Never raises."""
     with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="keepstep-") as place:
         from keepstep.core.redact import redacted
         from keepstep.render.json import render_json

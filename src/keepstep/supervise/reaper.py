@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends all that a run started, when the supervisor is gone, however it went.
 
-Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input, on which the
-supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes without a
-``bye``, every process of those sessions, every process that carries the token in its environment, and all their descendants
-are killed; then black boxes are brought from shared memory into the run folder (``keep FOLDER``) and what was made there for spares
-is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
-that rewrites its title its environment. One that has lost all three is found where the run has a control group (``group FOLDER``). Standard library only.
+Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input. On it, the
+supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes
+without a ``bye``, every process of those sessions, every process that carries the token in its environment, and all
+their descendants are killed. Then black boxes move from shared memory into the run folder (``keep FOLDER``), and what
+was made there for spares is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have
+lost its parent, a daemon its session, and a program that rewrites its title its environment. One that has lost all
+three is found if the run has a control group (``group FOLDER``). Standard library only.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def remove_group(group: Path) -> None:
 def members(
     token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()
 ) -> set[int]:
-    """Every living process of the run: by session (leader and when it was started), by token, by control group, by descent."""
+    """Every living process of the run: by session (leader and its start time), token, control group and descent."""
     grouped = in_group(group)
     listed = table()
     own = {os.getpid(), *spare}

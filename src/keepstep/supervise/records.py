@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor itself saw, as evidence in the attempt's folder: from it alone the report is made, then and later.
+"""What the supervisor itself saw, as evidence in the attempt's folder. The report is made from that folder alone.
 
 Nothing here raises for a disk that is full: the run goes on, and less is known of it.
 """
@@ -110,7 +110,10 @@ class Records:
     def ending(
         self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM
     ) -> None:
-        """The ranks that are about to be ended (``sent``: what they hear), and for whose sake. ``asked``: the signal that the run itself got."""
+        """The ranks that are about to be ended, and why.
+
+        ``sent``: the signal they get. ``asked``: the signal that the run itself got.
+        """
         name = signal.Signals(asked if asked is not None else sent).name
         because = {
             Happened.EXITED: f"rank {outcome.rank} failed",

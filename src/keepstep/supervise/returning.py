@@ -21,7 +21,7 @@ class Returns(Enum):
     SURELY = "surely"
     PERHAPS = "perhaps"
     UNTIL_IT_IS_OVER = "until it is over"
-    """It lies outside the run (a busy device, a name server): worth waiting for, even if it looks the same each time."""
+    """It lies outside the run (a busy device, a name server): worth waiting for, even if it looks the same."""
     NOT_FATAL = "not fatal"
     """Nothing to restart for."""
 
@@ -54,7 +54,7 @@ _SURELY = {
     Cause.SYNC_UNUSED_PARAMETERS: "the program would do the same again",
     Cause.SYNC_REPLICA_DESYNC: "the ranks would build different models again",
     Cause.NUMERIC_NAN_OR_DIVERGENCE: "the same weights and data would diverge again",
-    Cause.CHECKPOINT_CORRUPT_OR_MISSING: "the script would read the same checkpoint, and there is no older one to go back to",
+    Cause.CHECKPOINT_CORRUPT_OR_MISSING: "the script would read the same checkpoint, and there is no older one",
     Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES: "the same model reads the same checkpoint",
     Cause.SERIALIZATION_TOO_LARGE_OR_PROTOBUF: "the message would be just as large",
     Cause.COMPILE_PROGRAM_LIMIT_EXCEEDED: "the same program would be compiled again",
@@ -82,7 +82,7 @@ _PERHAPS = {
     Cause.HARDWARE_MACHINE_FAULT: "the machine fault may be temporary",
     Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH: "all ranks start together at the next attempt",
     Cause.WORKER_PARAMETER_SERVER_LOST: "all ranks start together at the next attempt",
-    Cause.PREEMPTION_SIGTERM: "only a rank was told to stop, not the whole run",
+    Cause.PREEMPTION_SIGTERM: "only a rank got the signal, not the whole run",
     Cause.FRAMEWORK_BUG_SEGFAULT: "crashes in native code often depend on timing",
     Cause.USER_NATIVE_CRASH: "crashes in native code often depend on timing",
     Cause.UNKNOWN_NOT_ESTABLISHED: "the cause is unknown and may be over",
@@ -114,14 +114,16 @@ _PASSING_TYPES = re.compile(
     r"|DeadlineExceeded\w{0,80}|TooManyRequests|InternalServerError|GatewayTimeout|EndpointConnectionError|SlowDown)$"
 )
 _PASSING_WORDS = re.compile(
-    r"\[Errno (?:5|11|70|103|104|107|110|111|112|113|116|121)\]|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"
+    r"\[Errno (?:5|11|70|103|104|107|110|111|112|113|116|121)\]"
+    r"|HTTP Error (?:429|5\d\d)|\b(?:429|50[0234]) (?:Client|Server) Error"
     r"|[Tt]emporarily unavailable|Temporary failure|Stale file handle|Remote I/O error|Too Many Requests|Read timed out"
 )
 
 _PROGRAM_ERRORS = {
-    "ArithmeticError", "AssertionError", "AttributeError", "ImportError", "IndentationError", "IndexError", "KeyError", "LookupError",
-    "ModuleNotFoundError", "NameError", "NotImplementedError", "SyntaxError", "TabError", "TypeError", "UnboundLocalError",
-    "UnicodeDecodeError", "ValueError", "ZeroDivisionError", "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError",
+    "ArithmeticError", "AssertionError", "AttributeError", "FileNotFoundError", "ImportError", "IndentationError",
+    "IndexError", "IsADirectoryError", "KeyError", "LookupError", "ModuleNotFoundError", "NameError",
+    "NotADirectoryError", "NotImplementedError", "PermissionError", "SyntaxError", "TabError", "TypeError",
+    "UnboundLocalError", "UnicodeDecodeError", "ValueError", "ZeroDivisionError",
 }  # fmt: skip
 
 

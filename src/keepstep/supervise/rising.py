@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that rises from step to step is told while the run goes on: once for each rank. Nothing is ended for it."""
+"""Memory that rises from step to step is reported during the run, once for each rank. Nothing is ended for it."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class Supervisor:
     # --- the end of an attempt
 
     def _conclude(self, attempt: Attempt, account: Account, outcome: Outcome, decision: Decision | None) -> int | None:
-        """End what still runs, and go where the decision says. Returns the run's status, or None for another attempt."""
+        """End what still runs and carry the decision out. Returns the run's status, or None for another attempt."""
         if outcome.happened is not Happened.EXITED:
             attempt.end(outcome)
         if outcome.happened is Happened.ENDED_WELL:

@@ -60,7 +60,7 @@ class Means:
     reserve: Reserve = field(default_factory=Reserve)
     """Room on the disk for what has to be written when it is full."""
     may_start_over: bool = False
-    """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
+    """An earlier attempt saved more work than may be lost, which a start from the first step would overwrite."""
     pauses: dict[str, float] = field(default_factory=dict)
     """The longest pauses that ended by themselves, by kind."""
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))

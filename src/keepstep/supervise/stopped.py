@@ -3,13 +3,13 @@
 
     watch = Watch()
     suspicion = watch.see(signs, at)          # now and then
-    if suspicion is not None:                 # nothing has moved for too long: look at the stacks, then say what they showed
+    if suspicion is not None:                 # nothing has moved for too long: look at the stacks
         stop = watch.looked(suspicion, still=..., at=...)
 
-Nothing is configured. While ranks step, silence is too long after a few of their usual steps, and a little later where they compiled,
-saved or evaluated since the last one. Before the first steps, while
-one compiles, evaluates or saves, only idleness counts: no processor time, no bytes moved, nothing printed. A pause that looked
-like a stop and then ended by itself is remembered, and the next one of its kind may take as long.
+Nothing is configured. While ranks step, silence is too long after a few of their usual steps, and a little later if
+they compiled, saved or evaluated since the last one. Before the first steps, and while one compiles, evaluates or
+saves, only idleness counts: no processor time, no bytes moved, nothing printed. A pause that looked like a stop and
+then ended by itself is remembered, and the next one of its kind may take as long.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ LEAST_LIVELY_S, OFTEN = 2.0, 3
 TELLS_S = 3.0
 """A silence that nothing proves is not worth a word before this."""
 BETWEEN_S, TELLS_BETWEEN_S = 3.0, 15.0
-"""Silence between two steps where there was something else too (an epoch begins, a state was saved), until one looks, and until a word that nothing proves."""
+"""Silence between two steps with something else in between (an epoch begins, a state was saved).
+
+Until we look, and until we report what nothing proves.
+"""
 USUAL_STEPS = 3.0
 FIRST_STEPS = 2
 """So many steps are warm-up: they trace, compile and fill pipelines."""
 IDLE_S = 5.0
 """Idleness in a phase that may take long, until one looks."""
 GIVEN_IDLE_S = 300.0
-"""The same of the user's own command in which no rank has shown itself: it may wait for a queue, a download or another job."""
+"""The same for the user's own command while no rank has shown itself: it may wait for a queue or a download."""
 BUSY_S = 600.0
-"""Silence of ranks that work (they compile, evaluate, or have no guard and print nothing), until one looks: healthy ones do so for minutes."""
+"""Silence of ranks that work, until we look. Healthy ones compile, evaluate, or print nothing for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
 """One rank is silent while others get on (they need not wait for it)."""
 SURE_S = 20.0
@@ -94,7 +97,8 @@ class Suspicion:
     quiet_s: float
     limit_s: float
     kind: str
-    """``step``, ``between``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy``, ``unguarded`` or ``alone``."""
+    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy`` or
+    ``unguarded``."""
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
@@ -103,7 +107,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The stacks were looked at too. ``proven``: they stand still as well, and in a phase that does not wait by nature."""
+    """The stacks were looked at too. ``proven``: they do not move either, in a phase that does not wait by nature."""
 
     suspicion: Suspicion
     proven: bool
@@ -145,7 +149,7 @@ class Watch:
     least_s: float | None = None
     """The user's own limit (``--hang-timeout``), instead of the learned one."""
     crowding: float = 1.0
-    """How many want each core of this host, at least 1: where all must wait for their turn, a silence that nothing proves tells less."""
+    """How many processes compete for each core of this host, at least 1: on a crowded host, silence says less."""
     _ranks: dict[int, _Memory] = field(default_factory=dict)
     forgiven: dict[str, float] = field(default_factory=dict)
     """The longest pause of each kind that ended by itself; the next attempt knows it, too."""
@@ -175,7 +179,7 @@ class Watch:
     def looked(
         self, suspicion: Suspicion, *, still: bool | None, at: float, signs: Sequence[Sign] = (), sure: bool = True
     ) -> Stop | None:
-        """The stacks were taken. ``still``: no rank moved between the looks and none was at work; None: it cannot be told.
+        """The stacks were taken. ``still``: no rank moved between the looks and none was at work; None: unknown.
 
         ``sure``: what they wait for does not come by itself. A file, a sleep or a child may: that is never proof.
         ``signs``: what the ranks show now. One that has moved since the suspicion, or ended, refutes it.
@@ -334,7 +338,7 @@ def _suspicion(
 
 
 def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:
-    """Those for whom the others wait, as far as boxes tell: frozen, behind in steps or collectives, or not in a step."""
+    """Those that the others wait for, by their boxes: frozen, behind in steps or collectives, or not in a step."""
     frozen = [sign for sign in signs if sign.frozen]
     if frozen:
         return tuple(frozen)

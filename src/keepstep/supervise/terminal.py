@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The terminal: what ranks print, the supervisor's own words, and a live part at the bottom.
 
-What a rank writes to standard error goes to ours, the rest to standard output. One process alone is shown byte by byte, as if
-we were not there: its progress bars, its prompts. Of several, lines are shown with the rank's name before them; lines that are not
-finished yet (progress bars) stand in the live part. Files are read at the terminal's pace; what is too much is counted and left in them.
+What a rank writes to standard error goes to ours, the rest to standard output. A single process is shown byte by byte,
+as if we were not there: its progress bars, its prompts. Of several, lines are shown after the rank's name, and
+unfinished lines (progress bars) are in the live part. Files are read at the terminal's pace; what is too much is
+counted and left in them.
 """
 
 from __future__ import annotations
@@ -330,7 +331,7 @@ class Terminal:
 
     @staticmethod
     def _gone(where: TextIO) -> None:
-        """Nobody reads any more (`| head`): the run goes on, and what Python still holds for the reader must not fail at the end."""
+        """The reader is gone (`| head`): the run continues, and what Python still buffers must not fail at the end."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, where.fileno())

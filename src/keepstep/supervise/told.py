@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What guards tell while the run is on, that settles it: a rank that fails and has not exited, and ranks that are proven to differ."""
+"""What guards report during the run that settles it: ranks that fail and do not exit, or are proven to differ."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Told:
                     self._take(path.name, line, now)
 
     def blocked(self, signs: Iterable[Sign], now: float) -> Raised | None:
-        """A rank that raised, has not exited, and does nothing any more, or has had its time of grace. Each is told once."""
+        """A rank that raised, has not exited, and is idle or has used up its grace period. Each is reported once."""
         by_pid = {sign.pid: sign for sign in signs}
         for each in self._raised.values():
             sign = by_pid.get(each.pid)
@@ -80,7 +80,7 @@ class Told:
         return None
 
     def stopped_by_difference(self, signs: list[Sign], now: float) -> bool:
-        """Ranks are certain to do different things, and none of them steps any more. Told once."""
+        """Ranks are certain to do different things, and none of them steps any more. Reported once."""
         if (
             not self._differ
             or self._raised
@@ -95,10 +95,10 @@ class Told:
         return True
 
     def never_meet(self, started: int) -> bool:
-        """Whether ``started`` ranks that wait for each other at their start are certain to wait in vain. Told once.
+        """Whether ``started`` ranks that wait for each other at their start wait in vain for certain. Reported once.
 
-        They were given the same number or different sizes at one place, or are the ranks of one world and wait at different places. Those
-        that wait for more than were started prove nothing: a script may start further ones itself.
+        They were given the same number or different sizes at one place, or are the ranks of one world and wait at
+        different places. Those that wait for more than were started prove nothing: a script may start more itself.
         """
         if not self._waiting:
             return False
@@ -144,7 +144,7 @@ class Told:
 
 
 def _ends_badly(fact: str, fields: dict[str, Any]) -> bool:
-    """Whether the rank is on its way out with an error: it may still wait for the others there, in a barrier at the exit."""
+    """Whether the rank is exiting with an error: it may still wait for the others, in a barrier at the exit."""
     if fact == "RankEnded":
         return bool(fields.get("status"))
     return fact == "RankRaised" and fields.get("how") in ENDS_A_RANK

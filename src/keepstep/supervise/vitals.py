@@ -63,7 +63,7 @@ class OpenBox:
         return blackbox.read(self._data).records
 
     def checkpointed(self) -> dict[int, int]:
-        """After how many steps it entered the phase of checkpoints, and when (monotonic nanoseconds); by what is left in the ring."""
+        """After how many steps it began checkpoints, and when (monotonic nanoseconds), as far as the ring goes."""
         ring = blackbox.columns(self._data, (len(self._data) - HEADER_SIZE) // RECORD.size)
         fields = zip(ring.kinds, ring.values, ring.extras, ring.at, strict=True)
         found = sorted((extra, at) for kind, value, extra, at in fields if kind == _PHASE and value == _CHECKPOINT)
@@ -89,7 +89,7 @@ class Boxes:
         self._passed: set[str] = set()
 
     def refresh(self, *, now: bool = False) -> None:
-        """Open what is new, and let go of what was moved to another folder. A box that is not whole yet is tried again."""
+        """Open new boxes, and close those moved to another folder. A box that is not complete yet is tried again."""
         at = time.monotonic()
         if not now and at - self._looked < LOOK_FOR_BOXES_S:
             return
@@ -187,9 +187,9 @@ def signs_of(
     at: float,
     printed: int,
 ) -> list[Sign]:
-    """What one of the started processes shows: by the black boxes of the ranks in it or below it, else by the process alone.
+    """What one of the started processes shows: by the black boxes of the ranks in or below it, else by itself.
 
-    None for servers that only wait, nor for a launcher that has not begun.
+    Nothing for servers that only wait, nor for a launcher that has not begun.
     """
     tree = family(listed, [pid]) or {pid}
     own = [box for box in boxes if box.pid in tree or rank is None]
@@ -209,9 +209,9 @@ def signs_of(
 
 
 def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
-    """Whether a rank may make something of a moment between SIGTERM and its end: its script listens for the signal, or it is saving.
+    """Whether a rank can use the time between SIGTERM and its end: its script handles the signal, or it is saving.
 
-    So does one of which that is not known: it has no box, or a shell stands before it.
+    True if unknown: it has no box, or a shell is in front of it.
     """
     box = next((box for box in boxes if box.pid == pid), None)
     if box is None or box.who.get("hears_term", True) or _blocks_term(pid):
@@ -229,13 +229,13 @@ def _blocks_term(pid: int) -> bool:
 
 
 def has_started(root: int, listed: Mapping[int, Entry]) -> bool:
-    """Whether a launcher has started anything below itself. Slurm's may wait for hours, and its ranks are children of others."""
+    """Whether a launcher has started anything. Slurm's may wait for hours, and its ranks are not its children."""
     own = _command(root)
     return any(_command(pid) not in (own, b"") for pid in family(listed, [root]) - {root})
 
 
 def training_process(root: int, listed: Mapping[int, Entry]) -> int:
-    """Without a box: the process below ``root`` that trains. A shell and `python -m launcher` wait for it and do little."""
+    """Without a box: the process below ``root`` that trains. A shell or `python -m launcher` only waits for it."""
     tree = family(listed, [root])
     if len(tree) < 2:
         return root

@@ -2,8 +2,8 @@
 """How long to wait for a hang that nothing proves: as long as a restart would cost. Pure.
 
 Waiting that long and then restarting costs at most twice what the better choice would have cost, whatever the truth is.
-This holds only for a rank that shows no sign of work and is not starting, compiling, evaluating or saving. The restart may
-have been wrong, so a silence at the same place gets twice as long the next time, and the last attempt gets ten minutes.
+This holds only for a rank that shows no sign of work and is not starting, compiling, evaluating or saving. The restart
+may have been wrong, so a silence at the same place gets twice as long the next time, and the last attempt ten minutes.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | No
 def backoff_s(restarts: int, chance: float) -> float:
     """How long to wait before a restart: twice as long each time, and by chance a little less.
 
-    ``restarts``: how many there were since the last progress. ``chance`` in [0, 1) spreads out runs that failed together.
-    The first restart waits for nothing: most faults end with their process, and every second costs all ranks.
+    ``restarts``: how many there were since the last progress. ``chance`` in [0, 1) spreads out runs that failed
+    together. The first restart waits for nothing: most faults end with their process, and every second costs all ranks.
     """
     if restarts <= 0:
         return 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of one attempt show while they run, tick by tick, and whether something must be decided because of it."""
+"""What the ranks of one attempt show while they run, tick by tick, and whether it requires a decision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRAINS_AFTER = 3
 
 
 class Watching:
-    """``tick`` a few times a second; the rest tells what has been learned so far."""
+    """``tick`` several times per second; the rest says what has been learned so far."""
 
     def __init__(
         self, folder: Path, members: Members, means: Means, records: Records, *, rehearses: bool = False
@@ -112,7 +112,7 @@ class Watching:
         return Outcome(Happened.STARTED_OVER) if self._may_have_started_over() else None
 
     def _may_have_started_over(self) -> bool:
-        """It steps, and was not seen to load a checkpoint. Asked a few times: what it prints tells more as it goes on."""
+        """It steps, and was not seen to load a checkpoint. Asked a few times: its output says more as it goes on."""
         began = self._coming_back.first_step
         if (
             not self._means.may_start_over
