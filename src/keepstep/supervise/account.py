@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from keepstep.core.private_files import open_private
 from keepstep.core.report import Report, Verdict
 from keepstep.core.wording import count, duration, size
+from keepstep.sources.files import GAPS
 from keepstep.store.runs import AttemptSaid, RunFolder
 from keepstep.supervise.attempt import Attempt
 from keepstep.supervise.decision import Action, Decision
-from keepstep.supervise.gaps import Gaps
 from keepstep.supervise.progress import Progress
 from keepstep.supervise.situation import Happened
 from keepstep.supervise.started import Outcome
@@ -29,6 +32,26 @@ LARGE_CORES = 100 << 20
 """From this size on reading them takes seconds, and silence would look like a hang."""
 
 
+class _Gaps:
+    """A full disk: said once, and marked in the folder, because what is missing must not be taken for health."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told = False
+
+    def look(self, attempt: Path, are_there: bool) -> None:
+        """``are_there``: something of this attempt could not be written."""
+        if not are_there:
+            return
+        with contextlib.suppress(OSError):
+            os.close(open_private(attempt / GAPS, os.O_WRONLY))  # an empty file takes no room
+        if not self._told:
+            self._told = True
+            self._say(
+                f"the disk is full: the recording in {attempt.parent} has gaps; the training itself is not affected"
+            )
+
+
 class Account:
     """Of one run, attempt after attempt."""
 
@@ -39,7 +62,7 @@ class Account:
         self._hooks: list[threading.Thread] = []
         self._reports: dict[int, Report] = {}
         """By attempt."""
-        self._gaps = Gaps(terminal.say)
+        self._gaps = _Gaps(terminal.say)
 
     # --- one attempt
 

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,57 @@ from typing import Any
 import psutil
 
 from keepstep.core.blackbox import Doing
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.growth import Reading
 from keepstep.core.private_files import append
 from keepstep.sources import capacity
-from keepstep.sources.memory_series import SCHEMA
+from keepstep.sources.memory_series import SCHEMA, readings_of, rose
 from keepstep.supervise.reaper import Entry, family
-from keepstep.supervise.rising import Rising
 from keepstep.supervise.stopped import Sign
 
 OF_ITS_AGE = 200
 MOST_S = 30.0
 """Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small."""
 GPUS_EVERY_S = 15.0
+RISING_EVERY_S = 30.0
+MOST_READINGS = 4000
+"""Of one rank; then every other one is dropped."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+@dataclass
+class Rising:
+    """Memory that rises from step to step is reported during the run, once for each rank. Nothing is ended for it."""
+
+    _series: dict[int, list[Reading]] = field(default_factory=dict)
+    _left: int | None = None
+    _due: float = 0.0
+    _told: set[int] = field(default_factory=set)
+
+    def add(self, measured: Mapping[str, Any]) -> None:
+        self._left = measured["memory"]["available"]
+        for rank, reading in readings_of(measured).items():
+            series = self._series.setdefault(rank, [])
+            series.append(reading)
+            if len(series) > MOST_READINGS:
+                del series[::2]
+
+    def news(self, now: float) -> Iterator[str]:
+        """What was not told yet, in words. ``now``: seconds of any clock."""
+        if now < self._due:
+            return
+        self._due = now + RISING_EVERY_S
+        found = rose(self._series, "metrics.jsonl", self._left)
+        if not found:
+            return
+        from keepstep.rules.resource.memory_rising import memory_rising
+
+        with contextlib.suppress(StopIteration):
+            finding = next(iter(memory_rising.find(EvidenceSet(items=tuple(found)))))
+            new = {each.who for each in finding.evidence if each.who is not None} - self._told
+            if new:
+                self._told |= new
+                yield f"{finding.title}: {finding.because}"
 
 
 @dataclass
