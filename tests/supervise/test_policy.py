@@ -225,7 +225,7 @@ def test_a_proven_hang_restarts_and_a_suspected_one_waits_first() -> None:
     assert decide(attempt(hang, happened=Happened.STOPPED, code=None, stopped_s=6.0)).action is Action.RESTART
     waits = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=1.0))
     assert (waits.action, waits.wait_s) == (Action.WAIT, 580.0)
-    assert "wait 10 min" in waits.words and "rank 1 may hang" in waits.words
+    assert "wait 10 min" in waits.words and "rank 1 may be hanging" in waits.words
     slow = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=60.0))
     assert slow.wait_s == 2980.0
     asked = decide(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launchers say about a run's shape, as one type."""
+"""What launchers' variables say about a run, as one type: the table of names is `core/launchers.py`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def understand(env: Mapping[str, str] | None = None) -> Cluster | None:
 
 
 def _completed(cluster: Cluster, other: Cluster) -> Cluster:
-    """What the first does not say, from another that means the same tasks: who I am, where they run, the job's name."""
+    """Add what the first does not say from one that means the same tasks: who I am, where they run, the job's name."""
     me = cluster.me if cluster.me is not None else other.me
     tasks = cluster.tasks
     if other.me in (None, me):

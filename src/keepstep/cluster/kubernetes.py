@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes: an indexed Job or a StatefulSet, told by the pod's own name and its completion index."""
+"""Kubernetes: an indexed Job or a StatefulSet, by the pod's own name and its completion index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pod:
 
 
 def read(env: Mapping[str, str]) -> Said:
-    """The pods of a group, where a variable says how many they are; their names need a headless service."""
+    """The pods of a group, if a variable says how many they are; their names need a headless service."""
     pod = own_pod(env)
     if pod is None:
         return Said()

@@ -14,7 +14,7 @@ _JOBS = OPEN_MPI.job + PMIX.job + PMI.job
 
 
 def read(env: Mapping[str, str]) -> Said:
-    """Rank and size of the first dialect that speaks; MPI processes know no addresses of each other."""
+    """Rank and size by the first dialect that is set; MPI processes do not know each other's addresses."""
     for dialect in DIALECTS:
         if dialect.rank[0] in env or dialect.size[0] in env:
             read = Variables(env)

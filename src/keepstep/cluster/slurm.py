@@ -16,7 +16,7 @@ MOST_BRACKETS = 8
 
 
 def read(env: Mapping[str, str]) -> Said:
-    """The tasks of a job step; a batch script without srun is one process and says nothing of a cluster."""
+    """The tasks of a job step; a batch script without srun is one process and says nothing about a cluster."""
     if SLURM.rank[0] not in env or "SLURM_STEP_ID" not in env:
         return Said()
     read = Variables(env)

@@ -119,7 +119,7 @@ class _Better:
         """Whether every fault could be corrected without knowing more; else the copy is an example."""
 
     def guess(self, **parts: Any) -> None:
-        """Put something in that would work, though only the person knows what was meant."""
+        """Put something in that would work, though only the user knows what was meant."""
         self.sure = False
         self.config.update(parts)
 

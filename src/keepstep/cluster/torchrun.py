@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT: torchrun, Kubeflow and everybody who imitates them."""
+"""RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT: torchrun, Kubeflow and all that imitate them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELSEWHERE = SLURM.rank + OPEN_MPI.rank + PMI.rank + PMIX.rank
 
 
 def read(env: Mapping[str, str]) -> Said:
-    """Torch's variables. A half of them is a fault, unless another launcher says who the process is."""
+    """Torch's variables. Having only some of them is a fault, unless another launcher says who the process is."""
     present = [name for name in NEEDED if env.get(name, "").strip()]
     if not present or ((present == [RANK] or present == [SIZE]) and LOCAL_RANK not in env):
         return Said()

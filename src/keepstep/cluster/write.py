@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the variables that every framework wants, for each rank, from what a launcher says or from a list of hosts."""
+"""Write the variables that each framework expects, for each rank, from what a launcher says or a list of hosts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether ranks use the network or a GPU: what the kernel's count of processor time and of files does not show.
+"""Whether ranks use the network or a GPU, which the kernel's counts of processor time and file access do not show.
 
 Asked only while nothing moves. Where it cannot be seen (another network namespace, no NVML), it is no sign of work.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from keepstep.supervise.reaper import family, table
 
 WORKS_BYTES = 16 << 10
-"""A second over TCP: heartbeats of coordination services are far less."""
+"""Per second over TCP: heartbeats of coordination services are far less."""
 LEAST_S = 1.0
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 REQUEST, DUMP, DONE, ERROR = 1, 0x300, 3, 2
@@ -41,7 +41,7 @@ class Activity:
         self._bytes.clear()
 
     def moved(self, pids: Collection[int], now: float) -> set[int]:
-        """Empty until there is something to compare with, and more often than once a second."""
+        """Empty on the first call, and if called more than once per second."""
         passed = now - self._at
         if passed < LEAST_S:
             return set()

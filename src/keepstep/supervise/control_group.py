@@ -18,14 +18,14 @@ from pathlib import Path
 from keepstep.supervise import reaper
 
 HARMLESS = ("freezer", "pids")
-"""Controllers of version 1 in which a group of one's own changes nothing."""
+"""Controllers of version 1 in which a group of our own changes nothing."""
 _NAME = re.compile(r"keepstep-(\d{1,10})-(\d{1,20})")
 _MANAGED = re.compile(r"slurm|pbs|lsf|htcondor", re.IGNORECASE)
 """Schedulers that find a job's processes by its group, and do not look into those below."""
 
 
 def make(env: Mapping[str, str] = os.environ) -> Path | None:
-    """A new group below our own; None where there can be none."""
+    """A new group below our own; None if there can be none."""
     if env.get("KEEPSTEP_CGROUP", "").lower() in ("off", "0", "no"):
         return None
     own = reaper.read(os.getpid())
@@ -42,7 +42,7 @@ def make(env: Mapping[str, str] = os.environ) -> Path | None:
 
 @contextlib.contextmanager
 def inside(group: Path | None) -> Iterator[None]:
-    """What is started meanwhile begins its life in the group: moved there later, it may have started others before.
+    """What is started meanwhile is born in the group: if moved there later, it could have started others before.
 
     We are in it for this moment: this thread alone in version 1, all of us in version 2.
     """

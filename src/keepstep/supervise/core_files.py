@@ -31,11 +31,11 @@ class CorePlace:
 
     @property
     def handler(self) -> str | None:
-        """The program that gets them, where it is one."""
+        """The program that gets them, if one does."""
         return self.pattern[1:].split()[0] if self.pattern.startswith("|") and len(self.pattern) > 1 else None
 
     def why_none(self, pid: int) -> str | None:
-        """Why no core of this process can be found here, in words; None where one can."""
+        """Why no core of this process can be found here, in words; None if one can."""
         handler = self.handler
         if handler is not None:
             name = os.path.basename(handler)
@@ -69,7 +69,7 @@ def place() -> CorePlace:
 
 
 def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> dict[Path, int]:
-    """Core files of these processes that were written since, and whose each is."""
+    """Core files of these processes that were written since, each with its process."""
     if there.handler is not None or not there.pattern:
         return {}
     names = {name for pid in pids for name in glob.glob(there.glob(pid, cwd))[:200]}
@@ -83,7 +83,7 @@ def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> di
 
 
 def bring(there: CorePlace, path: Path, into: Path) -> None:
-    """Have it at ``into``: moved away from the script, or, from a place that the system set up for cores, by a link."""
+    """Bring it to ``into``: moved away from the script, or linked if the system has its own folder for cores."""
     into.parent.mkdir(mode=0o700, exist_ok=True)
     if not there.pattern.startswith("/"):
         with contextlib.suppress(OSError):  # another file system: gigabytes are not copied

@@ -19,14 +19,14 @@ class Settings:
     """What the user asked for."""
 
     max_attempts: int = 4
-    """Attempts without progress in between; progress fills the budget again."""
+    """Attempts without progress in between; progress renews the budget."""
     remedy: RemedyMode = RemedyMode.SAFE
     suspected_wait_s: float | None = None
-    """How long a hang that is only suspected may go on; None: by the usual step."""
+    """How long a suspected hang may last; None: by what a restart costs."""
     max_lost_work_s: float | None = MAX_LOST_WORK_S
-    """No restart by itself where more work than this would be lost; None: whatever it loses."""
+    """No automatic restart if more work than this would be lost; None: restart whatever is lost."""
     restarts: bool = True
-    """False for the user's own command: what comes back is theirs to say (a launcher restarts by itself)."""
+    """False for the user's own command: it restarts only on request (a launcher may restart by itself)."""
 
 
 class Action(Enum):
@@ -37,7 +37,7 @@ class Action(Enum):
     RESTART = "restart"
     """End what is left of the attempt, wait ``wait_s``, start the next one."""
     WAIT = "wait"
-    """Tell, do nothing, and ask again after ``wait_s`` if it is still so."""
+    """Report it, do nothing, and decide again after ``wait_s`` if nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +47,19 @@ class Decision:
     """In words, without a full stop at the end."""
     wait_s: float = 0.0
     remedies: tuple[Remedy, ...] = ()
-    """To be applied to the next attempt (those that stand already are not repeated)."""
+    """To apply before the next attempt (without those already in force)."""
     ask: tuple[Remedy, ...] = ()
-    """To be asked for in the terminal (only with ``--remedy ask``); :meth:`accepted` tells what follows from a yes."""
+    """To ask for in the terminal (only with ``--remedy ask``); :meth:`accepted` says what follows from a yes."""
     advice: tuple[Fix, ...] = ()
     attempts_left: int = 0
     warning: str | None = None
     """What a restart may do to the work so far."""
     waits_for: str = ""
-    """Of a wait: what kind it is. The same kind again is no news."""
+    """What kind of wait it is. The same kind again is no news."""
 
     @property
     def words(self) -> str:
-        """What is printed before it is done: a line or a few."""
+        """What is printed before it is carried out: one line or a few."""
         if self.action is Action.RESTART:
             head = f"restart {f'in {duration(self.wait_s)}' if self.wait_s else 'now'}"
             tail = f" ({count(self.attempts_left, 'attempt')} left without progress)"

@@ -14,7 +14,7 @@ from keepstep.core.report import Report
 from keepstep.supervise.progress import Progress, progress_of
 
 _one = threading.Lock()
-"""What searches for words is not made for several threads."""
+"""The log scanner is not made for several threads."""
 
 
 def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, Progress]:

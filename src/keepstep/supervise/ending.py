@@ -132,8 +132,8 @@ class Reaper:
         )
 
     def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-        """Start a process of the run. Where there are control groups, it cannot leave it."""
-        from keepstep.supervise.launch import start  # the companion, which starts nothing, does without
+        """Start a process of the run. If there are control groups, it cannot leave ours."""
+        from keepstep.supervise.launch import start  # the companion starts nothing and does without it
 
         with control_group.inside(self.group):
             process = start(launch, out, err, pass_fds)
@@ -147,11 +147,11 @@ class Reaper:
             self._tell(f"+{pid}\n")
 
     def keep(self, folder: Path) -> None:
-        """Black boxes that this folder leads to shall be brought into it."""
+        """Have the black boxes that this folder links to moved into it."""
         self._afterwards(f"keep {folder}")
 
     def remove(self, folder: str) -> None:
-        """Shall not be left behind."""
+        """Have this folder removed at the end."""
         self._afterwards(f"remove {folder}")
 
     def _afterwards(self, word: str) -> None:
@@ -160,7 +160,7 @@ class Reaper:
             self._tell(f"{word}\n")
 
     def see_to_it(self) -> None:
-        """If somebody ended the reaper, there is a new one."""
+        """Start a new reaper if the old one was killed."""
         if self._process.poll() is not None:
             self._process = self._begin()
             self._tell("".join(f"{word}\n" for word in (*(f"+{pid}" for pid in self.sessions), *self._folders)))
@@ -176,7 +176,7 @@ class Reaper:
             reaper.remove_group(self.group)
 
     def kill_all(self, *, spare: Collection[int] = (), patience_s: float) -> bool:
-        """SIGKILL to all that the run started; False where some would not go."""
+        """SIGKILL to all that the run started; False if some would not end."""
         return reaper.kill_all(self.token, self.sessions, group=self.group, spare=spare, patience_s=patience_s)
 
     def _tell(self, words: str) -> None:
@@ -241,7 +241,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:
-    """Processor seconds of those that live; no number while one of them waits for a disk."""
+    """Processor seconds of those that live; not a number while one of them waits for a disk."""
     found = [
         entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"
     ]

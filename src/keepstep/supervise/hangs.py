@@ -49,7 +49,7 @@ class Hangs:
         self._awaited: frozenset[int] = frozenset()
         """The processes that the others wait for, by stacks and boxes."""
         self.place: str | None = None
-        """Where the first of them stands."""
+        """Where in the script the first of them is."""
         self._look: tuple[Suspicion, Future[Looked]] | None = None
         self._glanced: Looked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
@@ -70,7 +70,7 @@ class Hangs:
         return self._look is None and self._told is None
 
     def hold(self, until: float) -> None:
-        """A stop that is only suspected shall be left alone until then."""
+        """Leave a suspected stop alone until then."""
         self._held_until = until
 
     def idle_s(self, now: float) -> float:
@@ -78,7 +78,7 @@ class Hangs:
         return self._watch.idle_s(self._awaited, now)
 
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
-        """Something must be decided on: a new stop, or one whose time is over."""
+        """Returns what must be decided on: a new stop, or one whose waiting time is over."""
         self._watch.crowding = crowding()
         self._signs = signs
         if self._look is not None:
@@ -137,7 +137,7 @@ class Hangs:
         self._glanced = looked
 
     def _name_early(self, signs: Sequence[Sign], now: float) -> None:
-        """Say for whom the others wait as soon as Python stacks tell, while native ones are being taken."""
+        """Say whom the others wait for as soon as Python stacks show it, while native ones are being taken."""
         assert self._look is not None
         looked = self._glanced
         if looked is None or self._named or self._told is not None:
@@ -183,7 +183,7 @@ class Hangs:
         self._records.stopped(stop, looked)
         news = before is None or (stop.proven and not before.proven)
         if not news and (not self._held_until or now < self._held_until):
-            return None  # told already, and left alone for a while
+            return None  # reported already, and left alone for a while
         return stop
 
     def _await(self, stop: Stop, looked: Looked) -> None:

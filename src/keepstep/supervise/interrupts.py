@@ -11,7 +11,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """What the user or a scheduler asked while the run was on."""
+    """What the user or a scheduler asked for during the run."""
 
     def __init__(self, say: Callable[[str], None], grace_s: float, *, program: str | None = None) -> None:
         """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it."""
@@ -23,7 +23,7 @@ class Interrupts:
 
     @property
     def first(self) -> int:
-        """What those that run hear first."""
+        """The first signal that the ranks get."""
         return signal.SIGINT if self._program is not None and self.signal == signal.SIGINT else signal.SIGTERM
 
     @property

@@ -7,7 +7,7 @@ import re
 
 LONGEST = 2000
 STATES = 4
-"""So many of the last states of a bar are looked at: a shorter one leaves the end of a longer one in place."""
+"""How many of a bar's last states are used: a shorter one leaves the end of a longer one visible."""
 _PARTS = re.compile(r"\x1b\[[0-9;?]*([A-Za-z])|\x1b[^\[]?|[\x00-\x1a\x1c-\x1f]|[^\x00-\x1f]+")
 
 

@@ -27,7 +27,7 @@ from keepstep.supervise.spares import Launch
 
 HOST = "127.0.0.1"
 GIVEN = ("launcher", "command")
-"""Roles of the user's own command: a launcher that is known as one, or whatever else."""
+"""Roles of the user's own command: a known launcher, or anything else."""
 _limits = threading.Lock()
 
 
@@ -39,7 +39,7 @@ class Member:
     role: str = "worker"
     index: int = 0
     program: str = ""
-    """What people call it, where it is no rank: torchrun, train.py."""
+    """What people call it if it is not a rank: torchrun, train.py."""
 
     @property
     def name(self) -> str:
@@ -196,7 +196,7 @@ def _cluster(job: Job, ports: list[int]) -> Cluster:
 
 
 def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]) -> dict[str, str]:
-    """For TensorFlow, torch and JAX alike: a script reads those of its framework."""
+    """For TensorFlow, torch and JAX: a script reads those of its framework."""
     rank = member.rank or 0
     master, coordinator = ports[-2:]
     training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))

@@ -20,9 +20,9 @@ from keepstep.supervise.launch import Member
 from keepstep.supervise.waiting import backoff_s
 
 MOST = 3
-"""So often one worker may come back without having served for long in between."""
+"""How often one worker may come back without having served for long in between."""
 LONG_S = 600.0
-"""A worker that has served for so long starts with a full budget again."""
+"""A worker that has served this long has a full budget again."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class LoneRestarts:
         return self._has_servers and member.role == "worker" and member.rank is not None
 
     def decide(self, member: Member, exit_: Exit, now: float) -> Comeback | None:
-        """What to do about a lost worker; None where it has been lost too often."""
+        """What to do about a lost worker; None if it has been lost too often."""
         assert member.rank is not None
         known = self._losses.setdefault(member.rank, _Losses())
         if known.count and now - known.started_at > LONG_S:
@@ -79,7 +79,7 @@ class LoneRestarts:
 
 
 def put_aside(folder: Path, member: Member, pid: int, times: int) -> Path:
-    """Move what the lost process left out of the attempt's folder: it is the story of a process that was replaced."""
+    """Move what the lost process left out of the attempt's folder: it is about a process that was replaced."""
     aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
     with contextlib.suppress(OSError):
         for place in (aside.parent, aside):

@@ -27,14 +27,14 @@ from keepstep.sources import processes, stacks
 from keepstep.supervise.stopped import Sign, Stop
 
 HURRIED_S = (0.4, 0.9)
-"""The boxes have told already that nothing moves: the looks may follow each other faster."""
+"""The boxes already show that nothing moves, so looks may follow each other faster."""
 QUICK_LIMIT_S = 2.0
 AFTERWARDS_S = 1.5
 """A look holds ranks up. Those that could go on get so long to show it before an unproven silence is reported."""
 URGENT = -10
 _ONE_JOB = "the supervised run"
 WORKS_SHARE = 0.05
-"""Of a core: where stacks could not be compared, a rank that uses this much is at work."""
+"""Of a core: if stacks could not be compared, a rank that uses this much is at work."""
 
 
 def urgently() -> None:
@@ -45,7 +45,7 @@ def urgently() -> None:
 
 @dataclass(frozen=True)
 class Looked:
-    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: it cannot be told."""
+    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: unknown."""
 
     seen: EvidenceSet
     still: bool | None
@@ -103,7 +103,7 @@ def _still(seen: EvidenceSet, report: Report) -> bool | None:
         return False if works else None
     found = list(jobs(seen))
     if not all(stands_still(job) for job in found):
-        return False  # all are met at the same place each time, and one of them works there
+        return False  # each is at the same place every time, and one of them works there
     return True if any(each.waits_for_others for job in found for each in job) else None
 
 
@@ -148,7 +148,7 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
 
 
 def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
-    """The processes for which the others wait, and the line of the script at which the first of them stands."""
+    """The processes that the others wait for, and the line of the script at which the first of them is."""
     odd = _odd(stop, looked.report)
     first = (
         next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None)
@@ -165,7 +165,7 @@ def _odd(stop: Stop, report: Report) -> tuple[Sign, ...]:
 
 
 def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]:
-    """The stop as a fact of each rank for which the others wait: by their stacks, else by their boxes."""
+    """The stop as a fact about each rank that the others wait for: by their stacks, else by their boxes."""
     items: list[Evidence[Fact]] = []
     for sign in _odd(stop, report):
         phase = sign.phase or Phase.START

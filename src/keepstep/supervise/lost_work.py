@@ -10,7 +10,7 @@ from keepstep.core.wording import duration
 from keepstep.supervise.situation import Situation
 
 WORTH_A_WORD_S = 60.0
-"""Work that is lost without a word about it."""
+"""Losing less work than this is not worth mentioning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,15 @@ class Lost:
     words: str | None = None
     work_s: float = 0.0
     overwrites: bool = False
-    """Checkpoints are there, and this script was seen not to load them."""
+    """There are checkpoints, and this script was seen not to load them."""
 
     def forbids(self, most_s: float | None, *, hangs: bool) -> bool:
-        """Whether it is too much to be done unasked. What a crash has lost already, a restart does not lose."""
+        """Whether it is too much to do unasked. What a crash has already lost, a restart does not lose."""
         return most_s is not None and self.work_s > most_s and (self.overwrites or hangs)
 
 
 def lost_by_restart(now: Situation, before: Sequence[Situation]) -> Lost:
-    """By what was seen of checkpoints; nothing where no guard could see them."""
+    """By what was seen of checkpoints; nothing if no guard could see them."""
     work = now.work_s
     if work is None or now.saved is None or now.resumed or any(each.resumed for each in before):
         return Lost()

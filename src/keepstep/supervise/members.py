@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of one attempt: each is started here, may come back alone, and how it ended is noted here."""
+"""The processes of one attempt: starts each, restarts those that may come back alone, and notes how each ended."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Members:
     # --- at the end
 
     def close(self) -> None:
-        """After the last of them is gone: take what they printed, and how those that were ended went."""
+        """After the last of them is gone: collect what they printed, and how those that were killed ended."""
         for each in self.living:
             each.exit = ended(each.process)
         self.output.drain(1.0)

@@ -52,7 +52,7 @@ class Rising:
                 del series[::2]
 
     def news(self, now: float) -> Iterator[str]:
-        """What was not told yet, in words. ``now``: seconds of any clock."""
+        """What has not been reported yet, in words. ``now``: seconds of any clock."""
         if now < self._due:
             return
         self._due = now + RISING_EVERY_S
@@ -71,7 +71,7 @@ class Rising:
 
 @dataclass
 class Metrics:
-    """What is measured of one attempt. A disk that is full only ends the writing."""
+    """What is measured during one attempt. A full disk only ends the writing."""
 
     path: Path
     watched: tuple[Path, ...]
@@ -119,7 +119,7 @@ class Metrics:
     def _ranks(
         self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]
     ) -> dict[str, dict[str, Any]]:
-        """By rank; members that show none, a launcher without ranks among them, by their names."""
+        """By rank; members without one (such as a launcher whose ranks are unknown) by name."""
         found = {}
         for sign in signs:
             if sign.rank is not None:
@@ -130,7 +130,7 @@ class Metrics:
         return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
 
     def _epoch(self, pid: int) -> int | None:
-        """Of the data that has most batches: an evaluation has fewer."""
+        """Of the data with the most batches: an evaluation has fewer."""
         known = self._epochs.get(pid)
         return known[max(known)] if known else None
 
@@ -169,7 +169,7 @@ class OomCounters:
                 self._first[path] = _kills(path) or 0
 
     def risen(self, pid: int) -> tuple[Path, int] | None:
-        """The file that counts, and how many more there are; None where there are none."""
+        """The file that counts, and by how much it rose; None if it did not."""
         path = self._of.get(pid)
         if path is None:
             return None

@@ -33,7 +33,7 @@ ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Older:
-    """What would be moved, where to, and what the script then finds as the newest."""
+    """What would be moved, to which folder, and what the script then finds as the newest."""
 
     damaged: tuple[Path, ...]
     place: Path
@@ -92,14 +92,14 @@ def _parts(folder: Path, stem: str) -> tuple[Path, ...]:
 
 
 def _aside(folder: Path) -> Path:
-    """Beside the folder, not in it: a script that lists its checkpoints must not meet it."""
+    """Beside the folder, not in it: a script that lists its checkpoints must not find it."""
     if folder.resolve() == Path.cwd().resolve():
         return folder / ".keepstep" / "aside"
     return folder.with_name(f"{folder.name}.aside")
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a checkpoint looks complete, by what its format can tell."""
+    """Whether a checkpoint looks complete, as far as its format shows."""
     try:
         if path.is_dir():
             files = [each for each in path.rglob("*") if each.is_file()]

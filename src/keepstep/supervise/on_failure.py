@@ -21,7 +21,7 @@ WEB = ("http://", "https://")
 
 
 def document(report: Report, about: Mapping[str, Any]) -> str:
-    """What the hook gets: the report's public document, and the run it is of under ``"run"``. Without secrets."""
+    """What the hook gets: the report's public document, and the run under ``"run"``. Without secrets."""
     found = report_to_dict(redacted(report))
     found["run"] = redacted(dict(about))
     return json.dumps(found, default=str)
@@ -38,7 +38,7 @@ def tell(target: str, report: Report, about: Mapping[str, Any], *, timeout_s: fl
         if target.startswith(WEB):
             return _post(target, text, timeout_s)
         return _call(target, text, _variables(report, about), timeout_s)
-    except Exception as error:  # the hook is someone else's: whatever it does, the run goes on
+    except Exception as error:  # the hook is the user's: whatever it does, the run continues
         return f"--on-failure failed: {shorten(redact(f'{type(error).__name__}: {error}'))}"
 
 

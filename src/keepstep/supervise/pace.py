@@ -15,9 +15,9 @@ from keepstep.supervise.vitals import Boxes, crowding, recent_of
 
 WINDOW_S = 60.0
 SAGS = 1.5
-"""A step that takes so many times as long as in the best minute before ..."""
+"""Slower means: a step takes this many times as long as in the best minute before ..."""
 WINDOWS = 3
-"""... for so many minutes in a row."""
+"""... for this many minutes in a row."""
 LATE_EVERY_S = 10.0
 MOST_RANKS = 64
 
@@ -51,7 +51,7 @@ class Pace:
     _slowest: str = ""
 
     def see(self, signs: Sequence[Sign], boxes: Boxes, now: float) -> Sagging | None:
-        """Once a second. Returns a sagging once, when it is found."""
+        """Call once per second. Returns a slowdown once, when it is found."""
         usual = [sign.usual_s for sign in signs if sign.usual_s]
         if usual:
             self._times.append(median(usual))

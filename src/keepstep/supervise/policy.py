@@ -84,7 +84,7 @@ def _left_to_you(now: Situation, what: str, lost: Lost, settings: Settings) -> D
     does = lost.words or "a restart begins at the first step"
     limit = f"that would lose more than {duration(settings.max_lost_work_s)} of work (--max-lost-work)"
     if now.happened is Happened.SUSPECTED:
-        reason = f"{now.who} may hang, but this is not proven; {does}; {limit}, so there is no restart"
+        reason = f"{now.who} may be hanging, but this is not proven; {does}; {limit}, so there is no restart"
         return Decision(action=Action.WAIT, reason=reason, wait_s=LONG_S, waits_for="lost work")
     return Decision(action=Action.END, reason=f"{what}; {does}; {limit}, so there is no restart")
 

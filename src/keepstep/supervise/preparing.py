@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Get ready for trouble while there is none: what looks and diagnoses need is loaded before they are needed."""
+"""Get ready for trouble while there is none: load what looks and diagnoses need before they need it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends all that a run started, when the supervisor is gone, however it went.
+"""Ends everything that a run started when the supervisor is gone, for whatever reason.
 
 Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input. On it, the
 supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes
@@ -25,7 +25,7 @@ from typing import NamedTuple
 VARIABLE = "KEEPSTEP_RUN"
 PATIENCE_S = 20.0
 PAUSES_S = (0.005, 0.01, 0.02)
-"""Between looks at what is left: a small process is gone at once, one with much memory takes a while."""
+"""Between looks at what is left: a small process disappears at once, one with much memory takes a while."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     cpu_s: float
     """Of itself and of children that have ended."""
     started: int
-    """In ticks since the host was started: tells a later process of the same number apart."""
+    """In ticks since the host booted: tells apart a later process with the same number."""
 
 
 def table() -> dict[int, Entry]:
@@ -101,7 +101,7 @@ def in_group(group: Path | None) -> set[int]:
 
 
 def remove_group(group: Path) -> None:
-    """Remove a control group that is empty, and those below it. One with processes stays: the kernel sees to that."""
+    """Remove an empty control group and those below it. One with processes stays: the kernel sees to that."""
     for where, _, _ in os.walk(group, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(where)
@@ -133,7 +133,7 @@ def kill_all(
     spare: Iterable[int] = (),
     patience_s: float = PATIENCE_S,
 ) -> bool:
-    """SIGKILL until none is left; False where some would not go."""
+    """SIGKILL until none is left; False if some would not end."""
     spare = tuple(spare)
     end = time.monotonic() + patience_s
     pauses = iter(PAUSES_S)

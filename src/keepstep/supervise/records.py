@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the supervisor itself saw, as evidence in the attempt's folder. The report is made from that folder alone.
 
-Nothing here raises for a disk that is full: the run goes on, and less is known of it.
+Nothing here raises if the disk is full: the run continues, and less is known about it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Records:
     def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self.folder = folder
         self.unwritten: list[Evidence[Fact]] = []
-        """What no disk would take: the report is made with it all the same."""
+        """What could not be written: the report is made with it anyway."""
         self._reserve = reserve or Reserve()
         self._gone: set[int] = set()
 
     def started(self, launch: Launch, ranks: int | None = None) -> None:
-        """What ranks are started with: advice to set what is set already is none."""
+        """What ranks are started with: it makes no sense to advise setting what is set already."""
         variables = tuple(
             f"{name}={value}"
             for name, value in sorted(launch.env.items())
@@ -82,7 +82,7 @@ class Records:
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
     def replaced(self, member: Member, exit_: Exit, times: int, steps: int, aside: Path) -> None:
-        """A worker of a parameter server training was lost, and is started again alone."""
+        """A worker of a parameter server training was lost and is restarted alone."""
         fact = WorkerReplaced(
             index=member.index,
             code=exit_.code,
@@ -103,7 +103,7 @@ class Records:
             self.exited(Member(rank=below.rank), below.exit, first=True)
 
     def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
-        """The first failure; ``below``: of the ranks of a launcher, the one that made it fail."""
+        """The first failure; ``below``: of a launcher's ranks, the one that made it fail."""
         self.lost(below)
         self.exited(member, exit_, first=below is None)
 
@@ -130,10 +130,10 @@ class Records:
         self._add(EXITS, [(fact, member.rank, time.time(), f"ending {member.name} {quote}") for member in members])
 
     def standing(self, ranks: Mapping[int, int | None]) -> None:
-        """Where the others stood when one failed."""
+        """Where the others were when one failed."""
         if not ranks:
             return
-        with contextlib.suppress(Exception):  # whatever keeps us from looking: a failed rank is news enough
+        with contextlib.suppress(Exception):  # whatever prevents the look: the failed rank matters more
             from keepstep.supervise.looking import look_once
 
             found, _ = look_once(ranks)
@@ -148,13 +148,13 @@ class Records:
             append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
 
     def event(self, what: str, **more: object) -> None:
-        """What the supervisor itself did or saw, for whoever wonders later; no evidence of anything."""
+        """What the supervisor itself did or saw, for later readers; it is not evidence."""
         line = json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more})
         with contextlib.suppress(OSError):
             private_files.append(self.folder / "events.jsonl", f"{line}\n".encode())
 
     def forget_stop(self) -> None:
-        """It went on after all: what was written would mislead."""
+        """The run continued after all: what was written would mislead."""
         with contextlib.suppress(OSError):
             (self.folder / STACKS).unlink(missing_ok=True)
 
@@ -216,5 +216,5 @@ class Records:
 
 
 def _crash_code(exit_: Exit) -> bool:
-    """A shell in front of a rank says it by a code: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+    """A shell in front of a rank reports it as a code: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
     return exit_.code in (131, 132, 133, 134, 135, 136, 139)

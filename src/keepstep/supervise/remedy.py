@@ -141,7 +141,7 @@ def routing_interface(address: str) -> str | None:
 
 
 def _step_back(root: Finding, restored_from: Sequence[str], cwd: Path) -> tuple[Remedy, ...]:
-    """Go back to the checkpoint before the damaged one, where there is one that is whole."""
+    """Go back to the checkpoint before the damaged one, if there is an intact one."""
     told = [e.fact.path for e in root.evidence if isinstance(e.fact, CheckpointUnreadable) and e.fact.path]
     # most readers do not name the file they cannot read: it is the one the script said it restores, if that is damaged
     named = [] if told else [path for path in restored_from if (cwd / path).exists() and not is_whole(cwd / path)]

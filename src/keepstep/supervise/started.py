@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attempts of a run share, what each has started, and what it answers with."""
+"""What the attempts of a run share, what each has started, and what a watch ends with."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Means:
     pool: Pool | None
     terminal: Terminal
     interrupted: Callable[[], int | None]
-    """The signal that asked for the run to end, if one did."""
+    """The signal that asked the run to end, if any."""
     hurry: Callable[[], bool]
     first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has stopped: a pure judgement over what ranks showed from outside in time. Reads no clock and no process.
+"""Who has stopped: a pure judgement of what ranks showed from outside over time. Reads no clock and no process.
 
     watch = Watch()
     suspicion = watch.see(signs, at)          # now and then
@@ -22,9 +22,9 @@ from keepstep.core.blackbox import Phase
 LEAST_S = 1.0
 """Shorter silences are never looked at."""
 LEAST_LIVELY_S, OFTEN = 2.0, 3
-"""The same in a run whose ranks were found at work that often: they make pauses."""
+"""The same in a run whose ranks were found at work this often: they pause by nature."""
 TELLS_S = 3.0
-"""A silence that nothing proves is not worth a word before this."""
+"""An unproven silence is not worth reporting before this."""
 BETWEEN_S, TELLS_BETWEEN_S = 3.0, 15.0
 """Silence between two steps with something else in between (an epoch begins, a state was saved).
 
@@ -32,21 +32,21 @@ Until we look, and until we report what nothing proves.
 """
 USUAL_STEPS = 3.0
 FIRST_STEPS = 2
-"""So many steps are warm-up: they trace, compile and fill pipelines."""
+"""This many steps are warm-up: they trace, compile and fill pipelines."""
 IDLE_S = 5.0
-"""Idleness in a phase that may take long, until one looks."""
+"""Idleness in a phase that may take long, until we look."""
 GIVEN_IDLE_S = 300.0
 """The same for the user's own command while no rank has shown itself: it may wait for a queue or a download."""
 BUSY_S = 600.0
 """Silence of ranks that work, until we look. Healthy ones compile, evaluate, or print nothing for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
-"""One rank is silent while others get on (they need not wait for it)."""
+"""One rank is silent while others make progress (they need not wait for it)."""
 SURE_S = 20.0
-"""Without a guard, two looks that saw no movement over so long are proof."""
+"""Without a guard, two looks without movement this far apart are proof."""
 AGAIN = 2.0
-"""After a look that saw movement, the next one when the silence is this many times as long."""
+"""After a look that saw movement, the next one comes when the silence is this many times as long."""
 FORGIVEN = 1.5
-"""A pause may be so many times as long as the longest of its kind that ended by itself."""
+"""A pause may take this many times as long as the longest of its kind that ended by itself."""
 WORKS_SHARE = 0.05
 """Of a core, over a while: less is a heartbeat, not work. (The kernel counts in hundredths of a second.)"""
 WORKS_WINDOW_S = 1.0
@@ -67,7 +67,7 @@ class Sign:
     """None: it has no black box."""
     steps: int = 0
     progress: float | None = None
-    """When its black box last moved, beats apart."""
+    """When its black box last moved, not counting heartbeats."""
     usual_s: float | None = None
     cpu_s: float = 0.0
     """Of the process and its children, so far."""
@@ -79,13 +79,13 @@ class Sign:
     """The kernel says that it is stopped (SIGSTOP, a debugger)."""
     collective: int | None = None
     between: bool = False
-    """Since its last step it has compiled, saved or evaluated: what it does now is no usual step."""
+    """Since its last step it has compiled, saved or evaluated: what it does now is not a usual step."""
     runs: bool = False
     """The kernel shows it, or a process below it, running or waiting for a disk."""
 
     @property
     def is_stepping(self) -> bool:
-        """Whether what it does is a step, and not its first: those take as long as they take."""
+        """Whether it is in a step, and not in one of the first: those take as long as they take."""
         return self.phase in _STEPPING and self.steps >= FIRST_STEPS
 
 
@@ -102,7 +102,7 @@ class Suspicion:
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
-    """By the boxes, those for whom the others may wait; all of them where nothing tells."""
+    """By the boxes, those that the others may wait for; all of them if nothing shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Stop:
 
     @property
     def began(self) -> float:
-        """When the silence did."""
+        """When the silence began."""
         return self.suspicion.at - self.suspicion.quiet_s
 
     @property
@@ -158,9 +158,9 @@ class Watch:
     _stop: Stop | None = None
     _stuck: str = ""
     _lively: int = 0
-    """Looks in vain."""
+    """How many looks found a rank at work."""
     _leaving: bool = False
-    """A rank has left by itself: the others may be on their way out, too."""
+    """A rank has exited by itself: the others may be exiting, too."""
 
     def see(self, signs: Sequence[Sign], at: float) -> Suspicion | None:
         """Take note of all living ranks, and say whether it is time to look at their stacks."""
@@ -321,7 +321,7 @@ class Watch:
         return suspicion.quiet_s >= self._next.get(suspicion.kind, 0.0)
 
     def _moved(self, signs: Sequence[Sign], at: float) -> None:
-        """It goes on: what looked like a stop was a pause, and the next one of its kind may be as long."""
+        """The run continues: what looked like a stop was a pause, and the next one of its kind may be as long."""
         if self._stop is not None:
             last = max(self._ranks[sign.pid].progress for sign in signs)
             quiet = max(self._stop.quiet_s, last - (self._stop.suspicion.at - self._stop.suspicion.quiet_s))

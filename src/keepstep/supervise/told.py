@@ -21,9 +21,9 @@ NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
 ENDS_A_RANK = ("uncaught", "leaving")
 FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"', '"RanksArriving"', '"WorldFormed"')
 LEAST_S = 0.75
-"""A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
+"""A rank that has raised gets this long to exit by itself; then this long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
-"""Ranks that are proven to differ have stopped when none has stepped for so long."""
+"""Ranks that are proven to differ have stopped if none has stepped for this long."""
 STEPPING = (Phase.COMPUTE, Phase.INPUT)
 MOST_AT_ONCE = 1 << 20
 TAIL = 256 << 10
@@ -31,7 +31,7 @@ TAIL = 256 << 10
 
 @dataclass
 class Raised:
-    """A rank that raised what nobody catches, or leaves with a status other than 0."""
+    """A rank that raised an uncaught exception, or exits with a status other than 0."""
 
     pid: int
     rank: int | None
@@ -53,7 +53,7 @@ class Told:
     _settled: set[int] = field(default_factory=set)
     _differ: bool = False
     _waiting: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
-    """Who waits for the others at its start, by its notes: where, as which rank, and of how many."""
+    """Which ranks wait for the others at their start, by their notes: where, as which rank, and of how many."""
     _contradict: bool = False
 
     def read(self, now: float) -> None:
@@ -158,7 +158,7 @@ def _works(then: Sign, now: Sign) -> bool:
 
 
 def forget_repeated(folder: Path, guard: Path) -> None:
-    """Last words that the output of the attempt in ``folder`` holds as well are not needed twice."""
+    """Remove last words that the output of the attempt in ``folder`` holds as well."""
     for path in guard.glob(f"*{LAST_WORDS}"):
         with contextlib.suppress(OSError):
             with open_regular(path, follow=False) as stream:

@@ -24,7 +24,7 @@ from keepstep.supervise.stopped import Sign
 LOOK_FOR_BOXES_S = 0.5
 TABLE_S = 2.0
 RECENT, MOST_RECENT = 400, 20_000
-"""Records that are read of each box to see who is late: so many at least, and no more of all together."""
+"""How many records of each box are read to see who is late: at least, and at most of all together."""
 _PHASE, _CHECKPOINT = int(Kind.PHASE), int(Phase.CHECKPOINT)
 SERVERS = ("parameter server", "worker of a coordinator")
 """What the guard calls them, see `guard/identity.py`."""
@@ -42,7 +42,7 @@ class OpenBox:
         self.who: dict[str, Any] = blackbox.identity(self._data)
 
     def read_identity(self) -> None:
-        """Again: a rank may have learned who it is since."""
+        """Read it again: a rank may have learned who it is since."""
         with contextlib.suppress(NotABox, ValueError):
             self.who = blackbox.identity(self._data) or self.who
 
@@ -148,7 +148,7 @@ def is_same(box: OpenBox, entry: Entry | None) -> bool:
 
 
 def only_serve(boxes: Iterable[OpenBox]) -> bool:
-    """Whether all there are serve a coordinator, which has not come yet: they do nothing by design."""
+    """Whether all of them serve a coordinator that has not come yet: they do nothing by design."""
     roles = [box.who.get("killed_as") for box in boxes]
     return bool(roles) and all(role in SERVERS for role in roles)
 
@@ -221,7 +221,7 @@ def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
 
 
 def _blocks_term(pid: int) -> bool:
-    """Whether a thread of its own takes SIGTERM in, for which the others block it."""
+    """Whether a thread of its own receives SIGTERM, which the others block."""
     with contextlib.suppress(OSError, ValueError, StopIteration), open(f"/proc/{pid}/status") as stream:
         blocked = next(line for line in stream if line.startswith("SigBlk:"))
         return bool(int(blocked.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
@@ -257,7 +257,7 @@ class Seer:
         self._last: dict[int, int] = {}
 
     def processes(self, doings: Mapping[int, Doing | None], at: float) -> dict[int, Entry]:
-        """The processes, read now unless every rank has moved since the last time and that was lately."""
+        """The processes, read now unless every rank has moved since a recent read."""
         last = {pid: doing.last for pid, doing in doings.items() if doing is not None}
         all_moved = len(last) == len(doings) and all(self._last.get(pid, at_) != at_ for pid, at_ in last.items())
         if not all_moved or at - self._at > TABLE_S or not self._listed:
@@ -281,7 +281,7 @@ def _command(pid: int) -> bytes:
 
 
 def crowding() -> float:
-    """How many processes want each core of this host, over the last minute; at least 1."""
+    """How many processes compete for each core of this host, over the last minute; at least 1."""
     try:
         return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     except OSError:

@@ -15,15 +15,15 @@ from keepstep.core.wording import duration
 from keepstep.supervise.situation import Situation
 
 LONG_S, LONG_STEPS = 600.0, 50
-"""Where it is not known what a restart costs, in a known pause, and in the last attempt."""
+"""If the cost of a restart is unknown, in a known pause, and in the last attempt."""
 LEAST_S = 5.0
-"""However cheap a restart is."""
+"""The least wait, however cheap a restart is."""
 BUSY_S = 2.5
-"""A rank that has worked within so long is at work..."""
+"""A rank that has worked this recently is at work ..."""
 ASK_AGAIN_S = 30.0
-"""... and is looked at again after so long."""
+"""... and is looked at again after this long."""
 IN_STEPS = ("step", "between", "alone")
-"""Silences that are none of a start, a compilation, an evaluation or a checkpoint."""
+"""Silences outside starts, compilations, evaluations and checkpoints."""
 FIRST_S, LONGEST_S = 1.0, 300.0
 """Before a restart: doubled each time."""
 
@@ -38,7 +38,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a restart."""
+    """What a restart costs."""
 
     start_s: float
     work_s: float
@@ -55,7 +55,7 @@ class Cost:
 
 
 def cost_of(now: Situation) -> Cost | None:
-    """What a restart would cost; None where the first step has not been measured."""
+    """What a restart would cost; None before the first step."""
     if now.start_s is None:
         return None
     saved = now.saved_step is not None and now.unsaved_s is not None
@@ -70,7 +70,7 @@ def wait_for(now: Situation, before: Sequence[Situation], *, asked_s: float | No
     """How long to wait on; None when it has been long enough. ``left``: attempts that may follow."""
     stopped = now.stopped_s or 0.0
     so_far = f"no progress for {duration(stopped)}"
-    unproven = f"{who} may hang, but this is not proven"
+    unproven = f"{who} may be hanging, but this is not proven"
     if asked_s is not None:
         return _rest(asked_s - stopped, f"{unproven} ({so_far}); if there is none by then, it is restarted", "long")
     if now.kind == "busy" or (now.idle_s is not None and now.idle_s < BUSY_S):

@@ -79,7 +79,7 @@ class Watching:
         return outcome
 
     def _signs(self, doings: dict[int, Doing | None], listed: dict[int, Entry], now: float) -> list[Sign]:
-        """Of every living rank that trains."""
+        """The signs of every living rank that trains."""
         printed = {stream.name: stream.printed for stream in self._members.output.streams}
         training = [each for each in self._members.living if each.member.trains]
         for each in training:
@@ -182,12 +182,12 @@ class Watching:
         return boxed or training_process(each.pid, listed)
 
     def uses_grace(self) -> bool:
-        """Whether a living rank may make something of the time between SIGTERM and SIGKILL."""
+        """Whether a living rank can use the time between SIGTERM and SIGKILL."""
         self._boxes.refresh(now=True)
         return any(uses_grace(each.pid, self._boxes.open.values()) for each in self._members.living)
 
     def is_saving(self) -> bool:
-        """Whether a living rank is in the middle of a checkpoint, such as a handler of SIGTERM writes."""
+        """Whether a living rank is writing a checkpoint, as a handler of SIGTERM may do."""
         living = {each.pid for each in self._members.all if each.process.poll() is None}
         doings = [box.doing() for box in self._boxes.open.values() if box.pid in living]
         return any(doing is not None and doing.phase is Phase.CHECKPOINT for doing in doings)
