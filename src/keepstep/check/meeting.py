@@ -32,6 +32,7 @@ from keepstep.check.network_probe import Attempt, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.core.facts.link import Reached
+from keepstep.core.launchers import LAUNCHERS
 from keepstep.errors import UserError
 from keepstep.sources import host as this_host
 
@@ -120,8 +121,7 @@ def _host_of_rank_0(place: Place) -> str | None:
 
 
 def _all_here(env: Mapping[str, str], size: int) -> bool:
-    local = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE")
-    return any(env.get(name) == str(size) for name in local)
+    return any(env.get(name) == str(size) for each in LAUNCHERS for name in each.local_size)
 
 
 def _identity(place: Place, host: str) -> str:

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from keepstep.cluster import slurm
 from keepstep.cluster.model import Cluster
-from keepstep.cluster.slurm import read_slurm
 from keepstep.sources import host
 
 
 def reachable(cluster: Cluster, env: Mapping[str, str]) -> Cluster:
-    """The same cluster; Slurm nodes whose names do not resolve get the address that Slurm uses, or none."""
-    slurm = read_slurm(env).cluster
-    named = [name for name in cluster.hosts if slurm and name in slurm.hosts]
+    """The same cluster; nodes of Slurm whose names do not resolve get the address that Slurm uses, or none."""
+    found = slurm.read(env).cluster
+    named = [name for name in cluster.hosts if found and name in found.hosts]
     unknown = [name for name, (addresses, _) in host.resolve(named).items() if not addresses]
     if not unknown:
         return cluster

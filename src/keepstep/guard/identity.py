@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.launchers import KEEPSTEP, MODULES, PROGRAMS, TORCHRUN
 from keepstep.core.numbers import whole
 
 MOST_FILES, LONGEST_NAME = 12, 60
@@ -27,7 +28,7 @@ HELPERS = (
 )
 ALONE = "alone"
 """The job of a process whose variables name no others."""
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
+LAUNCHERS = (*PROGRAMS, *MODULES, "keepstep")
 
 
 @dataclass
@@ -57,9 +58,7 @@ def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
     """By the variables; what they do not say stays None."""
     from keepstep.cluster import understand
 
-    found = Identity(
-        attempt=_number(env.get("KEEPSTEP_ATTEMPT")) or _number(env.get("TORCHELASTIC_RESTART_COUNT")) or 0
-    )
+    found = Identity(attempt=_number(env.get(KEEPSTEP.attempt[0])) or _number(env.get(TORCHRUN.attempt[0])) or 0)
     cluster = None
     with contextlib.suppress(Exception):  # whatever is in the variables, the training goes on
         cluster = understand(env)
@@ -70,8 +69,8 @@ def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
             found.local, found.role = own.local, own.role
         names = [cluster.meeting or "", cluster.job or "", *(task.address or "" for task in cluster.tasks[:64])]
         found.job = hashlib.sha256("\n".join(names).encode()).hexdigest()[:10]
-    if "KEEPSTEP_RANK" in env:  # the supervisor knows best
-        found.rank, found.world = _number(env["KEEPSTEP_RANK"]), _number(env.get("KEEPSTEP_WORLD"))
+    if KEEPSTEP.rank[0] in env:  # the supervisor knows best
+        found.rank, found.world = _number(env[KEEPSTEP.rank[0]]), _number(env.get(KEEPSTEP.size[0]))
     return found
 
 

@@ -11,20 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.analyze.why import Explained, explain_paths
+from keepstep.core.launchers import JAX_SCRIPTS, TF_CONFIG, TORCHRUN
 from keepstep.lab.run import NotForRun, Run, Unproven
 from keepstep.lab.scenario import Scenario
 from keepstep.store import runs
 
 OF_A_RANK = (
-    "TF_CONFIG",
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "COORDINATOR_ADDRESS",
-    "NUM_PROCESSES",
-    "PROCESS_ID",
+    *(name for each in (TF_CONFIG, TORCHRUN, JAX_SCRIPTS) for name in (*each.of_one_rank, *each.size)),
     "KEEPSTEP_LAB_TASK",
 )
 """What the supervisor gives each rank itself."""
@@ -152,7 +145,7 @@ def spoke(run: Run) -> str | None:
     """The first line in which the supervisor said that something is wrong."""
     lines = (run.folder / "terminal.log").read_text(errors="replace").splitlines()
     return next(
-        (line for line in lines if line.startswith(("keepstep: nothing has moved", "keepstep: decision:"))), None
+        (line for line in lines if line.startswith(("keepstep: no progress for", "keepstep: decision:"))), None
     )
 
 

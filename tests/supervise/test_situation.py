@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from keepstep.core.blackbox import Phase
-from keepstep.supervise.as_policy import _kind
+from keepstep.supervise.attempt import kind_of
 from keepstep.supervise.stopped import Sign, Stop, Suspicion
 
 
@@ -22,8 +22,8 @@ def stop(kind: str, *phases: Phase) -> Stop:
     ids=["one sleeps in its step", "one saves", "nobody is known", "both"],
 )
 def test_a_rank_that_others_wait_for_inside_of_a_checkpoint_is_in_a_step(awaited: tuple[int, ...], kind: str) -> None:
-    assert _kind(stop("checkpoint", Phase.CHECKPOINT, Phase.COMPUTE), awaited) == kind
+    assert kind_of(stop("checkpoint", Phase.CHECKPOINT, Phase.COMPUTE), awaited) == kind
 
 
 def test_a_rank_at_work_stays_at_work() -> None:
-    assert _kind(stop("busy", Phase.CHECKPOINT, Phase.COMPUTE), (1,)) == "busy"
+    assert kind_of(stop("busy", Phase.CHECKPOINT, Phase.COMPUTE), (1,)) == "busy"
