@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keepstep.guard.adapters.jax_contracts import Program
-from keepstep.guard.adapters.jax_kin import Kin, Variant
-from keepstep.guard.adapters.jax_runs import Function
+from keepstep.guard.adapters.jax.contracts import Program
+from keepstep.guard.adapters.jax.kin import Function, Kin, Variant
 
 
 class Array:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters import jax_programs as words
-from keepstep.guard.adapters.jax_recompiles import are_of_one, changing
+from keepstep.guard.adapters.jax import programs as words
+from keepstep.guard.adapters.jax.recompiles import are_of_one, changing
 
 NEW = """\
 HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, f32[])->(f32[4,3]{1,0}, f32[])}, allow_spmd_sharding_propagation_to_parameters={false,false,false}, num_partitions=2

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters.tensorflow_counts import Shares
-from keepstep.guard.adapters.tensorflow_exchange import ConfigKeys
-from keepstep.guard.adapters.tensorflow_graphs import Seen, arguments, contract, read_graph, tensor_words
-from keepstep.guard.adapters.tensorflow_pace import late_rank
-from keepstep.guard.adapters.tensorflow_programs import Traced
+from keepstep.guard.adapters.tensorflow.counts import Shares
+from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
+from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph, tensor_words
+from keepstep.guard.adapters.tensorflow.pace import late_rank
+from keepstep.guard.adapters.tensorflow.programs import Traced
 
 
 class DeadlineExceededError(Exception):

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 
 from keepstep.core.trails import packed, unpacked
-from keepstep.guard.adapters.torch_collectives import FORMS
-from keepstep.guard.adapters.torch_compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
-from keepstep.guard.adapters.torch_compiling import what_changes
-from keepstep.guard.adapters.torch_pace import Round, late_rank
+from keepstep.guard.adapters.torch.collectives import FORMS
+from keepstep.guard.adapters.torch.compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
+from keepstep.guard.adapters.torch.compiling import what_changes
+from keepstep.guard.adapters.torch.pace import Round, late_rank
 
 
 def ops(*words: str, first: int = 1, gap: int = 1, running: bool = False) -> tuple[Op, ...]:

@@ -82,16 +82,16 @@ def test_compiled_steps_compile_and_give_equal_results(tmp_path: Path) -> None:
 BREAKS = {
     "hooks that raise, and another torch": """
 import types
-import keepstep.guard.adapters.torch as t, keepstep.guard.adapters.torch_loaders as l, keepstep.guard.adapters.torch_steps as s
-import keepstep.guard.adapters.torch_collectives as c, keepstep.guard.adapters.torch_models as m
-import keepstep.guard.adapters.torch_watch as w, keepstep.guard.adapters.torch_saving as k
+import keepstep.guard.adapters.torch.attach as t, keepstep.guard.adapters.torch.loaders as l, keepstep.guard.adapters.torch.steps as s
+import keepstep.guard.adapters.torch.collectives as c, keepstep.guard.adapters.torch.models as m
+import keepstep.guard.adapters.torch.watch as w, keepstep.guard.adapters.torch.saving as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
 l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = c.Collectives.begin = m._signature = w.Watch.tick = broken
 def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
 t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
 """,
     "a store that is gone": """
-import keepstep.guard.adapters.torch_world as w
+import keepstep.guard.adapters.torch.world as w
 def gone(*args, **kwargs): raise ConnectionError("made to fail")
 w.Store.put = w.Store.get = gone
 """,
@@ -141,7 +141,7 @@ def test_a_store_that_is_still_asked_when_the_process_leaves_does_not_abort_it(
 ) -> None:
     """As on a machine so busy that an answer takes longer than is waited for: Python ends threads, and C++ cannot bear that."""
     busy = """
-import keepstep.guard.adapters.torch_world as w
+import keepstep.guard.adapters.torch.world as w
 close = w.Store.close
 def closed(self):
     for _ in range(20000): self._ask(lambda store: store.check(["no such key"]), wait=False)

@@ -12,7 +12,7 @@ import pytest
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.blackbox import read as read_box
 from keepstep.errors import UserError
-from keepstep.guard.adapters import trainers
+from keepstep.guard.adapters.torch import trainers
 from keepstep.guard.identity import Identity
 from keepstep.guard.session import Session
 

@@ -28,7 +28,7 @@ from keepstep.guard import identity
 from keepstep.guard.identity import ALONE
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Arrives
 
 SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
 """When those who wait speak."""
@@ -89,7 +89,7 @@ class Waiting:
 
 @contextlib.contextmanager
 def rendezvous(
-    session: Session,
+    session: Arrives,
     framework: str,
     size: int | None,
     index: int | None,
@@ -123,14 +123,14 @@ def rendezvous(
                 _withdraw()
 
 
-def _look(session: Session) -> None:
+def _look(session: Arrives) -> None:
     """From the guard's thread: who of the others has come."""
     waiting = session.waiting
     if waiting is not None:
         waiting.look()
 
 
-def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
+def _enter(session: Arrives, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
     if session.who.rank is None and mine.index is not None:
         session.who.rank, session.who.world = mine.index, mine.size
     if session.who.job == ALONE:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import OutOfStep
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Strict, Values
 
 MOST_LEAVES = 64
 LEARN = 3
@@ -40,8 +40,6 @@ class BatchFault:
 
 Leaf = tuple[str, tuple[int | None, ...], str, Any]
 """Name, shape, dtype, the thing itself."""
-Values = Callable[[Any], tuple[float, float, bool] | None]
-"""Least, largest, all finite; None where the thing does not live on the host."""
 
 
 def leaves(batch: Any, name: str = "batch") -> list[Leaf]:
@@ -73,7 +71,7 @@ def _walk(thing: Any, name: str, found: list[Leaf], depth: int) -> None:
 class Batches:
     """The contract of one stream of batches."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Strict) -> None:
         self._session = session
         self._learned: list[tuple[str, tuple[int | None, ...], str]] = []
         self._rows: int | None = None

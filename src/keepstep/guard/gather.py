@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from keepstep.core.private_files import append
 from keepstep.guard.exchange import Exchange
 
 if TYPE_CHECKING:
-    from keepstep.guard.peers import Peers
+    from keepstep.guard.identity import Identity
+    from keepstep.guard.needs import Schedule
 
 TOLD = frozenset(
     {
@@ -29,10 +30,21 @@ MOST = 200
 PERIOD_S = 2.0
 
 
+class Gathers(Protocol):
+    """Who this rank is, and where its guard writes."""
+
+    @property
+    def who(self) -> Identity: ...
+    @property
+    def folder(self) -> Path | None: ...
+    @property
+    def pulse(self) -> Schedule: ...
+
+
 class Gathering:
     """One rank's part in it: all publish, rank 0 also collects."""
 
-    def __init__(self, session: Peers, exchange: Exchange, prefix: str) -> None:
+    def __init__(self, session: Gathers, exchange: Exchange, prefix: str) -> None:
         self._session, self._exchange, self._prefix = session, exchange, prefix
         self._published = 0
         self._next: dict[int, int] = {}

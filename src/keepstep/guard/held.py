@@ -6,15 +6,28 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from keepstep.core.blackbox import Kind
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.box import Write
 
 THREADS = Path("/proc/self/task")
 _HELD = int(Kind.HELD)
+
+
+class Trains(Protocol):
+    """Which thread trains, and where records go."""
+
+    trainer: int
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def write(self) -> Write: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
 
 
 class Held:
@@ -23,7 +36,7 @@ class Held:
     period_s = 0.5
     part = "processor time"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Trains) -> None:
         self._session = session
         self._steps = 0
 

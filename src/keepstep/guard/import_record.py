@@ -16,7 +16,10 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keepstep.guard.needs import Follows
 
 VARIABLE = "KEEPSTEP_WARM"
 FAMILY = ("torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib")
@@ -249,7 +252,7 @@ def _resident_kb() -> int:
     return 0
 
 
-def begin() -> Callable[[ModuleType], None] | None:
+def begin(session: Callable[[], Follows]) -> Callable[[ModuleType], None] | None:
     """Record from now on, if the supervisor asked for it; what comes back is called after each framework's import."""
     folder = os.environ.get(VARIABLE)
     rank = os.environ.get("KEEPSTEP_RANK", "")
@@ -259,8 +262,6 @@ def begin() -> Callable[[ModuleType], None] | None:
     sys.meta_path.insert(0, record)
 
     def imported(module: ModuleType) -> None:
-        from keepstep.guard.start import session
-
         record.imported(module.__name__)
         guard = session()
         if not record.followed:

@@ -31,7 +31,7 @@ from keepstep.guard.stack_of import DEEPEST, calls
 from keepstep.guard.user_line import is_library
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Speaks
 
 PATIENCE_S = 0.5
 """A `finally` that takes no longer is not worth a word."""
@@ -49,7 +49,7 @@ class LastWords:
     period_s = 0.2
     part = "last words"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Speaks) -> None:
         self._session = session
         self._told: set[int] = set()
         self._seen = (0, 0)

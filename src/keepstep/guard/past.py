@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from keepstep.core.past import Past
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import HasRecords
 
 RECORDS = 400
 
@@ -19,7 +19,7 @@ class OwnPast:
     period_s = 20.0
     part = "own past"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: HasRecords) -> None:
         self._session = session
         self._past: Past | None = None
         self._steps = 0

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from keepstep.core.blackbox import Phase
 from keepstep.guard.stack_of import calls
-
-if TYPE_CHECKING:
-    from keepstep.guard.session import Session
 
 STILL_S = 0.3
 """Without a step for so long, one looks where the training is."""
@@ -23,13 +20,26 @@ FRAMEWORKS = re.compile(
 """Their own functions have such names for other things."""
 
 
+class Pausing(Protocol):
+    """Where the training is, and the way into a pause."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def phase_now(self) -> int: ...
+    @property
+    def trains_in_thread(self) -> int: ...
+
+    def pause(self, phase: int) -> None: ...
+
+
 class Pauses:
     """Called by the guard's own thread; looks once at each standstill."""
 
     period_s = 0.2
     part = "pauses"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Pausing) -> None:
         self._session = session
         self._steps = 0
         self._since = 0.0
@@ -44,7 +54,7 @@ class Pauses:
             enter_pause(session, session.trains_in_thread)
 
 
-def enter_pause(session: Session, thread: int) -> None:
+def enter_pause(session: Pausing, thread: int) -> None:
     """Enter the phase that the names of the training's functions tell. The next step leaves it."""
     if session.phase_now not in STEPPING or not session.steps:
         return

@@ -30,13 +30,13 @@ from keepstep.guard.gather import Gathering
 from keepstep.guard.user_line import line_of_caller
 
 if TYPE_CHECKING:
-    from keepstep.guard.pulse import Pulse
+    from keepstep.guard.needs import Schedule
 
 
 class Peers(ABC):
     """The half of a session that talks with other ranks."""
 
-    pulse: Pulse
+    pulse: Schedule
     supervised: bool
     folder: Path | None
     steps: int

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from keepstep.core.blackbox import Kind
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from contextlib import AbstractContextManager
+
+    from keepstep.guard.box import Write
 
 TICK_S = 0.2
 BEAT_S, LESS_OFTEN = 1.0, 20.0
@@ -28,6 +30,25 @@ MOST_SHARE = 0.002
 _BEAT = int(Kind.BEAT)
 
 
+class Beating(Protocol):
+    """What the guard's thread looks at and does by itself."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def phase_now(self) -> int: ...
+    @property
+    def lean(self) -> bool: ...
+    @property
+    def write(self) -> Write: ...
+
+    def part(self, name: str) -> AbstractContextManager[None]: ...
+    def is_off(self, name: str) -> bool: ...
+    def uncovered(self, part: str, why: str) -> None: ...
+    def catch_up(self) -> None: ...
+    def flush(self) -> None: ...
+
+
 @dataclass
 class _Task:
     period: float
@@ -39,7 +60,7 @@ class _Task:
 class Pulse:
     """A daemon thread that wakes five times a second and does little."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Beating) -> None:
         self._session = session
         self._tasks: list[_Task] = []
         self._over = threading.Event()

@@ -23,7 +23,7 @@ from keepstep.core.exit_file import exit_file
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity, mode, settling
-from keepstep.guard.batches import Batches, Values
+from keepstep.guard.batches import Batches
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
 from keepstep.guard.exit_status import ExitStatus
@@ -39,7 +39,7 @@ from keepstep.guard.thrift import Thrift
 from keepstep.guard.world import InWorld
 
 if TYPE_CHECKING:
-    from keepstep.guard.arriving import Waiting
+    from keepstep.guard.needs import Values, Waits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,7 +72,8 @@ class Session(InWorld):
         self.trains_in_thread = 0
         """... and by Python's."""
         self.folder: Path | None = None
-        self.pulse = Pulse(self)
+        self.phase_now: int = _START
+        self.pulse: Pulse = Pulse(self)
         self.batches = Batches(self)
         self.values: Values | None = None
         """How the framework's tensors on the host are looked into; set by its adapter."""
@@ -80,7 +81,6 @@ class Session(InWorld):
         """The script tells its steps itself (`guard.steps`): the hooks leave that to it."""
         self._box: boxes.Box | None = None
         self._listener = Listener(lambda: (self.steps, self.phase_now), self._leave_at_once)
-        self.phase_now = _START
         self._pausing = False
         self.step_ended = 0
         self.every = 1
@@ -96,7 +96,7 @@ class Session(InWorld):
         """Parts that failed, or could not be hooked."""
         self.at_close: list[Callable[[], None]] = []
         """What an adapter does when the process leaves, before the interpreter ends."""
-        self.waiting: Waiting | None = None
+        self.waiting: Waits | None = None
         """While the framework forms a world."""
         self._lines = 0
         self._opened = False

@@ -141,9 +141,9 @@ def _import_guard(frameworks: Mapping[str, Any]) -> None:
     from keepstep.core import redact  # noqa: F401
     from keepstep.guard import adapters, import_record, session  # noqa: F401
 
-    for each in pkgutil.iter_modules(adapters.__path__):
-        if any(each.name == name or each.name.startswith(f"{name}_") for name in frameworks):
-            importlib.import_module(f"{adapters.__name__}.{each.name}")
+    for each in pkgutil.walk_packages(adapters.__path__, f"{adapters.__name__}."):
+        if any(f".adapters.{name}." in each.name for name in frameworks):
+            importlib.import_module(each.name)
 
 
 def _awake() -> str | None:
@@ -176,10 +176,8 @@ class _Shelf:
             return None
         self._hold_against(name)
         spec = self._specs[name]
-        found = ModuleSpec(
-            name, self, origin=spec.origin if spec else None, is_package=hasattr(self._modules[name], "__path__")
-        )  # type: ignore[arg-type]
-        return found
+        origin, is_package = spec.origin if spec else None, hasattr(self._modules[name], "__path__")
+        return ModuleSpec(name, self, origin=origin, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._modules[spec.name]

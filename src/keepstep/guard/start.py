@@ -81,7 +81,7 @@ def _attach(adapter: str, module: ModuleType) -> None:
         return
     guard = session()
     with guard.part(f"{adapter} hooks"):
-        importlib.import_module(f"keepstep.guard.adapters.{adapter}").attach(guard, module)
+        importlib.import_module(f"keepstep.guard.adapters.{adapter}.attach").attach(guard, module)
     if guard.who.rank is not None and not identity.is_child_of_training():
         guard.open()
 
@@ -121,7 +121,7 @@ def _record_imports() -> Then | None:
         return None
     from keepstep.guard import import_record
 
-    return import_record.begin()
+    return import_record.begin(session)
 
 
 def _form_jax_world() -> None:
@@ -132,9 +132,9 @@ def _form_jax_world() -> None:
 
 def _jax_world(module: ModuleType) -> None:
     try:
-        from keepstep.guard.adapters import jax_cluster
+        from keepstep.guard.adapters.jax import cluster
 
-        jax_cluster.register(module)
+        cluster.register(module)
     except Exception as error:
         sys.stderr.write(
             f"keepstep: jax.distributed.initialize() needs its arguments ({type(error).__name__}: {error})\n"

@@ -91,19 +91,19 @@ class Guard:
 
     def keras(self) -> Any:
         """A callback for ``fit(callbacks=[guard.keras()])``, of Keras 3 or tf_keras."""
-        from keepstep.guard.adapters import keras
+        from keepstep.guard.adapters.tensorflow import keras
 
         return keras.callback(self._session)
 
     def lightning(self) -> Any:
         """A callback for Lightning's ``Trainer(callbacks=[guard.lightning()])``."""
-        from keepstep.guard.adapters import trainers
+        from keepstep.guard.adapters.torch import trainers
 
         return trainers.lightning(self._session)
 
     def hugging_face(self) -> Any:
         """A callback for transformers' ``Trainer(callbacks=[guard.hugging_face()])``."""
-        from keepstep.guard.adapters import trainers
+        from keepstep.guard.adapters.torch import trainers
 
         return trainers.hugging_face(self._session)
 

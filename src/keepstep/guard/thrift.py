@@ -7,10 +7,10 @@ the batches looked at. A lean step that takes long is written down after all, by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import BatchChecks
 
 EVERY = 23
 """Loaders have two, four or eight workers: what comes round with them must not always fall into the same steps."""
@@ -24,13 +24,34 @@ FEWEST = 20
 """Steps in full that were weighed."""
 
 
+class Weighed(Protocol):
+    """The steps so far and what the hooks cost in them; ``every`` is what thrift sets."""
+
+    every: int
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def in_full(self) -> int: ...
+    @property
+    def spent_ns(self) -> int: ...
+    @property
+    def step_ended(self) -> int: ...
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def batches(self) -> BatchChecks: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
+
+
 class Thrift:
     """Called by the guard's own thread."""
 
     period_s = 5.0
     part = "thrift"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Weighed) -> None:
         self._session = session
         self._weighed = self._steps = self._spent = self._at = 0
 
