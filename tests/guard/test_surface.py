@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep.guard()`` as a script calls it, the checks of batches, and the notes of other hosts."""
+"""``keepstep.guard.attach()`` as a script calls it, the checks of batches, and the notes of other hosts."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_secrets_do_not_reach_the_notes(tmp_path: Path) -> None:
 def test_a_script_may_ask_for_the_guard_without_any_variable(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        "import keepstep\nguard = keepstep.guard()\nfor batch in guard.steps(range(3)):\n    print(batch)\n"
+        "import keepstep\nguard = keepstep.guard.attach()\nfor batch in guard.steps(range(3)):\n    print(batch)\n"
     )
     env = {key: value for key, value in os.environ.items() if not key.startswith("KEEPSTEP")}
     for mode, boxes in ((None, 1), ("off", 0)):

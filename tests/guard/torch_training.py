@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--wrap", default="ddp", help="ddp, fsdp or fully_shard")
     parser.add_argument("--first", default="", help="to be done before torch is imported")
-    parser.add_argument("--late", action="store_true", help="by `keepstep.guard()`, after the world was formed")
+    parser.add_argument("--late", action="store_true", help="by `keepstep.guard.attach()`, after the world was formed")
     options = parser.parse_args()
     if options.first:
         exec(options.first, {})  # the tests' own words
@@ -33,7 +33,7 @@ def main() -> None:
     if options.late:
         import keepstep
 
-        keepstep.guard()
+        keepstep.guard.attach()
     torch.manual_seed(0)
     if options.fault == "model":
         models(fault)

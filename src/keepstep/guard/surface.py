@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep.guard()``: the guard by a few lines of the training script, for what no hook can see by itself."""
+"""``keepstep.guard.attach()``: the guard by a few lines of the training script, for what no hook can see by itself."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Guard:
         return trainers.hugging_face(self._session)
 
 
-def guard(**settings: Any) -> Guard:
+def attach(**settings: Any) -> Guard:
     """The guard of this process, attached to the frameworks that are here; ``settings`` as for :meth:`Guard.batches`."""
     mode.tell_if_unknown()
     session = start.session()

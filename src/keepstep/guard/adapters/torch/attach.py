@@ -59,7 +59,7 @@ def _hook(state: Torch, parts: list[tuple[str, Part]], module: ModuleType) -> No
 
 
 def _late_joiner(state: Torch) -> None:
-    """`keepstep.guard()` after the process group was made: the world is there already."""
+    """`keepstep.guard.attach()` after the process group was made: the world is there already."""
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is not None and c10d.is_initialized():
         with state.session.part("torch world"):
