@@ -63,6 +63,7 @@ class Strict(Reports, Protocol):
 class Phases(Protocol):
     """Enter a phase of the training."""
 
+    def open(self) -> None: ...
     def phase(self, phase: int) -> int: ...
 
 
@@ -82,6 +83,28 @@ class Talks(Protocol):
     def ahead(self, subject: str, rank: int) -> dict[str, str] | None: ...
     def tell_peers(self, topic: str, text: str) -> bool: ...
     def heard(self, topic: str) -> dict[int, str]: ...
+
+
+class Observes(Reports, Parts, Protocol):
+    """For a look that reports what it finds."""
+
+
+class MarksPhases(Phases, Parts, Protocol):
+    """For hooks that only mark phases."""
+
+
+class Recurs(Parts, Protocol):
+    """For hooks that the guard's thread puts back."""
+
+    @property
+    def pulse(self) -> Schedule: ...
+
+
+class Compares(Talks, Reports, Protocol):
+    """For comparisons between ranks."""
+
+    @property
+    def trains_in_thread(self) -> int: ...
 
 
 class BatchChecks(Protocol):
@@ -124,7 +147,6 @@ class Steps(Phases, Protocol):
     @property
     def at_catching_up(self) -> list[Callable[[], None]]: ...
 
-    def open(self) -> None: ...
     def step_done(self, by_hand: bool = False) -> None: ...
     def see_batch(self, batch: Any) -> None: ...
     def pause(self, phase: int) -> None: ...

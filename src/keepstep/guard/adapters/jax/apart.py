@@ -11,7 +11,7 @@ from keepstep.guard.adapters.jax.posthook import PART
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Lockstep
     from keepstep.guard.adapters.jax.runs import Runs
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import Observes
 
 SOON = 50
 """Steps after which processes that train together have run a program together."""
@@ -24,7 +24,7 @@ RARELY = 10
 class Apart:
     """Called by the guard's thread."""
 
-    def __init__(self, session: Adapts, runs: Runs, lockstep: Lockstep, world: Callable[[], int]) -> None:
+    def __init__(self, session: Observes, runs: Runs, lockstep: Lockstep, world: Callable[[], int]) -> None:
         self._session, self._runs, self._lockstep, self._world = session, runs, lockstep, world
         self._told = False
         self._over = False

@@ -23,7 +23,7 @@ from keepstep.core.contracts import KEPT, Subject
 from keepstep.guard.user_line import line_of_thread
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import Compares
 
 TOPIC = "at program"
 REMEMBERED = 2000
@@ -70,7 +70,7 @@ class Word:
 class Lockstep:
     """The record of this rank's executions over all processes, and its contracts on them."""
 
-    def __init__(self, session: Adapts) -> None:
+    def __init__(self, session: Compares) -> None:
         self._session = session
         self.executed = 0
         self.last: Side | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import Recurs
 
 PART = "JAX's executions"
 MARK = "keepstep_before"
@@ -53,7 +53,7 @@ class PostHook:
         self.get()
 
 
-def watch(session: Adapts, runs: Executions) -> None:
+def watch(session: Recurs, runs: Executions) -> None:
     """Stand in front of the hook, and stay there."""
     post = PostHook()
     mend = session.guarded(PART, functools.partial(_mend, session, runs, post))
@@ -69,7 +69,7 @@ def watch(session: Adapts, runs: Executions) -> None:
     runs.mend = mend
 
 
-def _mend(session: Adapts, runs: Executions, post: PostHook) -> None:
+def _mend(session: Recurs, runs: Executions, post: PostHook) -> None:
     now = post.get()
     ours = hasattr(now, MARK)
     if session.is_off(PART):
@@ -79,7 +79,7 @@ def _mend(session: Adapts, runs: Executions, post: PostHook) -> None:
         post.put(runs.hook(now))
 
 
-def _mend_own(session: Adapts, runs: Executions, post: PostHook) -> None:
+def _mend_own(session: Recurs, runs: Executions, post: PostHook) -> None:
     """The hook of this thread alone."""
     now = post.get_local()
     if hasattr(now, MARK) or session.is_off(PART):

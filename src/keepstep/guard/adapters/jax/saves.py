@@ -11,7 +11,7 @@ from keepstep.core.blackbox import Phase
 from keepstep.guard.importing import after_import
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import MarksPhases
 
 PART = "JAX's checkpoints"
 _CHECKPOINT = int(Phase.CHECKPOINT)
@@ -25,7 +25,7 @@ ORBAX = {
 FLAX = ("save_checkpoint", "save_checkpoint_multiprocess", "restore_checkpoint")
 
 
-def watch(session: Adapts) -> None:
+def watch(session: MarksPhases) -> None:
     """Wait for the libraries; nothing is imported here."""
     after_import(
         {
@@ -35,7 +35,7 @@ def watch(session: Adapts) -> None:
     )
 
 
-def _watch_orbax(session: Adapts, module: Any) -> None:
+def _watch_orbax(session: MarksPhases, module: Any) -> None:
     with session.part(PART):
         for name, methods in ORBAX.items():
             kind = getattr(module, name, None)
@@ -44,14 +44,14 @@ def _watch_orbax(session: Adapts, module: Any) -> None:
                     setattr(kind, method, _saving(session, vars(kind)[method]))
 
 
-def _watch_flax(session: Adapts, module: Any) -> None:
+def _watch_flax(session: MarksPhases, module: Any) -> None:
     with session.part(PART):
         for name in FLAX:
             if callable(getattr(module, name, None)):
                 setattr(module, name, _saving(session, getattr(module, name)))
 
 
-def _saving(session: Adapts, function: Callable[..., Any]) -> Callable[..., Any]:
+def _saving(session: MarksPhases, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def save(*args: Any, **kwargs: Any) -> Any:
         before = session.phase(_CHECKPOINT)

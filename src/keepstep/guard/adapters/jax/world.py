@@ -20,7 +20,7 @@ from keepstep.guard.arriving import rendezvous
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Lockstep
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import Adapts, Compares
 
 STALLED_S = 3.0
 """After so long without a step a rank asks whether another one has left."""
@@ -159,7 +159,7 @@ def _left(session: Adapts, lockstep: Lockstep) -> threading.Thread | None:
 class _Stall:
     """A rank that executes nothing any more, while another one has left after fewer executions over all processes."""
 
-    def __init__(self, session: Adapts, lockstep: Lockstep) -> None:
+    def __init__(self, session: Compares, lockstep: Lockstep) -> None:
         self._session, self._lockstep = session, lockstep
         self._executed, self._since = 0, time.monotonic()
         self._told = False

@@ -16,12 +16,12 @@ from keepstep.core.blackbox import Phase
 from keepstep.errors import UserError
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import MarksPhases
 
 _COMPUTE, _CHECKPOINT, _EVALUATION = int(Phase.COMPUTE), int(Phase.CHECKPOINT), int(Phase.EVALUATION)
 
 
-def lightning(session: Adapts) -> Any:
+def lightning(session: MarksPhases) -> Any:
     """A callback for Lightning's Trainer, of ``lightning`` or ``pytorch_lightning``."""
     module = _first("lightning.pytorch.callbacks", "pytorch_lightning.callbacks")
     phase = _phase(session)
@@ -54,7 +54,7 @@ def lightning(session: Adapts) -> Any:
     return KeepstepCallback()
 
 
-def hugging_face(session: Adapts) -> Any:
+def hugging_face(session: MarksPhases) -> Any:
     """A callback for transformers' Trainer."""
     module = _first("transformers.trainer_callback", "transformers")
     phase = _phase(session)
@@ -94,7 +94,7 @@ def hugging_face(session: Adapts) -> Any:
     return KeepstepCallback()
 
 
-def _phase(session: Adapts) -> Callable[[int], None]:
+def _phase(session: MarksPhases) -> Callable[[int], None]:
     """Entering a phase; a callback must return nothing."""
     enter = session.guarded("trainer callback", session.phase)
 
