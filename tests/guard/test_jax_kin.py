@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program of a jitted function a call executed, told by its arguments. Plain values stand for arrays; no framework."""
+"""Which program of a jitted function a call executed, by its arguments. Plain values stand for arrays; no framework."""
 
 from __future__ import annotations
 

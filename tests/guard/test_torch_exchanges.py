@@ -34,7 +34,7 @@ def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: st
 
 
 def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
-    """The guard looks five times a second: these steps last long enough for it to look before the first average, and after."""
+    """The guard looks five times per second: these steps leave time for a look before and after the first average."""
     with ranks(tmp_path, "weights every 100 steps", script=SCRIPT) as run:
         assert run.ended() == [0, 0], run.logs()
         told = run.notes("NeverExchanged")

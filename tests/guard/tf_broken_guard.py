@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of the tests with a guard that is broken in the ways that BROKEN names: all of its parts, or the service; or not
-broken, and with most steps lean."""
+"""The tests' training with a guard that BROKEN breaks: all its parts, or the service; or whole, with lean steps."""
 
 from __future__ import annotations
 

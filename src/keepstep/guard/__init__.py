@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def attach(**settings: Any) -> Guard:
-    """The guard of this process, hooked into the frameworks it has imported; ``settings`` as for :meth:`Guard.batches`."""
+    """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`."""
     from keepstep.guard import surface  # loaded when asked for: the start-up hook imports this package in every Python
 
     return surface.attach(**settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel counts of the training's thread: how long it ran, and how long it was ready to and was not let."""
+"""What the kernel counts for the training's thread: how long it ran, and how long it waited for a processor."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Held:
             if thread.exists():
                 session.uncovered(self.part, "the kernel does not count it")
             else:
-                session.trainer = 0  # that thread has ended: the next step tells who trains now
+                session.trainer = 0  # that thread has ended: the next step shows which one trains now
             return
         session.write(_HELD | int(crowding() * 100) << 32, int(waited), int(ran))
 
 
 def crowding() -> float:
-    """How many processes want each core of this host, over the last minute."""
+    """How many processes compete for each core of this host, over the last minute."""
     try:
         return min(os.getloadavg()[0] / (os.cpu_count() or 1), 1e6)
     except OSError:
@@ -66,7 +66,7 @@ def crowding() -> float:
 
 
 def is_ready(thread: int) -> bool:
-    """Whether a thread of this process runs, or would if it were let; False while it sleeps."""
+    """Whether a thread of this process runs or waits for a processor; False while it sleeps."""
     with contextlib.suppress(OSError):
         return (THREADS / str(thread) / "stat").read_text().rpartition(")")[2].lstrip().startswith("R")
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The half of a session that brings its files to the folder of all ranks of the run, once they have met."""
+"""The part of a session that moves its files to the folder that all ranks of the run share, once they have met."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Moving(Peers):
             self.pulse.every(0.2, "common folder", self._settle)
 
     def _settle(self) -> None:
-        """Once rank 0 has said where all write: write there, and be known as a rank of this run."""
+        """Once rank 0 has said where all ranks write: write there, and be known as a rank of this run."""
         meeting = self._meeting
         if meeting is None or self._link is None or self._notes is None:
             return

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What parts of the guard and its adapters may ask of the session: small protocols that the session fulfils.
 
-This file is at the bottom of the guard. A part names the protocol that it needs and never imports the session, so a reader
-sees what it can touch, and no two files of the guard import each other. Nothing here runs: the hot path calls the session.
+This file is at the bottom of the guard. A part names the protocol that it needs and never imports the session, so a
+reader sees what it can touch, and no two files of the guard import each other. Nothing here runs: the hot path calls
+the session.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Schedule(Protocol):
 
 
 class Reports(Protocol):
-    """Write down and say what was seen, and when in the training that was."""
+    """Write down and say what was seen, and at which step."""
 
     @property
     def steps(self) -> int: ...
@@ -44,7 +45,7 @@ class Reports(Protocol):
 
 
 class Parts(Protocol):
-    """Fail without harm to the training."""
+    """Fail without harming the training."""
 
     def part(self, name: str) -> AbstractContextManager[None]: ...
     def guarded(self, name: str, function: Callable[P, T]) -> Callable[P, T | None]: ...
@@ -161,7 +162,7 @@ class Waits(Protocol):
 
 
 class World(Protocol):
-    """Say which world the framework forms, and wait for it in good order."""
+    """Say which world the framework forms, and what goes on while it does."""
 
     who: Identity
     framework: str | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script that saves or evaluates by functions of its own names them so: what it does there is no hang and no pace."""
+"""Scripts name their functions after saving and evaluating: time spent in those is neither a hang nor a slow step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from keepstep.core.blackbox import Phase
 from keepstep.guard.stack_of import calls
 
 STILL_S = 0.3
-"""Without a step for so long, one looks where the training is."""
+"""After this long without a step, look where the training is."""
 STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
 FRAMEWORKS = re.compile(
     r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]"
 )
-"""Their own functions have such names for other things."""
+"""Their own functions use such names for other things."""
 
 
 class Pausing(Protocol):
@@ -55,7 +55,7 @@ class Pauses:
 
 
 def enter_pause(session: Pausing, thread: int) -> None:
-    """Enter the phase that the names of the training's functions tell. The next step leaves it."""
+    """Enter the phase that the names of the training's functions suggest. The next step leaves it."""
     if session.phase_now not in STEPPING or not session.steps:
         return
     for file, _, function in calls(thread):

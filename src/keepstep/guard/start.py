@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way in without a change of code: called by the start-up hook (keepstep.pth) when KEEPSTEP is on.
 
-Nothing is looked at or written until a framework is imported, so that other Python programs under
-the same variables (launchers, pip, editors) stay as they are.
+Nothing is looked at or written until a framework is imported, so other Python programs under the same
+variables (launchers, pip, editors) are unaffected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from keepstep.guard import mode
 from keepstep.guard.importing import Then, after_import
 
-if TYPE_CHECKING:  # costly: imported when a framework has been
+if TYPE_CHECKING:  # expensive: imported after a framework
     from keepstep.guard.session import Session
 
 FRAMEWORKS = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
-"""The module whose import begins it, and the adapter that then attaches."""
+"""The module whose import starts the guard, and the adapter that then attaches."""
 
 _session: Session | None = None
 _started = False
@@ -35,7 +35,7 @@ def is_on() -> bool:
 
 
 def is_off() -> bool:
-    """Whether the guard is told to keep out, also where the script asks for it."""
+    """Whether the guard must stay off, even where the script asks for it."""
     return mode.mode() == mode.OFF
 
 
@@ -51,7 +51,7 @@ def session() -> Session:
 
 
 def start() -> None:
-    """Wait for a framework. Never raises: whatever is wrong here, the program starts. Some sites run their hooks twice."""
+    """Wait for a framework. Never raises: whatever fails here, the program starts. Some sites run their hooks twice."""
     global _started
     try:
         mode.tell_if_unknown()
@@ -106,7 +106,7 @@ def _let_supervisor_look() -> None:
 
 
 def _print_by_the_line() -> None:
-    """Under the supervisor a program prints as it would to a terminal: what it said is known when it dies, and lines stay whole."""
+    """Under the supervisor, print as to a terminal: nothing is lost when the program dies, and lines stay whole."""
     out = sys.stdout
     if not os.environ.get("KEEPSTEP_SUPERVISOR") or not isinstance(out, io.TextIOWrapper) or out.write_through:
         return

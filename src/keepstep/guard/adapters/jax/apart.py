@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that form a world and then train apart: every step runs on the devices of one process alone, on a mesh of its own."""
+"""Processes that form a world and then train apart: every step runs only on one process's devices, on its own mesh."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOON = 50
 
 
 RARELY = 10
-"""Steps for each of JAX's own exchanges (a barrier, a comparison of what all start with), if gradients do not go by them."""
+"""Steps per exchange of JAX's own (a barrier, a comparison at the start), if gradients do not go through them."""
 
 
 class Apart:
@@ -38,7 +38,10 @@ class Apart:
         fields = {"framework": "jax", "world": self._world(), "steps": session.steps}
         if not self._told and self._world() > 1:
             self._told = True
-            words = f"no program has spanned the processes in {session.steps} steps, though {self._world()} formed a world: each trains a model of its own"
+            words = (
+                f"no program has spanned the processes in {session.steps} steps, though {self._world()} formed a "
+                "world: each trains a model of its own"
+            )
             session.note("NeverExchanged", fields, words)
             session.say(words)
         elif self._told:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX: the world, the programs, their executions, the input and the checkpoints, as far as this version lets them be seen."""
+"""JAX: the world, programs, executions, input and checkpoints, as far as this version shows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTIONS = (
 
 
 def attach(session: Adapts, module: Any) -> None:
-    """Hook into JAX, which has just been imported. No backend is made, nothing of its settings is changed."""
+    """Hook into JAX, which has just been imported. No backend is created and no setting is changed."""
     version, lockstep = str(getattr(module, "__version__", "?")), Lockstep(session)
     with session.part("JAX's world"):
         from jax._src import distributed
@@ -41,7 +41,7 @@ def attach(session: Adapts, module: Any) -> None:
             input.watch(session, module, programs, runs)
     with session.part("JAX's checkpoints"):
         saves.watch(session)
-    with contextlib.suppress(Exception):  # the guard's frames have no place in a user's traceback
+    with contextlib.suppress(Exception):  # keep the guard's frames out of the user's traceback
         from jax._src import traceback_util
 
         traceback_util.register_exclusion(OWN)
@@ -79,7 +79,7 @@ def _world() -> int:
 
 
 def _first_step(session: Adapts, module: Any) -> None:
-    """The first step has run, so there is a backend: only now may it be asked how many processes it knows."""
+    """The first step has run, so there is a backend: only now may it be asked for the number of processes."""
     size = max(_world(), int(module.process_count()))
     if size > 1 and _world() == 1:  # a pod, which forms its world without jax.distributed
         session.world_formed(size, int(module.process_index()), "jax")
@@ -87,7 +87,7 @@ def _first_step(session: Adapts, module: Any) -> None:
 
 
 def _own_names(module: Any) -> frozenset[str]:
-    """Names of JAX's own functions, with which operations outside of the user's functions are executed."""
+    """Names of JAX's own functions, which run operations outside the user's functions."""
     names = set(OWN_NAMES)
     for part in ("numpy", "lax", "random", "nn"):
         own = getattr(module, part, None)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world that ``keepstep run`` made, as one that JAX detects: a bare ``jax.distributed.initialize()`` then works.
+"""Lets JAX detect the world that ``keepstep run`` made: a bare ``jax.distributed.initialize()`` then works.
 
-JAX has a variable for the coordinator's address only; count and number of processes come from an environment that it knows.
+JAX has a variable only for the coordinator's address; it takes the number of processes and the rank from a cluster
+environment that it knows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LISTENING = re.compile(r" *\d+: [0-9A-F]+:[0-9A-F]{4} [0-9A-F]+:0000 0A ")
 
 
 def register(clusters: Any) -> type[Any]:
-    """Add the environment to those that JAX asks, before all others: the supervisor may itself run under one of them."""
+    """Add our environment before all others that JAX asks: the supervisor may itself run under one of them."""
     base: Any = clusters.ClusterEnv
 
     class KeepstepCluster(base):  # type: ignore[misc]
@@ -32,7 +33,7 @@ def register(clusters: Any) -> type[Any]:
 
         @classmethod
         def get_coordinator_address(cls, timeout_secs: Any = None, override_coordinator_port: Any = None) -> str:
-            """Versions of JAX differ in what they give here."""
+            """Versions of JAX differ in what they pass here."""
             address = os.environ["KEEPSTEP_COORDINATOR"]
             return f"{address.rpartition(':')[0]}:{override_coordinator_port}" if override_coordinator_port else address
 
@@ -46,7 +47,7 @@ def register(clusters: Any) -> type[Any]:
 
         @classmethod
         def get_local_process_id(cls) -> int | None:
-            """One device a process where the script is not told otherwise; all devices where there is only one process."""
+            """One device per process unless the script says otherwise; all devices if there is only one process."""
             return (
                 int(os.environ["KEEPSTEP_RANK"])
                 if int(os.environ["KEEPSTEP_WORLD"]) > 1 and _has_devices_to_share()
@@ -62,9 +63,10 @@ def register(clusters: Any) -> type[Any]:
 def await_coordinator(
     coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *others: Any, **more: Any
 ) -> None:
-    """Let the coordinator of this host open its door first. A client of JAX's that finds it closed knocks again only after a second.
+    """Wait until this host's coordinator listens. A JAX client that finds the port closed retries only after a second.
 
-    Called with what ``initialize`` is called with. Never waits for a coordinator that the supervisor did not choose, nor for long.
+    Called with what ``initialize`` is called with. Never waits for a coordinator that the supervisor did not choose,
+    nor for long.
     """
     address = os.environ.get("KEEPSTEP_COORDINATOR")
     own = process_id if process_id is not None else os.environ.get("KEEPSTEP_RANK")
@@ -80,7 +82,7 @@ def await_coordinator(
 
 
 def _is_open(port: int) -> bool:
-    """Whether a process of this host listens there. Asked of the kernel: one who knocks may take the very port away."""
+    """Whether a process on this host listens there. The kernel knows: a connection attempt might take the port away."""
     seen = False
     for table in ("/proc/net/tcp6", "/proc/net/tcp"):
         with contextlib.suppress(OSError), open(table) as stream:
@@ -91,7 +93,7 @@ def _is_open(port: int) -> bool:
 
 
 def _has_devices_to_share() -> bool:
-    """Several GPUs of this host, which its processes divide among them."""
+    """Several GPUs on this host, which its processes share out."""
     return any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/kfd")) and not os.environ.get(
         "JAX_LOCAL_DEVICE_IDS"
     )

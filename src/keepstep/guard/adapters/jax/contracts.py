@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs before they run first: what each says of itself is agreed on by all processes that it spans."""
+"""Programs before their first run: all processes that a program spans agree on what it is."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PART = "JAX's programs"
 _COMPILE = int(Phase.COMPILE)
 MOST_WAITING = 16
-"""Compiled programs that have not run yet, of which the text before the compilation is remembered."""
+"""Compiled programs that have not run yet and whose text before compilation is remembered."""
 OWN = {name: f"{name} (process_allgather, sync_global_devices or device_put)" for name in ("_identity_fn", "_psum")}
-"""Programs of JAX whose names tell nothing."""
+"""Programs of JAX whose names say nothing."""
 LARGE_CONSTANT = 64
 """Constants with more elements are not part of the text that is compared: they are data."""
 
@@ -39,13 +39,13 @@ class Program:
     everywhere: bool = False
     """It holds collectives, and all processes take part."""
     carries: int = 0
-    """How many numbers it takes and gives back changed: the weights of a training step."""
+    """How many numbers it takes and returns changed: the weights of a training step."""
     internal: bool = False
-    """JAX's own: an operation outside of any function of the user."""
+    """JAX's own: an operation outside any of the user's functions."""
     processes: tuple[int, ...] = ()
     module: words.Module = field(default_factory=words.Module)
     arguments: list[tuple[str, str]] = field(default_factory=list)
-    """Their names and what they are, in words."""
+    """Their names and descriptions."""
     shardings: list[Any] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     """Which of the arguments given are used by the program."""
@@ -59,7 +59,7 @@ class Programs:
     def __init__(self, session: Adapts, recompiles: Recompiles, lockstep: Lockstep, own_names: frozenset[str]) -> None:
         self._session, self._recompiles, self._own_names = session, recompiles, own_names
         self._waiting: OrderedDict[int, dict[str, str]] = OrderedDict()
-        """By the identity of the executable: the next one in its place says its own words before they are asked for."""
+        """By the identity of the executable: a later one with the same identity replaces it before it is read."""
         self.lockstep = lockstep
         self._agreed: set[str] = set()
         self._compared: set[str] = set()
@@ -86,7 +86,7 @@ class Programs:
         return compile_and_remember
 
     def _remember(self, executable: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float) -> None:
-        """The text before the compilation: equal on all hosts, where the compiled one may be tuned to each."""
+        """The text before compilation: equal on all hosts, while the compiled one may be tuned to each."""
         computation = args[1] if len(args) > 1 else kwargs["computation"]
         devices = args[2] if len(args) > 2 else kwargs["devices"]
         self._recompiles.compiled(computation, seconds)
@@ -99,7 +99,7 @@ class Programs:
     # --- before a program runs for the first time
 
     def look(self, executable: Any, args: tuple[Any, ...]) -> Program:
-        """What a program says of itself."""
+        """What a program's text says."""
         program = Program(words.plain_name(str(executable.name)))
         program.internal = program.name in self._own_names
         program.shardings = list(executable.in_handler.in_shardings)
@@ -127,7 +127,7 @@ class Programs:
         return program
 
     def about_to_run(self, program: Program, args: tuple[Any, ...], *, is_training: bool) -> Side | None:
-        """Raises OutOfStep where the processes are about to run different programs. Returns what all of them must run alike."""
+        """Raises OutOfStep if the processes are about to run different programs. Returns what all of them must run."""
         side = None
         if not program.internal:
             self._recompiles.about_to_run(program.name, program.arguments, program.lowered)
@@ -163,7 +163,7 @@ def session_guarded(session: Adapts, function: Callable[..., Any]) -> Callable[.
 
 
 def _among(processes: tuple[int, ...], world: int | None) -> str:
-    """Words that name the processes, where they are not all of them."""
+    """Names the processes, if they are not all of them."""
     if not world or len(processes) == world:
         return ""
     return f" of ranks {', '.join(map(str, processes[:16]))}" + ("..." if len(processes) > 16 else "")

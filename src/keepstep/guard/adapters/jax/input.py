@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a JAX training is fed: the functions that make global arrays of a process's own rows, and how long the host takes for a batch.
+"""What a JAX training is fed: functions that make global arrays from a process's rows, and the host's time per batch.
 
-Shapes are looked at where a program is about to run for the first time: another shape is another program, so that nothing is
-missed. Values are looked at now and then, and only of arrays that are on the host.
+Shapes are looked at when a program is about to run for the first time: another shape is another program, so nothing
+is missed. Values are looked at now and then, and only in arrays on the host.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ MOST_LEAVES = 64
 GLANCE_EVERY = 500
 """The same for whether a batch is finite..."""
 SMALL_BYTES = 16 << 10
-"""...unless it is so small that the look takes some microseconds: then every time."""
+"""...unless it is so small that a look takes microseconds: then every time."""
 LOOK_EVERY = 1000
-"""Times as long as the last look took."""
+"""The pause between two looks, as a multiple of what the last one took."""
 Takes = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Where the data are among the arguments of a function."""
 
 
 class _Part:
-    """A part of a batch: what it is on this process, and its values where they are on the host."""
+    """A part of a batch: what it is on this process, and its values if they are on the host."""
 
     __slots__ = ("data", "dtype", "shape")
 
@@ -55,8 +55,8 @@ class _Part:
 class Feed:
     """The batches of this process.
 
-    Between a step that was handed over and the arrays of the next batch the host is busy with its input, or waits for results;
-    reading a value that is not there yet tells the one from the other.
+    Between a step that was handed over and the arrays of the next batch the host is busy with its input, or waits for
+    results; reading a value that is not there yet tells the two apart.
     """
 
     def __init__(self, session: Adapts, tree_leaves: Callable[[Any], list[Any]]) -> None:
@@ -72,13 +72,13 @@ class Feed:
         self._made = threading.local()
         self._due = 0
         self._thread = 0
-        """The one that takes the steps: others prepare batches ahead, and no phase is theirs."""
+        """The one that takes the steps: others prepare batches ahead and set no phase."""
         self._fed = False
         """A batch was made since the last step."""
         self._cycles = 0
         """Steps in a row that had a batch made for them."""
         self._awaited = False
-        """A step was taken, and its successor's batch is not there yet."""
+        """A step was taken, and the next one's batch is not there yet."""
 
     # --- around the functions that make arrays
 
@@ -141,7 +141,7 @@ class Feed:
         self._due = began + (time.monotonic_ns() - began) * LOOK_EVERY
 
     def _glance(self, batch: list[Any]) -> None:
-        """Whether a batch is finite: every time where it is small, else as often as its share of the time allows. Hot."""
+        """Whether a batch is finite: always if it is small, else as often as its share of the time allows. Hot."""
         began = time.monotonic_ns()
         if self._told_finite or (
             began < self._glance_due and sum(leaf.nbytes for leaf in batch if type(leaf) is self._array) > SMALL_BYTES
@@ -170,7 +170,7 @@ class Feed:
             self._thread = threading.get_ident()
 
     def evaluating(self) -> None:
-        """What comes until the next step is no training."""
+        """What comes before the next step is not training."""
         self._awaited = False
 
     def around_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -211,7 +211,7 @@ class Feed:
                 self._session.compare(Subject.BATCH, self._stated(parts, program))
 
     def _stated(self, parts: list[tuple[str, _Part]], program: Program) -> dict[str, str]:
-        """Rows a device: processes may have different numbers of devices."""
+        """Rows per device: processes may have different numbers of devices."""
         own = sum(1 for device in program.devices if device.process_index == self._session.who.rank) or 1
         stated = {name: f"{part.dtype}{list(part.shape[1:])}" for name, part in parts}
         return stated | {"rows": f"{parts[0][1].shape[0] / own:g} a device"}
@@ -268,12 +268,12 @@ def _leaves(tree: Any, tree_leaves: Callable[[Any], list[Any]]) -> list[Any]:
 
 
 def _as_taken(dtype: str, known: str) -> str:
-    """JAX itself turns 64 bits of the host into 32 bits of the device, unless it is told not to."""
+    """JAX itself turns 64-bit values on the host into 32-bit values on the device, unless configured otherwise."""
     return known if dtype.replace("64", "32").replace("complex128", "complex64") == known else dtype
 
 
 def _alike(leaf: Any, part: _Part) -> bool:
-    """Whether an array may be this part of a batch: the shape but for the rows. Of the dtype is told if it is another."""
+    """Whether an array may be this part of a batch: same shape but for the rows. Another dtype is reported."""
     shape = getattr(leaf, "shape", None)
     return shape == part.shape or (
         shape is not None and len(shape) == len(part.shape) and tuple(shape[1:]) == part.shape[1:]
@@ -281,7 +281,7 @@ def _alike(leaf: Any, part: _Part) -> bool:
 
 
 def _local_shape(value: Any, sharding: Any) -> tuple[int, ...]:
-    """The shape of what this process holds of a global array, where it is split by rows."""
+    """The shape of this process's share of a global array that is split by rows."""
     shape = tuple(value.shape)
     if getattr(value, "is_fully_addressable", True) or getattr(value, "is_fully_replicated", True):
         return shape

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs that one jitted function was compiled to, and which of them a call executed.
 
-Most functions have one, or several for the same shapes that differ only in how their arguments came to be: then nothing is looked at.
-Where one of them spans processes and another does not, or their shapes differ, a call's arguments tell.
+Most functions have one, or several for the same shapes that differ only in where their arguments came from: then
+nothing is looked at. Where one of them spans processes and another does not, or their shapes differ, a call's
+arguments decide.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from keepstep.guard.adapters.jax.lockstep import Side
 
 MOST = 256
-"""Programs of one function that are told apart."""
+"""The most programs of one function that are distinguished."""
 _VALUES = (bool, str)
 """Arguments of these types are static: another value is another program."""
 
 
 class Function:
-    """What is known of a function that JAX executes; kept apart for programs of one process and of several."""
+    """What is known about a function that JAX executes; separate for programs of one process and of several."""
 
     __slots__ = ("carries", "internal", "name", "number", "runs", "since", "spans", "turn")
 
@@ -45,7 +46,7 @@ class Variant:
         self.collective = collective
         """It holds collectives, and all processes take part."""
         self.counts = True
-        """Its executions are worth a look."""
+        """Its executions are looked at."""
         self.side: Side | None = None
 
 
@@ -84,7 +85,7 @@ class Kin:
         self.one = variant if variant.counts and not self.several else None
 
     def pick(self, args: Any, kwargs: Any) -> Variant | None:
-        """The program that a call with these arguments executed; None where it does not count. Hot where there are several."""
+        """The program that a call with these arguments executed; None if it does not count. Hot if several."""
         leaves = self._leaves((args, kwargs))
         same = self._by_shapes.get(_shapes(leaves))
         if same is None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that only one rank is about to run, while the others are already in their next step.
 
-A rank with a batch of another size compiles a new program for it and waits, for a moment, for the others' side of its contract; they
-execute a program that they know, state nothing, and wait for that rank in a collective. So every rank keeps a record of which program
-with collectives it executed at which place, and says at which place it states a contract. A rank that stands still and has handed over
-that execution already states, by the guard's thread, what it ran there: the difference is certain, and usually told before the odd
-program runs.
+A rank with a batch of another size compiles a new program for it and waits, for a moment, for the others' side of its
+contract; they execute a program that they know, state nothing, and wait for that rank in a collective. So every rank
+keeps a record of which program with collectives it executed at which place, and says at which place it states a
+contract. A rank that makes no progress and has already handed over that execution states, from the guard's thread,
+what it ran there: the difference is certain, and usually reported before the odd program runs.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 TOPIC = "at program"
 REMEMBERED = 2000
-"""How often another program than the one before was executed."""
+"""The last changes from one program to another that are kept."""
 STILL_S = 0.4
-"""Without an execution for so long, a rank looks whether another one waits for its word, and again, ever less often..."""
+"""After this long without an execution, a rank looks whether another waits for it, then less and less often..."""
 LONGEST_S = 1.0
-"""...but at least so often."""
+"""...but at least this often."""
 MOVING_S = 5.0
-"""One that gets on looks so often: the other may not have been answered in time, and gone on."""
+"""A rank that makes progress looks this often: the other may have had no answer in time, and gone on."""
 FAR = 16
-"""Executions after the place in question, before one that gets on speaks of it: ranks in step are never so far apart unanswered."""
+"""Executions past the place in question before a rank that makes progress answers: more than ranks in step differ."""
 RANKS_A_SECOND = 64
 """In large worlds all look less often: one coordinator answers them."""
 GIVEN_UP_S = 600.0
-"""Nobody waits for a word for longer than that."""
+"""No rank waits longer than this for an answer."""
 TRIES = 5
 WORDS = 8
-"""Of the contracts that a rank stated last."""
+"""How many of a rank's last contracts are kept."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Side:
-    """What this rank says of a program that all ranks must run together."""
+    """What this rank says about a program that all ranks must run together."""
 
     name: str
     title: str
@@ -100,18 +100,18 @@ class Lockstep:
             if not session.await_peers(functools.partial(self._all_told, number)):
                 if self.sure and self._give_back(number):
                     self._note_silence(number, time.monotonic() - began)
-                    return  # it goes on; when the others come to this, the guard's thread says what was run here
+                    return  # it goes on; when the others get here, the guard's thread says what was run
                 break
             if not (passed := self._passed(number)):
                 break
-            self._keep_to(number, self._at(passed) or side)  # another rank stops where this one has been already
+            self._keep_to(number, self._at(passed) or side)  # another rank stops where this one has already been
         session.agree(Subject.PROGRAM, {"next program": side.title})
         session.agree(f"{Subject.PROGRAM} {side.name}", side.stated)
         if self.sure:
             self.sure = all(words.get(number, Word(place)).place == place for words in self._heard().values())
 
     def look(self) -> None:
-        """Called by the guard's thread: is a rank about to run something else than what this one has handed over?"""
+        """Called by the guard's thread: is a rank about to run something other than what this one ran?"""
         now, rest = time.monotonic(), (self._session.who.world or 1) / RANKS_A_SECOND
         if self.executed != self._seen:
             self._seen, self._since, self._due = self.executed, now, now + STILL_S
@@ -156,7 +156,7 @@ class Lockstep:
             session.state(f"{Subject.PROGRAM} {side.name}", {KEPT: "yes", **side.stated}, where=where)
 
     def _tell(self, number: int, place: int, side: Side) -> bool:
-        """Say at which place this rank stands with a contract (0: it does not know), and with which program."""
+        """Say at which place this rank states a contract (0: it does not know), and for which program."""
         with self._lock:
             self._words = [*self._words, f"{number}:{place}:{side.mark}"][-WORDS:]
             return self._session.tell_peers(TOPIC, " ".join(self._words))
@@ -181,7 +181,7 @@ class Lockstep:
             return True
 
     def _give_back(self, number: int) -> bool:
-        """Leave contract ``number`` unstated: the others have not come to it yet, and may come to it at another place."""
+        """Leave contract ``number`` unstated: the others have not reached it, and may reach it at another place."""
         with self._lock:
             if self._contracts != number + 1:
                 return False
@@ -197,11 +197,11 @@ class Lockstep:
             fields = {"subject": Subject.PROGRAM, "ordinal": number, "missing": missing, "waited_s": round(waited_s, 1)}
             who = ", ".join(map(str, missing[:8]))
             self._session.note(
-                "PeerSilent", fields, f"no word from rank {who} on program #{number} in {waited_s:.0f} s"
+                "PeerSilent", fields, f"no answer from rank {who} on program #{number} in {waited_s:.0f} s"
             )
 
     def _heard(self) -> dict[int, dict[int, Word]]:
-        """What every other rank said of its last contracts, by their number."""
+        """What every other rank said about its last contracts, by number."""
         found: dict[int, dict[int, Word]] = {}
         for rank, text in self._session.heard(TOPIC).items():
             words = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function that JAX calls after every execution in C++. It is made for `jax_debug_nans`, which keeps it: ours stands in front.
+"""The function that JAX calls after every execution in C++. It exists for `jax_debug_nans`; ours is called first.
 
-JAX sets it anew, for all threads or for one, whenever `jax_debug_nans` or `jax_debug_infs` changes, also for a moment
-within its own code. Whatever JAX sets there goes on being called as before, and nothing else.
+JAX sets it again, for all threads or for one, whenever `jax_debug_nans` or `jax_debug_infs` changes, also briefly in
+its own code. Whatever JAX sets there is still called as before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Executions(Protocol):
 
 
 class PostHook:
-    """Reads and sets the hook, as this version of JAX keeps it. Raises where it has none."""
+    """Reads and sets the hook where this version of JAX keeps it. Raises if it has none."""
 
     def __init__(self) -> None:
         from jax._src import api
@@ -41,7 +41,7 @@ class PostHook:
                 state.set_local,
             )
             self.none_hides = True
-            """A thread whose own hook is None has none; else the one of all threads."""
+            """True: a thread whose own hook is None has no hook. False: it has the one for all threads."""
         else:
             from jax._src.lib import jax_jit
 
@@ -54,7 +54,7 @@ class PostHook:
 
 
 def watch(session: Recurs, runs: Executions) -> None:
-    """Stand in front of the hook, and stay there."""
+    """Put ours in front of the hook, and keep it there."""
     post = PostHook()
     mend = session.guarded(PART, functools.partial(_mend, session, runs, post))
     mend_own = session.guarded(PART, functools.partial(_mend_own, session, runs, post))

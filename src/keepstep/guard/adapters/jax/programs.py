@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled program says of itself: its arguments, its shardings, its collectives. Pure: text and plain values in, words out.
+"""What a compiled program's text says: arguments, shardings, collectives. Pure: text and plain values in, words out.
 
-The text is XLA's own, of the module as it will run: the lowered one holds no collectives yet. What may differ between healthy hosts
-(source lines, paths, names of instructions, tuned kernels) is not read.
+The text is XLA's own, of the module as it will run: the lowered one holds no collectives yet. What may differ between
+healthy hosts (source lines, paths, names of instructions, tuned kernels) is not read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPERATION = re.compile(r"= \"?(?:stablehlo|mhlo|chlo|func|sdy)\.([a-z_]+)|= cal
 
 @dataclass
 class Module:
-    """One compiled module, as its text tells it. Types are those of one device."""
+    """One compiled module, according to its text. Types are those of one device."""
 
     collectives: list[str] = field(default_factory=list)
     ins: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Module:
 
     @property
     def carried(self) -> list[bool]:
-        """Which parameters come out again with the same type: the weights and the optimizer's state of a training step."""
+        """Which parameters come out with the same type: the weights and the optimizer's state of a training step."""
         left = Counter(kind for kind in self.outs if not kind.endswith("[]"))
         found = []
         for kind in self.ins:
@@ -59,7 +59,7 @@ class Module:
 
     @property
     def carried_size(self) -> int:
-        """Of a training step, where most of what comes out is what went in, changed: how many numbers it carries on. Else 0."""
+        """How many numbers a training step (most outputs are changed inputs) carries on; 0 for other programs."""
         given = Counter(kind for kind in self.ins if not kind.endswith("[]"))
         back = sum(_elements(kind) * min(count, given[kind]) for kind, count in Counter(self.outs).items())
         return back if back * 2 >= sum(map(_elements, self.outs)) else 0
@@ -88,14 +88,14 @@ def _entry(heading: str) -> tuple[list[str], list[str]]:
 
 
 def _main(text: str) -> str:
-    """The computation that the program begins with."""
+    """The computation that the program starts with."""
     begin = 0 if text.startswith("ENTRY ") else text.find("\nENTRY ")
     end = text.find("\n}", begin) if begin >= 0 else -1
     return text[begin:end] if end >= 0 else ""
 
 
 def _lines_with_collectives(text: str) -> list[str]:
-    """In their order. Texts have many megabytes, and few such lines."""
+    """In order. Texts have many megabytes, and few such lines."""
     begins = set()
     for operation in OPERATIONS:
         for call in (f" {operation}(", f" {operation}-start("):
@@ -159,7 +159,7 @@ def _plain(sharding: Any) -> str:
 
 
 def argument_words(value: Any, sharding: Any) -> str:
-    """The global shape, dtype and sharding of an argument. Never looks at what is in it."""
+    """The global shape, dtype and sharding of an argument. Never looks at its values."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None:
         return type(value).__name__
@@ -180,7 +180,7 @@ def digest(words: Iterable[str]) -> str:
 def stated(
     module: Module, arguments: Sequence[tuple[str, str]], devices: Sequence[Any], *, internal: bool = False
 ) -> dict[str, str]:
-    """The contract of a program. What it takes (the batch) comes before what it carries on (the weights): it differs most often.
+    """The contract of a program. What it takes (the batch) precedes what it carries on (the weights): it differs most.
 
     What a program of JAX itself takes (``internal``) is no batch.
     """
@@ -203,7 +203,7 @@ def stated(
 
 
 def lowered_words(text: str) -> dict[str, str]:
-    """A program before it is compiled: which operations, and a hash of all of it. Equal on all hosts of a healthy run."""
+    """A program before compilation: its operations, and a hash of all of it. Equal on all hosts of a healthy run."""
     counts = Counter(found or "call" for found in _OPERATION.findall(text))
     return {f"operation {name}": str(count) for name, count in sorted(counts.items())} | {
         "the whole text": digest([text])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OFTEN = 5
 """Compilations of one function after the first step, in..."""
 WITHIN = 10
-"""...so many steps: a few sizes at the start, or one a epoch, are healthy."""
+"""...this many steps: a few sizes at the start, or one per epoch, are healthy."""
 MOST_TOLD = 5
 MOST_FUNCTIONS = 2000
 
@@ -27,11 +27,11 @@ class _History:
         self.texts: deque[str | None] = deque(maxlen=OFTEN)
         self.seconds: deque[float] = deque(maxlen=OFTEN)
         self.told = 0
-        """The count when it was last told."""
+        """The count when it was last reported."""
 
 
 class Recompiles:
-    """``compiled`` hears of every compilation, ``about_to_run`` of every program before it first runs, by the function's name."""
+    """``compiled`` is called at every compilation, ``about_to_run`` before a program's first run."""
 
     def __init__(self, session: Reports) -> None:
         self._session = session
@@ -72,9 +72,9 @@ class Recompiles:
 
     def _tell(self, name: str, history: _History) -> None:
         reason = changing(list(history.arguments)) or (
-            "its arguments are those of before: jax.jit is called anew in the loop"
+            "its arguments have not changed: jax.jit is called again in the loop"
             if None in history.texts or len(set(history.texts)) == 1
-            else "its arguments are those of before, the program does not: a static argument or a captured value changes"
+            else "its arguments have not changed but the program has: a static argument or a captured value changes"
         )
         seconds = round(sum(history.seconds) / len(history.seconds), 3)
         fields = {"function": name, "count": history.count, "reason": reason, "seconds": seconds, "storm": True}
@@ -88,9 +88,10 @@ class Recompiles:
 
 
 def are_of_one(versions: Iterable[Mapping[str, str]]) -> bool:
-    """Whether these may be versions of one function. Many functions share a name (``<lambda>``, ``_fun`` of every pmap).
+    """Whether these may be versions of one function. Many share a name (``<lambda>``, ``_fun`` of every pmap).
 
-    Only sizes, static and captured values can change without end; types, ranks and the number of arguments are soon all known.
+    Only sizes, static and captured values can change without end; types, ranks and the number of arguments are soon
+    all known.
     """
     return (
         len({tuple((label, _SIZES.sub(_rank, words)) for label, words in version.items()) for version in versions}) == 1
@@ -108,7 +109,7 @@ def changing(versions: Sequence[dict[str, str]]) -> str | None:
     """The arguments whose shape or dtype is not the same in all versions, with their last values."""
     found: list[str] = []
     if len({tuple(version.items()) for version in versions}) * 2 <= len(versions):
-        return None  # mostly the same ones again: it is not for them
+        return None  # usually the same ones again: they are not the reason
     for label in versions[-1] if versions else ():
         values = [version.get(label, "(none)") for version in versions]
         if len(set(values)) > 1:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step of JAX returns, where it is a single number: a loss that is NaN is told when it appears.
+"""What a step of JAX returns, where it is a single number: a NaN loss is reported when it appears.
 
-A few times a second the numbers of one step are kept by the training's thread, and read by the guard's thread when the device has
-made them: nobody waits for a device.
+A few times per second the training's thread keeps the numbers of one step, and the guard's thread reads them when the
+device has computed them: no thread waits for a device.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from keepstep.guard.needs import Reports
 
 MOST = 4
-"""Numbers of a step that are looked at."""
+"""The most numbers of a step that are looked at."""
 TWICE = 2
-"""Looks in a row at which a number must be NaN: mixed precision skips single steps on purpose."""
+"""Looks in a row at which a number must be NaN: mixed precision skips single steps by design."""
 
 
 class Results:
@@ -42,7 +42,7 @@ class Results:
         """Called by the guard's thread."""
         if self._taken is not None:
             name, step, numbers = self._taken
-            with contextlib.suppress(RuntimeError):  # deleted meanwhile: the training gave it away
+            with contextlib.suppress(RuntimeError):  # deleted meanwhile: the training donated it
                 if not all(each.is_deleted() or each.is_ready() for each in numbers):
                     return
                 self._read(
@@ -68,10 +68,10 @@ class Results:
         session = self._session
         words = f"{name} has returned {value} since about step {step}"
         session.note("LossNotFinite", {"step": step, "world": session.who.world or 1, "began": []}, words)
-        session.say(f"{words}: the loss is not finite any more")
+        session.say(f"{words}: the loss is no longer finite")
 
 
 def _value(number: Any) -> float | None:
-    """The number itself, which is there already."""
+    """The number itself, which is already there."""
     own = number.addressable_shards[0].data if not number.is_fully_addressable else number
     return float(own)

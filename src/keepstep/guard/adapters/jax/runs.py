@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executions of compiled programs: which of them are the training's steps, and a word before each distinct one runs first.
+"""Executions of compiled programs: which are the training's steps, and a look at each program before its first run.
 
-JAX executes a program twice over: the first time in Python (``ExecuteReplicated``), later in C++, which calls a "post hook"
-afterwards, the one that `jax_debug_nans` uses too. Both together see every execution; neither waits for a device. What
-`jax.jit` returns is left as it is.
+JAX has two ways to execute a program: the first time in Python (``ExecuteReplicated``), later in C++, which then calls
+a "post hook", also used by `jax_debug_nans`. Together they see every execution; neither waits for a device. What
+`jax.jit` returns is not changed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _PLAN, _COMPUTE, _EVALUATION = int(Kind.PLAN), int(Phase.COMPUTE), int(Phase.EVALUATION)
 _now = time.monotonic_ns
 TURNS = 3
-"""Executions of another program, and none of the step, after which the other one is the step."""
+"""After this many executions of another program, and none of the step, the other one is the step."""
 SMALLER_TURNS = 100
 """The same for one that carries less, and may be a long evaluation."""
 MOST_KNOWN = 10_000
 CALLED_IN, FRAMES = "cache_miss", 24
-"""JAX's function, as many frames up at most, which executes a jitted function where the fast path does not know it yet."""
+"""JAX's function that runs a jitted function not yet on the fast path, and how many frames up it is at most."""
 ALONE = 20
-"""Executions after which a program of one process is taken for a step, in a world of several that has no other."""
+"""After this many executions, a program of one process counts as a step in a world of several that has no other."""
 
 
 class Runs:
@@ -46,9 +46,9 @@ class Runs:
         self._session, self._programs, self._world = session, programs, world
         self._by_name: dict[tuple[str, bool, bool], Function] = {}
         self._by_function: dict[int, tuple[Any, Kin]] = {}
-        """By the identity of the function that was jitted: both paths know it. With a weak reference that takes it out when it goes."""
+        """By the identity of the jitted function, which both paths know. A weak reference removes it in time."""
         self._by_outputs: dict[tuple[Any, ...], list[Variant]] = {}
-        """By what comes out: for what was compiled ahead of time, of which the fast path knows no more."""
+        """By outputs: for programs compiled ahead of time, about which the fast path knows no more."""
         self._known: dict[int, tuple[Any, Kin | None]] = {}
         """By the identity of what `jax.jit` returned, with a weak reference too."""
         self._seen: weakref.WeakKeyDictionary[Any, Variant] = weakref.WeakKeyDictionary()
@@ -61,7 +61,7 @@ class Runs:
         self._evaluating = False
         self._spanning = False
         self.exchanges = False
-        """A program of the user's has collectives between processes."""
+        """One of the user's programs has collectives between processes."""
         self.steps_began: list[Callable[[], None]] = []
         """Called once, after the first step."""
         self.after_step: Callable[[], None] = lambda: None
@@ -113,7 +113,7 @@ class Runs:
             return None, False
 
     def _remember(self, variant: Variant, called: tuple[Any, Any, Any] | None) -> None:
-        """Of which function this is a program, and for which arguments: to know it again on the fast path."""
+        """Which function this program belongs to, and for which arguments: to recognise it on the fast path."""
         if called is None:
             variant.counts = self._counts(variant.function)
             return
@@ -268,7 +268,7 @@ class Runs:
                 function.turn = step.runs
 
     def _replaces(self, function: Function, step: Function | None) -> bool:
-        """Whether this is the step from now on. The same on every rank: it follows from the order of executions alone."""
+        """Whether this is the step from now on. The same on every rank: only the order of executions matters."""
         if step is None:
             return function.carries > 0 or function.spans or function.runs > 10
         if function.spans != step.spans:
@@ -305,7 +305,7 @@ class Runs:
 
 
 def _signature(spans: bool, leaves: Any) -> tuple[Any, ...]:
-    """What comes out of a program, to know it again."""
+    """What comes out of a program, to recognise it."""
     return (spans, *((getattr(leaf, "shape", None), str(getattr(leaf, "dtype", ""))) for leaf in leaves))
 
 
@@ -315,7 +315,7 @@ def _is_of_jax(jitted: Any) -> bool:
 
 
 def _called() -> tuple[Any, Any, Any] | None:
-    """The jitted function that is being executed for the first time, and its arguments: they are in the frame of JAX that calls us."""
+    """The jitted function that runs for the first time, and its arguments, from the frame of JAX that calls us."""
     frame = sys._getframe(2)
     for _ in range(FRAMES):
         if frame is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world that JAX forms, and the words that guards exchange over its coordination service.
+"""The world that JAX forms, and messages between guards over its coordination service.
 
-The service's client is JAX's own: it is made for many threads, each call is a request of its own, and the only reading that never
-waits in any version is that of a whole folder of keys. Nothing here makes JAX look for devices.
+The client is JAX's own: it is made for many threads, and each call is a separate request. The only read that never
+waits, in any version, is of a whole folder of keys. Nothing here makes JAX look for devices.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from keepstep.guard.needs import Adapts, Compares
 
 STALLED_S = 3.0
-"""After so long without a step a rank asks whether another one has left."""
+"""After this long without a step, a rank asks whether another one has left."""
 LAST_WORD_S = 0.5
 LAST_CALL_S = 2.0
 FRESH_S = 0.002
 
 
 class CoordinationService:
-    """Keys of JAX's coordination service. After JAX has left it, nothing is said and nothing is heard."""
+    """Keys of JAX's coordination service. After JAX has left it, nothing is sent or received."""
 
     name = "JAX's coordination service"
     overwrites = True
@@ -60,7 +60,7 @@ class CoordinationService:
         return values.get(key)
 
     def close(self) -> None:
-        """JAX is about to leave its service: no call may be under way then."""
+        """JAX is about to leave its service: no call may be in progress then."""
         self._closed = True
         if self._lock.acquire(timeout=LAST_CALL_S):
             self._lock.release()
@@ -94,7 +94,7 @@ def watch(session: Adapts, distributed: Any, lockstep: Lockstep, version: str, s
         try:
             return shutdown(self, *args, **kwargs)
         finally:
-            if word is not None:  # a thread that is inside of JAX when Python ends aborts the process
+            if word is not None:  # a thread inside JAX when Python ends would abort the process
                 word.join(LAST_CALL_S)
 
     state_class.initialize, state_class.shutdown = initialize_and_tell, tell_and_shutdown
@@ -105,7 +105,7 @@ def watch(session: Adapts, distributed: Any, lockstep: Lockstep, version: str, s
 def _meeting_place(
     coordinator_address: Any = None, num_processes: Any = None, process_id: Any = None, *more: Any, **others: Any
 ) -> tuple[int | None, int | None, str | None]:
-    """Called with what ``initialize`` is called with; what it leaves out, the variables of the launcher say."""
+    """Called with the arguments of ``initialize``; the launcher's variables say what they leave out."""
     from keepstep.cluster import understand
 
     cluster = understand(os.environ)
@@ -139,8 +139,8 @@ def _versions(version: str) -> dict[str, str]:
 
 
 def _left(session: Adapts, lockstep: Lockstep) -> threading.Thread | None:
-    """The last word before this rank waits for all others to leave too: how far it came. Never waits for long; returns who says it."""
-    failed = getattr(sys, "last_value", None) is not None  # Python has printed an exception that nobody caught
+    """Before this rank waits for the others to leave: say how far it came. Never waits long; returns its thread."""
+    failed = getattr(sys, "last_value", None) is not None  # Python has printed an uncaught exception
     if not session.steps or not lockstep.sure or failed or session.is_off("words to peers"):
         return None
     told = f"{lockstep.executed}:{session.steps}"
@@ -157,7 +157,7 @@ def _left(session: Adapts, lockstep: Lockstep) -> threading.Thread | None:
 
 
 class _Stall:
-    """A rank that executes nothing any more, while another one has left after fewer executions over all processes."""
+    """A rank that no longer executes anything, while another one left after fewer executions over all processes."""
 
     def __init__(self, session: Compares, lockstep: Lockstep) -> None:
         self._session, self._lockstep = session, lockstep

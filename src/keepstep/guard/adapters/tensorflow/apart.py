@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that form a world and then train apart: a model outside `strategy.scope()`, a step without `strategy.run`.
 
-Nothing fails, and nothing is slow: each worker trains a model of its own. It shows in what never happens: a collective that carries
-more than a number or two, which is what gradients need.
+Nothing fails, and nothing is slow: each worker trains a model of its own. The sign is what never happens: a
+collective that carries more than a number or two, as gradients need.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from keepstep.guard.adapters.tensorflow.state import State, first, replace
 
 SOON = 50
-"""Steps after which workers that exchange gradients have done so."""
+"""After this many steps, workers that exchange gradients have done so."""
 FEWEST = 20
-"""Steps that a rank which leaves earlier must have taken for its silence to mean something."""
+"""The fewest steps after which the silence of a rank that ends early means something."""
 LOOK_S = 0.5
 
 
@@ -28,7 +28,7 @@ def attach(state: State) -> None:
 
 
 def _exchanged(state: State, original: Any) -> Callable[..., Any]:
-    """In a loop without any `tf.function` this is the only place where a collective shows. (Those of graphs are read in the graph.)"""
+    """In a loop without any `tf.function`, collectives show only here. (Those of graphs are read in the graph.)"""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not state.exchanges and state.executing_eagerly():
@@ -42,7 +42,7 @@ def _exchanged(state: State, original: Any) -> Callable[..., Any]:
 
 
 def look(state: State, steps: int) -> None:
-    """From the guard's thread, and when the process leaves."""
+    """From the guard's thread, and when the process ends."""
     session = state.session
     if not state.formed or state.world < 2 or state.coordinated or state.alone_by_design or session.steps < steps:
         return
@@ -50,11 +50,14 @@ def look(state: State, steps: int) -> None:
         return
     told = state.told_apart
     if state.exchanges == (told is None):
-        return  # they exchange, as they should; or it is told already
+        return  # they exchange, as they should; or it was reported
     fields = {"framework": "tensorflow", "world": state.world, "steps": session.steps, "scoped": state.variables > 0}
     if told is None:
         state.told_apart = session.steps
-        words = f"no gradient was exchanged in {session.steps} steps, though {state.world} workers formed a world: each trains a model of its own"
+        words = (
+            f"no gradient was exchanged in {session.steps} steps, though {state.world} workers formed a world: "
+            "each trains a model of its own"
+        )
         session.note("TrainsApart", fields, words)
         session.say(words)
     else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow: worlds of `tf.distribute`, the programs and variables that ranks must share, steps, input and checkpoints.
+"""TensorFlow: worlds of `tf.distribute`, programs and variables that ranks must share, steps, input, checkpoints.
 
-TensorFlow has no hooks for most of this, so functions of `tensorflow.python` are wrapped. Modules are only looked up among
-those that are loaded: `tensorflow.keras` loads lazily and is never touched. What a version does not have is said once.
+TensorFlow has no hooks for most of this, so functions of `tensorflow.python` are wrapped. Only
+loaded modules are looked up: `tensorflow.keras` loads lazily and is never touched. What a version lacks is said once.
 """
 
 from __future__ import annotations

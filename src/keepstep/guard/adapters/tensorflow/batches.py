@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 Places = tuple[tuple[int, str, tuple[int | None, ...] | None], ...]
 """Which of the flat inputs are data: place, dtype, and the shape that the function was traced for."""
 MOST_LOOKED_AT = 1 << 16
-"""Elements of a tensor whose values are looked at."""
+"""The most elements of a tensor whose values are looked at."""
 VALUES_EVERY = 32
 """Batches whose shapes are as before are looked into only now and then."""
 GLANCE_EVERY = 500
-"""Between two looks at whether a batch is finite: so many times as long as the last one took."""
+"""The pause between two looks at whether a batch is finite, as a multiple of what the last one took."""
 NO_DATA = ("resource", "variant", "string")
 
 
 class _Part:
-    """One tensor of a batch as the batch checks want it. Kept, and filled again at each step."""
+    """One tensor of a batch as the batch checks expect it. Kept, and filled again at each step."""
 
     __slots__ = ("dtype", "shape", "tensor")
 
@@ -35,7 +35,7 @@ class _Part:
 
 
 class FunctionBatches:
-    """The batches of the functions of one name: training and fine-tuning may take different ones."""
+    """The batches of all functions with one name: training and fine-tuning may take different ones."""
 
     def __init__(self, state: State, *, first: bool) -> None:
         self._state, session = state, state.session
@@ -82,7 +82,7 @@ class FunctionBatches:
             session.compare(Subject.BATCH, self._batches.signature)
 
     def _glance(self, flat: Any, places: Places) -> None:
-        """Whether a batch is finite: as often as its share of the time allows, which for a small one is always. Hot."""
+        """Whether a batch is finite: as often as its share of the time allows, for a small one always. Hot."""
         began = time.monotonic_ns()
         if self._told_finite or began < self._glance_due or not self._batches.finite or self._state.session.by_hand:
             return
@@ -95,7 +95,7 @@ class FunctionBatches:
     def _open(
         self, dtype: str, shape: tuple[int | None, ...], traced: tuple[int | None, ...] | None
     ) -> tuple[int | None, ...]:
-        """The shape, without the sizes that are declared to vary: by the function's signature or by the dataset."""
+        """The shape without the sizes that the function's signature or the dataset declares to vary."""
         declared = [traced] if traced is not None and len(traced) == len(shape) else []
         if self._state.source is not None:
             declared += [
@@ -108,9 +108,9 @@ class FunctionBatches:
 
 
 def places_of(graph: Any, count: int) -> Places:
-    """The data among a function's first ``count`` inputs, its arguments: what is a handle is none.
+    """The data among a function's first ``count`` inputs, its arguments: handles are not data.
 
-    Its captures are not asked for: to read them is to draw the keys of the next collectives.
+    Its captures are not read: that would draw the keys of the next collectives.
     """
     found = []
     for place, tensor in enumerate(graph.inputs[: min(count, 64)]):
@@ -127,7 +127,7 @@ def _shape(tensor: Any) -> tuple[int | None, ...]:
 
 
 def values(thing: Any) -> tuple[float, float, bool] | None:
-    """Least, largest and whether all are finite, of the first elements; None of what is not on the host, or no number."""
+    """Least, largest and whether all are finite, among the first elements; None if not numbers on the host."""
     tensor = getattr(thing, "tensor", thing)
     numpy = sys.modules.get("numpy")
     if numpy is None:

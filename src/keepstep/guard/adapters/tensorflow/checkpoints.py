@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and restoring: a pause that is no hang."""
+"""Saving and restoring: a pause that is not a hang."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Mark:
-    """What is known of one dataset iterator."""
+    """What is known about one dataset iterator."""
 
     __slots__ = ("batches", "shared", "sizes", "trained")
 
@@ -15,15 +15,15 @@ class Mark:
         self.sizes = sizes
         """Dtype and shape of each part of its elements, None where a size may vary."""
         self.batches = batches
-        """How many it will give, where the pipeline says so; -1: without end."""
+        """How many it will give, if the pipeline says so; -1: without end."""
         self.shared = shared
-        """Its workers ask each other, at every batch, if any has one left: that is a collective, too."""
+        """Its workers ask each other at every batch whether any has one left: that is a collective, too."""
         self.trained = 0
         """How many of its batches were trained on."""
 
 
 class Shares:
-    """Steps that all ranks take together, by epochs."""
+    """Steps that all ranks take together, by epoch."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -34,7 +34,7 @@ class Shares:
         self.stated = False
         self.told_epochs = 0
         self.next: dict[int, int] = {}
-        """For each peer, the epoch of which its word is awaited."""
+        """For each peer, the epoch whose count is awaited."""
         self.told: set[Any] = set()
 
     @property
@@ -42,7 +42,7 @@ class Shares:
         return self.steps - self.epoch_from
 
     def end_epoch(self) -> None:
-        """Nothing happens where no step was taken since the last one."""
+        """Does nothing if no step was taken since the last one."""
         if self.in_epoch > 0:
             self.ended.append(self.in_epoch)
             self.epoch += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration keys of TensorFlow's coordination service: it runs for every multi-worker strategy, beside the collectives.
+"""Configuration keys of TensorFlow's coordination service, which every multi-worker strategy runs.
 
-A key cannot be replaced, only deleted and written again. A read waits at the service for as long as it is told;
-versions that cannot be told (before 2.16 or so) wait for ever, so there a thread of its own waits for each key.
+A key cannot be replaced, only deleted and written again. A read waits at the service for as long as it is asked to;
+versions that take no time limit (before about 2.16) wait for ever, so a separate thread waits for each key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 PATIENT_MS, IMPATIENT_MS = 20, 3
-"""How long a read waits for its key: where the training itself waits for the answer, and where the guard's thread looks."""
+"""How long a read waits for its key: when the training waits for the answer, and when the guard's thread looks."""
 MOST_THREADS = 64
 
 
@@ -66,7 +66,7 @@ class ConfigKeys:
 
 
 class _Wait(threading.Thread):
-    """Waits for a key, possibly for ever: TensorFlow gives the interpreter's lock up meanwhile."""
+    """Waits for a key, possibly for ever: TensorFlow releases the interpreter's lock meanwhile."""
 
     def __init__(self, context: Any, key: str) -> None:
         super().__init__(name="keepstep-wait", daemon=True)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches and losses that are NaN or infinite: noticed when they appear, with the rank where they began.
+"""Batches and losses that are NaN or infinite: noticed when they appear, with the rank where they started.
 
-A batch that is drawn inside of a `tf.function` never shows in Python, and by the time that a loss does, the all-reduce has carried its NaN to
-every rank. So where several workers train and draw their batches in the graph, a count is traced after `strategy.run`: how often it ran, and
-how often its batch and its own loss were not finite. The count is three numbers in a resource on the host; the guard's thread reads them.
+A batch that is drawn inside a `tf.function` never shows in Python, and by the time a loss does, the all-reduce has
+carried its NaN to every rank. So where several workers train and draw their batches in the graph, counters are traced
+after `strategy.run`: how often it ran, and how often its batch and its own loss were not finite. They are three numbers
+in a resource on the host; the guard's thread reads them.
 
-The program's own operations stay as they are. The count reads the batch as it was drawn, not what the program made of it, and the loss, which goes into
-a collective or out of the graph; so nothing that TensorFlow's optimizer would have merged is kept apart. A graph that draws batches cannot be
-compiled by XLA as a whole, and where XLA chooses its parts by itself nothing is counted. Elsewhere the guard's thread asks now and
-then for what the next step returns, and looks at it if it is on the host.
+The program's own operations do not change. The counters read the batch as it was drawn, not what the program made of
+it, and the loss, which goes into a collective or out of the graph; so TensorFlow's optimizer still merges whatever it
+would have merged. XLA cannot compile a graph that draws batches as a whole, and where XLA picks parts by itself nothing
+is counted. Elsewhere the guard's thread asks now and then for what the next step returns, and looks at it if it is on
+the host.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ from keepstep.guard.adapters.tensorflow.state import EVALUATION, State, inside
 PART = "finite values"
 LOOK_S = 0.5
 LASTS = 3
-"""So many losses in a row: dynamic loss scaling skips single ones on purpose."""
+"""This many losses in a row: dynamic loss scaling skips single ones by design."""
 TOPIC = "not finite"
 DRAWS = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 MOST_LOOKS = 10
-"""That the other ranks get to say when theirs began."""
+"""The time for other ranks to say when theirs started."""
 
 
 def attach(state: State) -> None:
@@ -40,7 +42,7 @@ def attach(state: State) -> None:
 
 
 class Finite:
-    """What is counted in the graphs of this process, and what became of it."""
+    """What is counted in the graphs of this process, and what was found."""
 
     def __init__(self, state: State) -> None:
         self._state, self._session = state, state.session
@@ -56,7 +58,7 @@ class Finite:
     # --- in the graph, while it is traced
 
     def around(self, run: Callable[..., Any], strategy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`strategy.run` in a graph, with the counts after it: what the program itself traced stays as it is, seeds included."""
+        """`strategy.run` in a graph, followed by the counters: the program's own trace stays the same, seeds too."""
         result = run(strategy, *args, **kwargs)
         if self._counts(strategy):
             with self._session.part(PART):
@@ -133,7 +135,7 @@ class Finite:
         self._steps_before = session.steps
 
     def at_end(self) -> None:
-        """The process leaves: what was counted since the last look."""
+        """The process ends: report what was counted since the last look."""
         if self._handle is not None and not self._session.is_off(PART) and getattr(self._session, "framework", None):
             self._read()
             if self._bad_batches:
@@ -154,7 +156,7 @@ class Finite:
         if self._loss_told or self._bad_losses < LASTS:
             return
         first = self._ran - self._bad_losses
-        if self._first != first:  # not settled yet, or finite ones came between
+        if self._first != first:  # not settled yet, or finite ones in between
             self._first, self._waited = first, 0
         elif self._waited == 0:
             self._waited = 1
@@ -187,7 +189,7 @@ class Finite:
             self._state.refusal = words
 
     def _began(self, first: int) -> tuple[int, ...]:
-        """The ranks whose own loss was the first that was not finite; those with such a batch, where there are any."""
+        """The ranks whose own loss was the first that was not finite, or those with such a batch if there are any."""
         session = self._session
         said = {rank: json.loads(text) for rank, text in session.heard(TOPIC).items()}
         if session.who.rank is not None:
@@ -213,7 +215,7 @@ class Finite:
             self._state.refusal = words
 
     def _look_at_output(self) -> None:
-        """What the last step that was asked for it returned. It is not waited for, and nothing is fetched from a device."""
+        """Look at what a step returned. Does not wait for it, and fetches nothing from a device."""
         state, session = self._state, self._session
         taken, state.output = state.output, None
         seen = [values(each) for each in taken or ()]
@@ -255,7 +257,7 @@ def losses(result: Any, nest: Any) -> Iterator[Any]:
 
 
 def _some(tensor: Any, array_ops: Any) -> Any:
-    """Not more elements than may be looked at."""
+    """At most as many elements as may be looked at."""
     count = tensor.shape.num_elements() if tensor.shape.rank is not None else None
     flat = array_ops.reshape(tensor, [-1])
     return flat if count is not None and count <= MOST_LOOKED_AT else flat[:MOST_LOOKED_AT]
@@ -266,7 +268,7 @@ def _draws_batches(graph: Any) -> bool:
 
 
 def _as_drawn(tensor: Any) -> bool:
-    """It comes from the iterator, if need be through the question whether there is a batch left."""
+    """Whether it comes from the iterator, perhaps through the check whether there is a batch left."""
     op = getattr(tensor, "op", None)
     while op is not None and op.type == "Identity":
         op = op.inputs[0].op
@@ -274,7 +276,7 @@ def _as_drawn(tensor: Any) -> bool:
 
 
 def _chosen_by_compiler() -> bool:
-    """Whether XLA picks parts of graphs by itself: one more operation may change what it picks."""
+    """Whether XLA picks parts of graphs by itself: an added operation may change what it picks."""
     return "auto_jit" in os.environ.get("TF_XLA_FLAGS", "") or bool(inside("eager.context").context().optimizer_jit)
 
 

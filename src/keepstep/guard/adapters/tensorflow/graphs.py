@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced graph will do, in words: its collectives in their order, and whether it trains. Reads, and runs nothing."""
+"""What a traced graph will do: its collectives in order, and whether it trains. Only reads; runs nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALLS = {
     "For": ("body",),
     "XlaLaunch": ("function",),
 }
-"""Operations that run other graphs of the library, and the attributes that name those."""
+"""Operations that run other graphs of the library, and the attributes that name them."""
 OWN_NAME = "keepstep_finite"
 """Part of the names of what the guard itself adds to a graph."""
 WRITES = ("ResourceApply", "ResourceSparseApply", "Assign")
@@ -47,7 +47,7 @@ _ONE_NUMBER = re.compile(r"\[1?\]")
 
 @dataclass
 class Seen:
-    """What a graph holds, the graphs that it calls included."""
+    """What a graph holds, including the graphs it calls."""
 
     collectives: list[str] = field(default_factory=list)
     writes: bool = False
@@ -55,7 +55,7 @@ class Seen:
     whole: bool = True
     """Every graph of the library could be looked at."""
     small: bool = True
-    """Whatever it writes is a single number: gradients are, too."""
+    """Everything it writes is a single number, and so are gradients."""
 
     @property
     def trains(self) -> bool:
@@ -63,7 +63,7 @@ class Seen:
 
     @property
     def exchanges(self) -> bool:
-        """Whether gradients may go from rank to rank in it: more than a number at a time, unless the model has no more."""
+        """Whether it may exchange gradients: more than one number at a time, unless the model has no more."""
         return not self.whole or any(
             self.small or not _ONE_NUMBER.search(words)
             for words in self.collectives
@@ -120,7 +120,7 @@ def _called(op: Any, attributes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _function(graph: Any, name: str) -> Any:
-    """The graph of a library function; nested graphs know those that they call themselves."""
+    """The graph of a library function; nested graphs know the ones they call."""
     while graph is not None:
         known = getattr(graph, "_functions", {})
         found = known.get(name)
@@ -184,7 +184,7 @@ _TENSOR = re.compile(r"TensorSpec\(shape=(\([^)]*\)|<unknown>|None), dtype=tf\.(
 
 
 def arguments(concrete: Any, *, rows: bool = True) -> dict[str, str]:
-    """The arguments that a function was traced for, in words: ``{"x": "float32[8,4]", "rate": "0.1"}``.
+    """The arguments that a function was traced for, as text: ``{"x": "float32[8,4]", "rate": "0.1"}``.
 
     Without ``rows`` the first size of each is left open.
     """

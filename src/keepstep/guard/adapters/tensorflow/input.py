@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators of tf.data and of distributed datasets: the wait for a batch, and what the pipeline says of its batches."""
+"""Iterators of tf.data and of distributed datasets: the wait for a batch, and what the pipeline says about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def attach(state: State) -> None:
 
 
 def _refused(state: State, text: str) -> None:
-    """The pipeline itself wanted batches of another shape: the same words as of a batch that breaks its contract."""
+    """The pipeline itself expected batches of another shape: reported like a batch that breaks its contract."""
     found = _SHAPES.search(text)
     if found is None:
         return
@@ -55,7 +55,7 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
     failed = session.guarded("refused batches", functools.partial(_failed, state))
 
     def lean_take(self: Any, mark: Mark) -> Any:
-        """The batch of a step of which no more is written down than that it was taken."""
+        """The batch of a lean step."""
         before, session.phase_now = session.phase_now, INPUT
         shared = state.formed and mark.shared
         if shared:
@@ -106,7 +106,7 @@ def _next(state: State, original: Any) -> Callable[..., Any]:
 
 
 def _failed(state: State, mark: Mark | None, shared: bool, error: Exception) -> None:
-    """There is no batch: the dataset is over, a peer is gone, or the pipeline wanted another one."""
+    """There is no batch: the dataset is over, a peer is gone, or the pipeline expected another one."""
     if isinstance(error, StopIteration):
         shares.iterator_ended(state, mark)
     else:
@@ -115,13 +115,13 @@ def _failed(state: State, mark: Mark | None, shared: bool, error: Exception) -> 
 
 
 def _is_shared(iterator: Any) -> bool:
-    """Whether it is one of a strategy of several workers."""
+    """Whether it belongs to a strategy with several workers."""
     strategy = getattr(iterator, "_strategy", None)
     return strategy is not None and int(getattr(strategy.extended, "_num_workers", 1) or 1) > 1
 
 
 def _iter(state: State, original: Any) -> Callable[..., Any]:
-    """The dataset knows how many batches there will be; its iterator no longer does."""
+    """The dataset knows how many batches there will be; its iterator does not."""
     look = state.session.guarded("dataset iterators", _look_at)
 
     def iterate(self: Any) -> Any:
@@ -134,7 +134,7 @@ def _iter(state: State, original: Any) -> Callable[..., Any]:
 
 
 def _look_at(iterator: Any, dataset: Any) -> Mark | None:
-    """Once an iterator: the parts of its elements, and how many it will give."""
+    """Once per iterator: the parts of its elements, and how many it will give."""
     spec = getattr(iterator, "element_spec", None)
     found: list[tuple[str, tuple[int | None, ...]]] = []
     _parts(spec, found)
@@ -143,7 +143,7 @@ def _look_at(iterator: Any, dataset: Any) -> Mark | None:
 
 
 def _length(dataset: Any) -> int | None:
-    """What the dataset says of its length without reading anything; None where it does not know."""
+    """The length that the dataset knows without reading anything; None if it does not know."""
     length = getattr(dataset, "cardinality", None)
     if callable(length):
         length = length()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keras 3 and tf_keras: `fit` by epochs, evaluation, saving; and the callback of ``guard.keras()``.
 
-Steps inside of `fit` are seen as executions of its train function, so the callback that is added has no batch hooks: with one,
+Steps inside `fit` are seen as executions of its train function, so the added callback has no batch hooks: with one,
 Keras would fetch the logs of every batch from the device.
 """
 
@@ -39,7 +39,7 @@ COMPUTE, CHECKPOINT, EVALUATION = int(Phase.COMPUTE), int(Phase.CHECKPOINT), int
 
 
 def attach(session: Adapts, state: Any = None) -> None:
-    """Hook into every Keras that is or will be imported, by nobody but the training."""
+    """Hook into every Keras that the training has imported or will import."""
     after_import({name: functools.partial(_hook, session, state) for name in MODELS})
 
 
@@ -112,7 +112,7 @@ def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:
 
 
 def _fit(session: Adapts, state: Any, package: str, original: Any) -> Callable[..., Any]:
-    """`fit` with one callback more, at the end of the user's."""
+    """`fit` with one more callback, after the user's."""
     more = session.guarded("keras fit", _with_callback)
 
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ def _with_callback(
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return None  # the call is wrong, which Keras itself will say
+        return None  # the call is wrong, and Keras itself will say so
     known = given.get("callbacks")
     if hasattr(known, "on_train_batch_begin") and hasattr(known, "callbacks"):
         return None  # a finished list of callbacks is used as it is
@@ -160,7 +160,7 @@ def _class(bases: tuple[Any, ...], own: type) -> Any:
 
 
 class _Base:
-    """What both callbacks are. Keras 2 and 3 give a model differently: kept here in the way that serves both."""
+    """What both callbacks share. Keras 2 and 3 set the model differently: this works for both."""
 
     _supports_tf_logs = True
     async_safe = True
@@ -208,7 +208,7 @@ class _Epochs(_Base):
 
 
 def optimizer_words(optimizer: Any) -> dict[str, str]:
-    """Its kind and its settings."""
+    """Its class and its settings."""
     stated = {"optimizer": type(optimizer).__name__}
     for name, value in optimizer.get_config().items():
         if name not in ("name", "is_legacy_optimizer"):
@@ -219,7 +219,7 @@ def optimizer_words(optimizer: Any) -> dict[str, str]:
 
 
 class _ByHand(_Base):
-    """``guard.keras()``: the script tells its steps by this callback."""
+    """``guard.keras()``: the script reports its steps through this callback."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._session.by_hand = True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who keeps the others waiting: the rank that is hardly ever inside of the programs that all run together.
+"""Who keeps the others waiting: the rank that is hardly ever inside the programs that all ranks run together.
 
-In synchronous training all ranks' steps take equally long. What differs is how much of that time a rank is in a shared program, where
-it waits for the others, and how much it spends on its own before: on its batch, in the script.
+In synchronous training all ranks' steps take equally long. What differs is how much of that time a rank is in a
+shared program, where it waits for the others, and how much it spends on its own before: on its batch, in the script.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from keepstep.guard.held import crowding, is_ready
 TOPIC, VERDICT = "pace", "late"
 ROUND_S = 2.5
 ROUNDS = 3
-"""So many rounds in a row after the first: a pause, or two, of a rank that saves is no pace."""
+"""This many rounds in a row after the first: one or two pauses to save do not make a rank slow."""
 FEWEST_STEPS = 3
 WAITS = 0.6
 """The others are in shared programs for at least this share of the time."""
 TIMES = 4.0
-"""So many times as long as the others the late rank is on its own."""
+"""The late rank spends this many times as long on its own as the others."""
 LEAST_S = 0.01
 STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 
@@ -38,7 +38,7 @@ class Pace:
         self._steps = 0
         self._phases: Counter[int] = Counter()
         self._ready = self._alone = 0
-        """Of the looks at it outside of shared programs: it ran, or would have if it had been let."""
+        """Looks outside shared programs at which it ran or waited for a processor."""
         self._suspect: int | None = None
         self._rounds = 0
         self.told = False
@@ -107,7 +107,7 @@ class Pace:
 
 
 def late_rank(told: dict[int, Any], world: int) -> int | None:
-    """The one rank for which all others wait; None: there is none, or not all have told."""
+    """The one rank for which all others wait; None: there is none, or not all ranks have reported."""
     if len(told) < world or world < 2:
         return None
     late = max(told, key=lambda rank: told[rank]["own"])
@@ -115,7 +115,7 @@ def late_rank(told: dict[int, Any], world: int) -> int | None:
     waits = all(each["own"] <= (1 - WAITS) * each["step"] for each in others)
     longest = max(each["own"] for each in others)
     if told[late].get("crowding", 0.0) >= CROWDED and told[late].get("ready", 0.0) >= EXPLAINS:
-        return None  # it only lacks the processor, like everybody there
+        return None  # it only lacks processor time, like every rank on its host
     return (
         late if waits and told[late]["own"] > max(TIMES * longest, LEAST_S, (1 - WAITS) * told[late]["step"]) else None
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traced functions: agreed on before their first execution, entered and left, steps where they train, storms of tracing."""
+"""Traced functions: agreement before their first run, entering and leaving, steps, and repeated tracing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Plan:
 IGNORED = Plan("", 0, step=False, shared=False, batches=None)
 """A function that neither trains nor talks to other ranks."""
 UNKNOWN = Plan("", 0, step=False, shared=False, batches=None)
-"""No function's plan: the step where none has been taken."""
+"""The plan of no function: stands for the step before there is one."""
 
 
 class Programs:
@@ -65,12 +65,12 @@ class Programs:
         self.traced: dict[str, Traced] = {}
         self.trace_s = 0.0
         self.step = UNKNOWN
-        """The function that was the last step in full."""
+        """The function that ran the last fully recorded step."""
         self.lock = threading.RLock()
         self.meet = self.session.guarded("programs", self._meet)
 
     def plan_of(self, concrete: Any, args: tuple[Any, ...]) -> Plan:
-        """What a function is, at its first execution; all ranks agree on it here. Raises OutOfStep where they differ."""
+        """What a function is, at its first execution; all ranks agree on it. Raises OutOfStep if they differ."""
         plan = self.meet(concrete, len(args[0]) if args else 0) or IGNORED
         vars(concrete)[ATTRIBUTE] = plan
         return plan
@@ -81,7 +81,7 @@ class Programs:
         seen = read_graph(graph, inside("framework.tensor_util").constant_value)
         name = str(getattr(graph, "name", "function"))
         if not seen.whole:
-            session.uncovered("graphs inside of graphs", f"not every graph that {name} calls could be read")
+            session.uncovered("graphs inside graphs", f"not every graph that {name} calls could be read")
         self._count(concrete, name)
         shared = bool(seen.collectives) and state.world > 1 and not state.coordinated and _spans(graph)
         if shared and seen.exchanges:
@@ -110,7 +110,7 @@ class Programs:
             session.compare(f"{Subject.BATCH} of {name}", taken)
 
     def _count(self, concrete: Any, name: str) -> None:
-        """A function that is traced for nearly every step says so, with the argument that keeps changing."""
+        """Report a function that is traced for nearly every step, with the argument that keeps changing."""
         steps = self.session.steps
         known = self.traced.setdefault(name, Traced())
         storm = known.again(steps, arguments(concrete), self.trace_s)
@@ -123,7 +123,7 @@ class Programs:
 
 
 class Traced:
-    """The tracings of the functions of one name."""
+    """The tracings of all functions with one name."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -134,7 +134,7 @@ class Traced:
         self.seconds: float = 0.0
 
     def again(self, steps: int, taken: dict[str, str], seconds: float) -> dict[str, Any] | None:
-        """Count one more; the fields of the fact where it has become a storm."""
+        """Count one more; returns the fields of the fact once there are too many."""
         self.count += 1
         self.recent.append(taken)
         self.seconds = seconds or self.seconds
@@ -155,7 +155,7 @@ class Traced:
         values = {name: list(dict.fromkeys(taken.get(name, "(none)") for taken in self.recent)) for name in names}
         name = max(names, key=lambda name: len(values[name]), default="")
         if len(values.get(name, ())) < 2:
-            return "its arguments stay alike: a new tf.function is made each time"
+            return "its arguments do not change: a new tf.function is made each time"
         return f"argument {name} keeps changing: {', '.join(values[name])}"
 
 
@@ -178,16 +178,17 @@ def attach(state: State) -> None:
 
 
 def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
-    """Around every execution of a traced function. Of those that are no plan, a look at one attribute.
+    """Around every execution of a traced function. If it is no plan, one attribute is looked at.
 
-    One function as far as it goes: a step of the training has emptied the caches, and every further one costs microseconds.
+    Kept in one function where possible: a training step has emptied the caches, and each further call costs
+    microseconds.
     """
     state, session = programs.state, programs.session
     local, executing_eagerly = state.local, state.executing_eagerly
     now = time.monotonic_ns
 
     def lean_call(self: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A step of which no more is written down than that it was taken."""
+        """A lean step: only that it was taken is written down."""
         local.inside = True
         session.phase_now = COMPUTE
         if (mark := state.source) is not None:
@@ -202,7 +203,7 @@ def _executed(programs: Programs, original: Any) -> Callable[..., Any]:
         finally:
             local.inside = False
             leave_call(state)
-            if plan.shared and not session.lean:  # it took long, and was written down after all
+            if plan.shared and not session.lean:  # it took long, so it was written down after all
                 session.write(_PLAN, plan.number, 0)
         if plan.shared:
             state.shares.steps += 1
@@ -297,7 +298,7 @@ def _fail(session: Any, error: Exception) -> None:
 
 
 def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
-    """Tracing is a phase of its own; branches and loops are traced inside of it."""
+    """Tracing is a phase of its own; branches and loops are traced inside it."""
     session, local = programs.session, programs.state.local
 
     def trace(*args: Any, **kwargs: Any) -> Any:
@@ -317,7 +318,7 @@ def _traced(programs: Programs, original: Any) -> Callable[..., Any]:
 
 
 def _run(state: State, original: Any) -> Callable[..., Any]:
-    """Called eagerly, `strategy.run` is a step; in a graph it tells whose collectives the graph has."""
+    """Called eagerly, `strategy.run` is a step; in a graph it shows whose collectives the graph has."""
     session = state.session
     mark = session.guarded("strategies of graphs", _mark)
 
@@ -331,7 +332,7 @@ def _run(state: State, original: Any) -> Callable[..., Any]:
             )
         if state.in_run or session.phase_now == EVALUATION:
             return original(self, *args, **kwargs)
-        state.in_run = True  # its replicas run in threads of their own
+        state.in_run = True  # its replicas run in separate threads
         try:
             with session.part("steps"):
                 if not state.first_step_done:
@@ -361,7 +362,7 @@ def _spans(graph: Any) -> bool:
 
 
 def _scheduled(state: State, original: Any) -> Callable[..., Any]:
-    """Steps of a parameter server training count when the coordinator hands them over."""
+    """With parameter servers, steps count when the coordinator hands them over."""
     session = state.session
 
     def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:

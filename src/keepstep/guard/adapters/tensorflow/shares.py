@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has fewer batches, who left early, who is in another program: told by words between ranks, from the guard's thread.
+"""Which rank has fewer batches, left early or is in another program: found by the guards' threads, which talk.
 
-Ranks of a multi-worker strategy call the programs that they share in one order. A rank that is about to run a new one states
-its place in that order; a rank that is already in a known program at that very place answers, and both know.
+Ranks of a multi-worker strategy call their shared programs in one order. A rank that is about to run a new one states
+its place in that order; a rank that is already in a known program at that place answers, and both know.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from keepstep.guard.adapters.tensorflow.state import CALL, ITERATOR, NEXT, State
 
 LOOK_S = 0.5
 STUCK_S = 1.0
-"""In a shared program for longer than this, one looks whether the others are in it too."""
+"""In a shared program for longer than this, a rank looks whether the others are in it too."""
 PEERS_AT_ONCE = 8
 _EPOCH = int(Kind.EPOCH)
 
@@ -33,7 +33,7 @@ def attach(state: State) -> None:
 
 
 def first_batch(state: State, mark: Mark, shared: bool) -> None:
-    """The first batch of an iterator is trained on. Where ranks train on it together, they compare how many there are."""
+    """The first batch of an iterator is trained on. Ranks that train on it together compare how many there are."""
     shares = state.shares
     if shared and shares.steps == 0 and "length" not in shares.told:
         shares.told.add("length")
@@ -74,7 +74,7 @@ def look(state: State) -> None:
         if entered and time.monotonic() - entered > STUCK_S:
             _look_for_others(state)
             _look_for_leavers(state)
-    except Exception as error:  # the service goes away with the first rank that leaves: no news
+    except Exception as error:  # the service ends with the first rank that leaves: nothing to report
         state.session.uncovered("shares of the data", f"{type(error).__name__}: {str(error)[:200]}")
 
 
@@ -89,7 +89,7 @@ def keep_pace(state: State, pace: Any) -> None:
 
 
 def last_words(state: State) -> None:
-    """This rank leaves in good order, after so many steps."""
+    """This rank ends in good order, after this many steps."""
     failed = getattr(sys, "last_value", None) is not None
     if state.world < 2 or state.coordinated or failed or state.session.exchange is None or not state.shares.steps:
         return
@@ -144,7 +144,7 @@ def _hear_epochs(state: State) -> None:
 
 
 def _look_for_leavers(state: State) -> None:
-    """A peer that left before the call of a shared program that this rank is in."""
+    """A peer that left before calling the shared program that this rank is in."""
     exchange = state.session.exchange
     if exchange is None or state.world < 2:
         return

@@ -23,15 +23,15 @@ COMPUTE, EVALUATION = int(Phase.COMPUTE), int(Phase.EVALUATION)
 NEXT = "next"
 """What a rank is about to do: create a variable, or run a function."""
 CALL = "in the order of calls"
-"""Where a statement says, beside what is compared, the how-manieth call of a shared program comes next."""
+"""The key under which a statement gives, besides what is compared, the number of the next shared call."""
 ITERATOR = "next(distributed dataset)"
-"""Where the workers ask each other whether any has a batch left."""
+"""Here the workers ask each other whether any has a batch left."""
 UNSEEN_S = 120.0
-"""A run whose steps are not recognised for so long is said not to be covered."""
+"""If no step is recognised for this long, the run is reported as not covered."""
 
 
 class State:
-    """What the parts of this adapter share. One a process."""
+    """What the parts of this adapter share. One per process."""
 
     def __init__(self, session: Adapts, module: Any) -> None:
         self.session = session
@@ -47,23 +47,23 @@ class State:
         self.coordinated = False
         """Steps are handed to workers (parameter servers): they count when they are handed over."""
         self.exchanges = False
-        """Something as large as gradients may be went from rank to rank."""
+        """Something large enough to be gradients went from rank to rank."""
         self.told_apart: int | None = None
-        """The step at which it was told that nothing did."""
+        """The step at which it was reported that nothing did."""
         self.finite: Any = None
         """What counts batches and losses that are not finite."""
         self.asks_output = False
-        """The guard's thread wants to see what the next step returns..."""
+        """The guard's thread asks for what the next step returns..."""
         self.output: list[Any] | None = None
         """... and this is it."""
         self.refusal: str | None = None
         """Why, in strict mode, the next step is not taken."""
         self.variables = 0
-        """The variables that strategies which span processes have created."""
+        """How many variables strategies that span processes have created."""
         self.calls = 0
         """Executions of programs that all ranks run together, the one that runs now included."""
         self.entered_at = 0.0
-        """When the one that runs now began; 0 where none runs."""
+        """When the current one started; 0 if none runs."""
         self.inside_s = 0.0
         """The time spent in them so far."""
         self.running: str | None = None
@@ -98,21 +98,23 @@ class State:
         if not self.formed and self.source is None:
             return  # nothing here looks like a training
         if time.monotonic() - self._began > UNSEEN_S:
-            session.uncovered("steps", "no training step was recognised; `guard.steps` and `guard.step` can tell them")
+            session.uncovered(
+                "steps", "no training step was recognised; report steps with `guard.steps` or `guard.step`"
+            )
 
 
 def inside(name: str) -> Any:
-    """A loaded module below `tensorflow.python`; None where this version has none of that name."""
+    """A loaded module below `tensorflow.python`; None if this version has none of that name."""
     return sys.modules.get(f"{INSIDE}.{name}")
 
 
 def first(*names: str) -> Any:
-    """The first of several modules that is there."""
+    """The first of several modules that is loaded."""
     return next((found for name in names if (found := inside(name)) is not None), None)
 
 
 def replace(session: Adapts, part: str, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> bool:
-    """Put ``make(original)`` in the place of a function, looking like the original. Says so where there is none."""
+    """Replace a function with ``make(original)``, made to look like the original. Reports if there is none."""
     original = None if owner is None else getattr(owner, name, None)
     if not callable(original):
         where = "its module" if owner is None else getattr(owner, "__name__", str(owner))

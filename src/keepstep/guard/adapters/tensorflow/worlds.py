@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worlds that strategies form, and the variables that they create: their initial values are the first collectives."""
+"""The worlds that strategies form, and the variables they create: initial values are the first collectives."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _strategy_made(state: State, original: Any) -> Callable[..., Any]:
 def _meeting_place(
     strategy: Any = None, cluster_resolver: Any = None, *more: Any, **others: Any
 ) -> tuple[int | None, int | None, str | None, bool]:
-    """Called with what the strategy is made with: the workers, which of them this is, the first one's address, and whether all are on this host."""
+    """Called with the strategy's arguments: number of workers, own index, first address, whether all are here."""
     if cluster_resolver is None:  # as the strategy itself does
         cluster_resolver = inside("distribute.cluster_resolver.tfconfig_cluster_resolver").TFConfigClusterResolver()
     tasks = cluster_resolver.cluster_spec().as_dict()
@@ -109,7 +109,7 @@ def _options(options: Any) -> dict[str, str]:
 
 
 def _variable_made(state: State, original: Any) -> Callable[..., Any]:
-    """Between the computing of a variable's initial value and its broadcast all ranks agree on what it is."""
+    """After a variable's initial value is computed and before its broadcast, all ranks agree on what it is."""
     session = state.session
     counted = session.guarded("variables of strategies", _agree_on)
 
@@ -131,7 +131,7 @@ def _variable_made(state: State, original: Any) -> Callable[..., Any]:
 
 def _agree_on(state: State, value: Any, name: Any, dtype: Any) -> None:
     if not state.executing_eagerly():
-        return  # part of a graph: it is told with that
+        return  # part of a graph, and reported with it
     value = getattr(value, "wrapped_value", value)
     shape = getattr(value, "shape", ())
     sizes = ",".join("?" if size is None else str(size) for size in tuple(shape))
@@ -154,7 +154,7 @@ def _servers_joined(state: State, original: Any) -> Callable[..., Any]:
 
 
 def _tell_servers(state: State, resolver: Any) -> None:
-    """The coordinator alone runs the program: there is a world, and nobody to agree with."""
+    """Only the coordinator runs the program: there is a world, but no rank to agree with."""
     spec = resolver.cluster_spec()
     size = sum(spec.num_tasks(job) for job in spec.jobs)
     state.world, state.formed, state.coordinated = max(size, 1), True, True
@@ -172,7 +172,7 @@ def _server_started(state: State, original: Any) -> Callable[..., Any]:
 
 
 def _serves(state: State) -> None:
-    """The coordinator trains, and whoever started this process ends it. (A notebook may have the servers in the coordinator's own process.)"""
+    """The coordinator trains; this process is ended from outside. (In a notebook the coordinator may run servers.)"""
     session = state.session
     if session.who.role in ("worker", "ps"):
         state.alone_by_design = session.who.serves = True

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that formed a world and train, and never exchange a gradient: DDP was forgotten, or the bare model is trained beside it.
+"""Ranks that formed a world but never exchange a gradient: DDP was forgotten, or the bare model is trained instead.
 
-By torch's flight recorder: whatever is wrapped, or sends at least half as many numbers as it trains, be it once in a hundred steps, exchanges;
-so do ranks that send to each other (pipelines, experts), however little. Told after 80 steps. Gradient accumulation counts as one step. Ranks that average
-their weights less often (local SGD) are looked at again and again, and it is taken back.
+According to torch's flight recorder, a rank exchanges if its model is wrapped, or if it sends at least half as many
+numbers as it trains, even once in a hundred steps; ranks that send to each other (pipelines, experts) always do.
+Reported after 80 steps. Gradient accumulation counts as one step. Ranks that average their weights less often (local
+SGD) are looked at again and again, and the report is taken back.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ if TYPE_CHECKING:
 
 TOPIC = "exchanges nothing"
 AT, UNTIL = 80, 5000
-"""The step at which it is looked at, and the one up to which the others are waited for."""
+"""The step of the first look, and the step until which to wait for the others."""
 AGAIN = 1.25
-"""It is looked at again when so many times the steps have been taken."""
+"""Look again after this many times as many steps."""
 OTHER_WAYS = ("horovod", "bagua", "byteps", "mpi4py", "cupy", "ray.util.collective")
-"""Packages by which gradients may go beside torch.distributed."""
+"""Packages that may exchange gradients without torch.distributed."""
 
 
 class Alone:
-    """Asked by the guard's thread at every look, for a few nanoseconds until the step has come."""
+    """Asked by the guard's thread at every look; takes nanoseconds until that step."""
 
     def __init__(self, state: Torch) -> None:
         self._state, self._session = state, state.session
         self._over = False
         self._asked = False
         self._together = False
-        """They exchange, or it cannot be told."""
+        """They exchange, or it is not known."""
         self._told_at = 0
-        """The step at which it was told or last looked at again; 0: it stands untold, or was taken back."""
+        """The step of the report or of the last look since; 0: not reported, or taken back."""
         state.session.at_close.append(self.leave)
 
     def look(self) -> None:
@@ -60,7 +61,7 @@ class Alone:
                 self._tell()
 
     def before_end(self) -> None:
-        """The world ends. Where steps were so short that nobody was asked before, each rank tells what it knows of itself."""
+        """The world ends. If steps were too short to ask earlier, each rank reports what it knows about itself."""
         if self._together or self._told_at or self._session.steps < AT:
             return
         if recorder.is_kept(self._state) and self._exchanges() is False:
@@ -71,7 +72,7 @@ class Alone:
             self._take_back()
 
     def _take_back(self) -> None:
-        """What was exchanged since changes the picture."""
+        """See whether later exchanges change the result."""
         if self._exchanges():
             self._told_at = 0
             session = self._session
@@ -84,7 +85,7 @@ class Alone:
             session.say(words)
 
     def _exchanges(self) -> bool | None:
-        """None: it cannot be told."""
+        """None: it is not known."""
         state = self._state
         if state.wrapped or any(name in sys.modules for name in OTHER_WAYS) or self._by_calls():
             return True
@@ -109,10 +110,14 @@ class Alone:
             "exchanged": sent,
             "own": own,
         }
-        words = f"in {session.steps} steps the {state.world} ranks exchanged {sent} numbers, and each trains {state.parameters} parameters"
+        words = (
+            f"in {session.steps} steps the {state.world} ranks exchanged {sent} numbers, "
+            f"and each trains {state.parameters} parameters"
+        )
         session.note("NeverExchanged", fields, words)
         if state.rank() != 0:
             return
         session.say(
-            f"{words}: no gradient was averaged, so far every rank trains a model of its own; wrap the model in DistributedDataParallel"
+            f"{words}: no gradient was averaged, so far every rank trains a model of its own; "
+            "wrap the model in DistributedDataParallel"
         )

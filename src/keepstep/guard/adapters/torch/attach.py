@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch: optimizers, loaders, models, worlds, collectives and compilation, each hooked by a file of its own."""
+"""PyTorch: optimizers, loaders, models, worlds, collectives and compilation, one file each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTS: tuple[tuple[str, str, Part], ...] = (
     ("torch.distributed.checkpoint.state_dict_loader", "sharded checkpoints", saving.hook),
     ("torch._dynamo.callback", "compilation", compiling.hook),
 )
-"""The module whose import begins it, the name of the part, and what hooks it."""
+"""The module to wait for, the name of the part, and what hooks it."""
 
 
 def attach(session: Adapts, module: ModuleType) -> None:
@@ -59,7 +59,7 @@ def _hook(state: Torch, parts: list[tuple[str, Part]], module: ModuleType) -> No
 
 
 def _late_joiner(state: Torch) -> None:
-    """`keepstep.guard.attach()` after the process group was made: the world is there already."""
+    """`keepstep.guard.attach()` after the process group was made: the world already exists."""
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is not None and c10d.is_initialized():
         with state.session.part("torch world"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives that a script issues itself: which, of what shape and type, on which group, remembered in words.
+"""Collectives that a script issues itself: which ones, of what shape and type, on which group.
 
 DDP, FSDP and compiled code issue theirs below Python; those show only in torch's own sequence numbers.
 """
@@ -24,10 +24,10 @@ from keepstep.guard.adapters.tracebacks import OWN
 _COLLECTIVE, _PLAN = int(Kind.COLLECTIVE), int(Kind.PLAN)
 REMEMBERED = 48
 CALLER, DEEPEST = 4, 40
-"""How many calls lie between the script and the place where its line is asked for, and how many are looked through for it."""
+"""Calls between the script and the place that asks for its line, and the most calls searched for it."""
 TORCHS_OWN, PACKAGE = -2, -1
 NAMED, KNOWN = 100, 1000
-"""So many shapes get a plan of their own, and so many are kept."""
+"""The most shapes that get a plan of their own, and the most that are kept."""
 
 
 FORMS = {
@@ -62,9 +62,9 @@ class Collectives:
         self._counts: dict[str, int] = {}
         self._shaped: dict[tuple[Any, ...], Shaped] = {}
         self.inside: set[int] = set()
-        """Threads that are in one: what it calls itself is no collective of the script."""
+        """Threads that are in one: what it calls itself is not a collective of the script."""
         self._files: dict[str, int] = {}
-        """The number of each file that the script's lines are in; 0: torch's own, or of an installed package."""
+        """The number of each file of the script; negative: torch's own, or of an installed package."""
 
     def begin(self, operation: str, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Issued | None:
         state = self._state
@@ -88,7 +88,7 @@ class Collectives:
         )
         try:
             shaped = self._shaped.get(key)
-        except TypeError:  # a reduction of the script's own that cannot be looked up
+        except TypeError:  # the script's own reduction, which is not hashable
             key = (operation, key[1], key[2], str(reduction), name)
             shaped = self._shaped.get(key)
         if shaped is None:
@@ -106,7 +106,7 @@ class Collectives:
         return issued
 
     def _site(self) -> tuple[int, CodeType | None, int]:
-        """The script's line that issues it: the innermost outside of torch and of installed packages, else outside of torch."""
+        """The script's line that issues it: the innermost outside torch and installed packages, else outside torch."""
         frame = sys._getframe(CALLER)
         files, nearest = self._files, None
         for _ in range(DEEPEST):

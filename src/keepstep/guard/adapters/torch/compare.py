@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a group tell of their collectives, compared. Pure: only what is proven is a mismatch.
+"""Compares what the ranks of a group say about their collectives. Pure: only what is proven is a mismatch.
 
 A rank that is merely slow has issued fewer than the others; a rank that has issued another one is out of step.
 """
@@ -26,9 +26,9 @@ class Op:
     """A collective that the script issued."""
 
     number: int
-    """The how-manieth of the script's own on the group."""
+    """Its number among the script's own on the group."""
     sequence: int
-    """The group's number of it."""
+    """Its number in the group."""
     key: str
     words: str
     running: bool = False
@@ -37,10 +37,10 @@ class Op:
 
 @dataclass(frozen=True)
 class Word:
-    """What one rank tells of itself."""
+    """What one rank says about itself."""
 
     still_s: float = 0.0
-    """How long it has neither issued a collective nor ended a step."""
+    """How long it has neither issued a collective nor finished a step."""
     idle: bool = False
     """Its training thread did not compute meanwhile."""
     steps: int = 0
@@ -69,7 +69,7 @@ class Word:
 
 
 def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], default: bool = True) -> Mismatch | None:
-    """The first proven mismatch among the members who have spoken; None: there is none, or it is not proven."""
+    """The first proven mismatch among the members that have reported; None: there is none, or it is not proven."""
     spoken = {rank: words[rank] for rank in members if rank in words}
     if len(spoken) < 2:
         return None
@@ -81,7 +81,7 @@ def mismatch(words: Mapping[int, Word], group: str, members: tuple[int, ...], de
 
 
 def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
-    """By torch's own record of all that was issued. A rank that is in the collective in question tells where."""
+    """By torch's own record of all that was issued. A rank that is in the collective in question says where."""
     found = trails.mismatch({rank: word.trails[group] for rank, word in words.items() if group in word.trails}, group)
     if found is None:
         return None
@@ -95,10 +95,10 @@ def _by_trails(words: Mapping[int, Word], group: str) -> Mismatch | None:
 
 
 def _other_operation(words: Mapping[int, Word], group: str) -> Mismatch | None:
-    """The same number, as far behind the one before, and another operation, type or size.
+    """The same number, equally far behind the one before, but another operation, type or size.
 
-    Both counts must agree: messages between two ranks raise the group's count, compiled code issues what the script's
-    count does not see.
+    Both counts must agree: messages between two ranks raise the group's count, and compiled code issues collectives
+    that the script's count does not see.
     """
     issued: dict[tuple[int, int], dict[int, Op]] = {}
     for rank, word in words.items():
@@ -126,7 +126,7 @@ def _what(ops: Mapping[int, Op]) -> str:
 
 
 def _python_against_below(words: Mapping[int, Word], group: str) -> Mismatch | None:
-    """A rank waits in a collective of the script whose number, on others, belongs to what DDP issues in forward or backward."""
+    """A rank waits in the script's collective whose number, on other ranks, belongs to one of DDP's own."""
     waiting = {
         rank: op
         for rank, word in words.items()
@@ -161,7 +161,7 @@ def _last_before(word: Word, group: str, number: int) -> tuple[int, int] | None:
 
 
 def _other_counts(words: Mapping[int, Word], group: str) -> Mismatch | None:
-    """As many by the end of one step, and not by the end of a later one; all of them stand still."""
+    """Equal counts at the end of one step but not of a later one, while no rank makes progress."""
     if not all(word.idle and word.still_s > 0.25 for word in words.values()):
         return None
     ends = {rank: dict(word.ends) for rank, word in words.items()}

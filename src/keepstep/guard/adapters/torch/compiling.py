@@ -20,7 +20,8 @@ RECENT = 8
 """... in so few steps that most of them compile."""
 LONGEST_REASON = 400
 _CHANGED = lazy_pattern(
-    r"(?:tensor )?'?(?:L\[)?'?(?P<name>[\w.]+)'?\]?'? (?P<what>\w[\w ]*?)(?: at index (?P<index>\d+))?\. expected (?P<old>[^,]+), actual (?P<new>\S+)",
+    r"(?:tensor )?'?(?:L\[)?'?(?P<name>[\w.]+)'?\]?'? (?P<what>\w[\w ]*?)(?: at index (?P<index>\d+))?"
+    r"\. expected (?P<old>[^,]+), actual (?P<new>\S+)",
     most=LONGEST_REASON,
 )
 _COMPARED = lazy_pattern(
@@ -29,7 +30,7 @@ _COMPARED = lazy_pattern(
 
 
 def hook(state: Torch, module: ModuleType) -> None:
-    """By torch's own callbacks; what was compiled and why is read by the guard's thread, from torch's own records."""
+    """Uses torch's own callbacks; the guard's thread reads from torch's records what was compiled and why."""
     compiling = Compiling(state)
     handler: Any = module.callback_handler
     handler.register_start_callback(state.session.guarded("compilation", compiling.began))
@@ -44,7 +45,7 @@ class Compiling:
         self._state, self._session = state, state.session
         self._before: int | None = None
         self._at: deque[int] = deque(maxlen=64)
-        """The steps that were done when it compiled."""
+        """The step counts at which it compiled."""
         self._fresh = False
         self._seen: set[str] = set()
         self._counts: Counter[str] = Counter()
@@ -122,7 +123,7 @@ def _reason_of(found: Any, module: Any) -> str | None:
 
 
 def what_changes(reasons: list[str]) -> str | None:
-    """The argument that keeps changing, with its values, out of torch's reasons."""
+    """The argument that keeps changing, with its values, from torch's reasons."""
     values: dict[str, list[str]] = {}
     for reason in reasons:
         for found in _CHANGED.finditer(reason):

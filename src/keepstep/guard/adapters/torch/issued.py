@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One collective that a script issued: its form, its shape and type, its place in the group's order and the script's line."""
+"""One collective that a script issued: its form, shape and type, its number in the group, and the script's line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Form(NamedTuple):
 
 
 class Shaped:
-    """What collectives of one operation, shape, type and group have in common: told once, and looked up at every one."""
+    """What collectives of one operation, shape, type and group share: worked out once, then looked up."""
 
     def __init__(self, operation: str, form: Form, tensor: Any, reduction: Any, group: str) -> None:
         self.operation, self.form, self.group = operation, form, group
@@ -62,11 +62,11 @@ class Issued:
         self.shaped = shaped
         self.code, self.lineno = code, lineno
         self.number = number
-        """The how-manieth of the script's collectives on its group."""
+        """Its number among the script's collectives on its group."""
         self.sequence = sequence
-        """The group's own number of it."""
+        """Its number in the group."""
         self.last = sequence + (shaped.form.same == "objects")
-        """The number of the last one that it issues: Python objects take two, their sizes and they themselves."""
+        """The number of the last one it issues: Python objects take two, one for sizes and one for the objects."""
         self.running = True
         self.failed = False
 

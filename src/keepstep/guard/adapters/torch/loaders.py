@@ -25,19 +25,19 @@ SAMPLERS = (
     "WeightedRandomSampler",
     "BatchSampler",
 )
-"""torch's own: to ask them for their length has no effect."""
+"""torch's own: asking for their length has no side effect."""
 SIGNED = 8
-"""So many first batches are looked at for the comparison between ranks."""
+"""This many first batches are looked at for the comparison between ranks."""
 LOOK_S = 0.25
-"""Batches like the one before are looked into so often, unless labels are declared or the mode is strict."""
+"""How often batches like the one before are looked into, unless labels are declared or the mode is strict."""
 MOST_DATASETS = 16
-"""Living at a time; batches of more are not held against a contract."""
+"""The most datasets at a time; batches of further ones are not checked."""
 WITHOUT_STEPS = 16
-"""Batches without any optimizer step, after which a batch counts as a step."""
+"""After this many batches without any optimizer step, a batch counts as a step."""
 
 
 class Loaders:
-    """Batches that are followed by an optimizer's step are trained on; datasets are told apart by identity alone."""
+    """Batches that are followed by an optimizer's step are trained on; datasets are distinguished by identity alone."""
 
     def __init__(self, state: Torch) -> None:
         self._state, self._session = state, state.session
@@ -48,14 +48,14 @@ class Loaders:
         self._lengths: dict[int, int | None] = {}
         self._epochs: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
-        """What tells whether the dataset of an identity still lives: Python gives the identity of a dead one to the next."""
+        """Shows whether the dataset with an identity still exists: Python reuses identities."""
         self._here = 0
         self._handed = 0
         self._training: set[int] = set()
         self._pending: set[int] = set()
         self._first_steps = 0
         self._since: set[int] = set()
-        """Whose batches were handed out since the step before; only until it is known what is trained on."""
+        """Datasets whose batches were handed out since the last step; only until it is known which one trains."""
         self._batches: dict[int, BatchChecks] = {}
         self._is_second = False
         """The first dataset has the session's own contract."""
@@ -64,7 +64,7 @@ class Loaders:
         self._without = 0
         self._counts = False
         self._steady = 0
-        """The dataset whose batches have settled, and what they are like."""
+        """The dataset whose batches no longer change, and their shapes and types."""
         self._kind: Any = None
         self._quick: list[tuple[Any, Any]] = []
         self._look_again = 0.0
@@ -99,7 +99,7 @@ class Loaders:
             self._now_trains_on(self._training - {key})
 
     def _now_trains_on(self, keys: set[int]) -> None:
-        """What was learned of the batches so far may be of others."""
+        """What was learned so far may belong to other batches."""
         self._training = set(keys)
         self._signed.clear()
         self._looked = 0
@@ -163,14 +163,13 @@ class Loaders:
         """An optimizer took a step: what was handed out before is trained on."""
         if self._pending:
             if self._pending.isdisjoint(self._training):
-                self._now_trains_on(set())  # what came first was no training
+                self._now_trains_on(set())  # what came first was not training
             self._training |= self._pending
             self._pending.clear()
         if self._first_steps < 2:
             self._first_steps += 1
-            if (
-                self._first_steps == 2 and self._since and self._since < self._training
-            ):  # the others were only gone through, before the training
+            # the others were only iterated over, before the training
+            if self._first_steps == 2 and self._since and self._since < self._training:
                 self._now_trains_on(self._since)
             self._since.clear()
         if self._counts:
@@ -178,7 +177,7 @@ class Loaders:
         self._without = 0
 
     def signature(self) -> dict[str, str]:
-        """What the first batches had in common, in words: types and rows. Lengths may differ between ranks: no gradient depends on them."""
+        """What the first batches had in common: types and rows. Lengths may differ between ranks."""
         found: dict[str, str] = {}
         rows: set[int | None] = set()
         for name, known in self._signed.items():
@@ -201,7 +200,7 @@ class Loaders:
                 self._signed[name] = tuple(k if k == s else None for k, s in zip(known[0], shape, strict=True)), dtype
 
     def _check(self, key: int, batch: Any) -> None:
-        """Hold the batch against the contract of its dataset."""
+        """Compare the batch with the contract of its dataset."""
         session = self._session
         if session.is_off("batch checks"):
             return
@@ -227,10 +226,10 @@ class Loaders:
             session.failed("batch checks", error)
 
     def _count(self) -> None:
-        """No optimizer is heard of: it is compiled, or of another kind. Then a batch is a step."""
+        """No optimizer was seen: it is compiled, or not torch's. Then a batch is a step."""
         if self._counts:
             self._session.step_done()
-            self._session.lean = False  # here it is that steps are counted
+            self._session.lean = False  # steps are counted here
             return
         self._without += 1
         if self._without > WITHOUT_STEPS:
@@ -250,7 +249,7 @@ def _reference(loader: Any) -> weakref.ref[Any]:
 
 
 def _length(loader: Any) -> int | None:
-    """How many batches it has; None where asking could have effects."""
+    """How many batches it has; None where asking could have side effects."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
     inner = getattr(sampler, "sampler", sampler)
     for each in (sampler, inner):

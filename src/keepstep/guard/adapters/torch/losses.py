@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss of this rank, looked at before its backward pass: the next step has spread a NaN to all ranks, and nobody knows whose it was.
+"""This rank's loss, looked at before its backward pass: one step later, a NaN has spread to all ranks.
 
-Only of a loss on the host: to read one on a device would wait for it.
+Only for a loss on the host: reading one on a device would wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from keepstep.errors import OutOfStep
 from keepstep.guard.adapters.torch.state import Torch
 
 LASTING = 10
-"""So many losses in a row are no single bad batch."""
+"""This many losses in a row are more than a single bad batch."""
 MOST_TOLD = 5
 
 
@@ -50,7 +50,7 @@ class Losses:
         if type(loss) is not self._tensor:
             return
         if not loss.is_cpu:
-            self._session.uncovered("losses", "they are on a device; to read them would make the training wait for it")
+            self._session.uncovered("losses", "they are on a device; reading them would make the training wait")
             return
         if loss.numel() != 1 or loss.is_complex():
             return

@@ -25,12 +25,12 @@ _depth = threading.local()
 
 
 def hook_ddp(state: Torch, module: ModuleType) -> None:
-    """DistributedDataParallel compares shapes by a collective of its own, and says less."""
+    """DistributedDataParallel compares shapes with a collective of its own, but says less."""
     _hook_class(state, module.DistributedDataParallel, "DDP models", DDP_SETTINGS)
 
 
 def hook_fsdp(state: Torch, module: ModuleType) -> None:
-    """FullyShardedDataParallel wraps from outside in: the outermost speaks for all."""
+    """FullyShardedDataParallel wraps from the outside in: only the outermost module states."""
     _hook_class(state, module.FullyShardedDataParallel, "FSDP models", FSDP_SETTINGS)
 
 
@@ -72,7 +72,7 @@ def _hook_class(state: Torch, kind: Any, part: str, settings: tuple[str, ...]) -
 
 
 def hook_fully_shard(state: Torch, module: ModuleType) -> None:
-    """`fully_shard` has no collective before the first forward: there the root is known, and asked."""
+    """`fully_shard` has no collective before the first forward, where the root module is known."""
     kind: Any = module.FSDPState
     original = kind._lazy_init
     is_compiling = state.is_compiling
@@ -100,12 +100,14 @@ def hook_fully_shard(state: Torch, module: ModuleType) -> None:
 def _agree(state: Torch, stated: dict[str, str], ranks: tuple[int, ...]) -> None:
     everyone = len(ranks) == state.world
     subject = Subject.MODEL if everyone else f"{Subject.MODEL} of ranks {', '.join(map(str, ranks[:16]))}"
-    patience = max(0.5, min(PATIENCE_S, state.timeout_s / 4))  # whoever does not wait must not time out for this
+    patience = max(
+        0.5, min(PATIENCE_S, state.timeout_s / 4)
+    )  # a rank that does not wait must not time out because of this
     state.session.agree(subject, stated, ranks=() if everyone else ranks, patience=patience)
 
 
 def _remember(state: Torch, model: Any, ranks: tuple[int, ...] | None) -> None:
-    """These parameters are trained by all ranks together; by their ids alone, nothing is held."""
+    """All ranks train these parameters together. Only their ids are kept."""
     state.wrapped = True
     if ranks is not None and len(ranks) == state.world:
         state.all_together = True
@@ -114,7 +116,7 @@ def _remember(state: Torch, model: Any, ranks: tuple[int, ...] | None) -> None:
 
 
 def _ranks(state: Torch, group: Any, mesh: Any) -> tuple[int, ...] | None:
-    """Who takes part; None: nobody else, or it cannot be told."""
+    """The ranks that take part; None: only this one, or it is not known."""
     if state.c10d is None or not state.c10d.is_initialized() or isinstance(group, tuple):
         return None
     if mesh is not None:
@@ -140,7 +142,7 @@ def _ignored(model: Any, named: dict[str, Any]) -> Iterable[str]:
 
 
 def _signature(model: Any, ignored: Iterable[str]) -> dict[str, str]:
-    """Names, shapes and types in words; of large models, by part."""
+    """Names, shapes and types as text; for large models, by part."""
     ignored = set(ignored)
     entries = [
         (f"parameter {_clean(name)}", _words(each) + ("" if each.requires_grad else ", frozen"))
@@ -157,7 +159,7 @@ def _signature(model: Any, ignored: Iterable[str]) -> dict[str, str]:
 
 
 def _folded(entries: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """As they are while they are few; else what lies in one part of the model together, with a sum over all of it."""
+    """Unchanged while they are few; else grouped by part of the model, each with a total."""
     if len(entries) <= MOST_ENTRIES:
         yield from entries
         return

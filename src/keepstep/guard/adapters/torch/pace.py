@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who keeps the others waiting: each rank samples how often its training thread sleeps in a collective.
 
-In synchronous training all ranks' steps take equally long and end together; only the waiting is not shared equally.
+In synchronous training all ranks' steps take equally long and end together; only the waiting differs.
 The rank that hardly ever waits, while all others do most of the time, is the slow one.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC, VERDICT = "pace", "late"
 SAMPLES = 20
-"""As many make a round: about four seconds."""
+"""Samples per round: about four seconds."""
 FEWEST_STEPS = 5
 WAITS, HARDLY = 0.6, 0.1
 MOST_RANKS = 256
@@ -33,23 +33,23 @@ STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 
 @dataclass(frozen=True)
 class Round:
-    """What one rank saw of itself in a round."""
+    """What one rank saw about itself in a round."""
 
     number: int
     share: float
-    """Of the samples, in which it waited for others."""
+    """The share of samples in which it waited for others."""
     steps: int
     step_s: float
     phase: int = int(Phase.COMPUTE)
     line: str = ""
     """Where it was most often while it did not wait."""
     ready: float = 0.0
-    """Of the samples in which it did not wait: it ran, or would have if it had been let."""
+    """Samples without waiting in which it ran or waited for a processor."""
     crowding: float = 0.0
 
 
 def late_rank(rounds: Mapping[int, Round], world: int) -> int | None:
-    """The one rank for which all others wait; None: there is none, or not all have told, or it only lacks the processor on a crowded host."""
+    """The one rank for which all others wait; None: there is none, reports are missing, or its host is just crowded."""
     if len(rounds) < world or world < 2:
         return None
     least = min(rounds, key=lambda rank: rounds[rank].share)
@@ -95,7 +95,7 @@ class Pace:
             self._end_round(usual_s)
 
     def _sleeps(self) -> bool:
-        """Whether the training's thread sleeps just now, by the kernel's word."""
+        """Whether the training's thread sleeps right now, according to the kernel."""
         number = self._state.native_thread
         text = Path(f"/proc/self/task/{number}/stat").read_text() if number else ""
         return text.rpartition(")")[2].strip().startswith("S")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What peers on this host were in, by their black boxes: gloo ends a process where sizes differ, without a word."""
+"""What peers on this host were in, from their black boxes: if sizes differ, gloo ends a process silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BOXES = 256
 
 
 def in_boxes(session: World, sequence: int, packed: int) -> Mismatch | None:
-    """A peer's box that holds another collective under the same number; None: there is none."""
+    """The mismatch with a peer whose box has another collective under the same number; None: there is none."""
     if session.folder is None or session.who.rank is None or not packed:
         return None
     values = {unpacked(packed): [session.who.rank]}
@@ -49,7 +49,7 @@ def in_boxes(session: World, sequence: int, packed: int) -> Mismatch | None:
 
 
 def _at(data: mmap.mmap, sequence: int) -> int:
-    """What the box says of the collective of that number; 0: nothing."""
+    """What the box says about the collective with that number; 0: nothing."""
     for seen, record in enumerate(blackbox.newest_first(data)):
         if seen >= LOOKED_AT:
             break

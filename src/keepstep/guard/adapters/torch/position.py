@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 16
 MOST_OPS = 16
 READ_S = 0.4
-"""So long, and two usual steps, a rank stands still before torch's flight recorder is read: that takes the interpreter for some milliseconds."""
+"""Without progress for this long and two usual steps, read the flight recorder: it blocks Python for milliseconds."""
 BUFFERS = (
     "_sync_buffers",
     "_sync_module_buffers",
@@ -29,7 +29,7 @@ BUFFERS = (
     "_sync_params_and_buffers",
     "_sync_module_states",
 )
-"""DDP's functions that broadcast what is no gradient."""
+"""DDP's functions that broadcast something other than gradients."""
 
 
 class Position:
@@ -42,7 +42,7 @@ class Position:
     def restart(self) -> None:
         self._cpu = (0, 0)
         self.idle = False
-        """Whether the training's thread hardly computed between the last two looks."""
+        """Whether the training's thread hardly used the processor between the last two looks."""
         self._trails: tuple[dict[str, int], dict[str, tuple[Trail, ...]]] = ({}, {})
 
     def look(self) -> None:
@@ -74,7 +74,7 @@ class Position:
         )
 
     def trails(self, sequences: dict[str, int]) -> dict[str, tuple[Trail, ...]]:
-        """All that was issued, by torch's own record, with the script's lines; read once while nothing moves."""
+        """All that was issued, from torch's own record, with the script's lines; read once per standstill."""
         if self._trails[0] != sequences and not self._session.is_off("flight recorder"):
             found: dict[str, tuple[Trail, ...]] = {}
             with self._session.part("flight recorder"):
@@ -129,7 +129,7 @@ class Position:
         return any(len(members) > 1 and min(members) == rank for members, _ in self.groups().values())
 
     def _is_idle(self) -> bool:
-        """Whether the training's thread has hardly computed since the last look."""
+        """Whether the training's thread has hardly used the processor since the last look."""
         try:
             cpu = time.clock_gettime_ns(time.pthread_getcpuclockid(self._state.thread))
         except (OSError, AttributeError, OverflowError):

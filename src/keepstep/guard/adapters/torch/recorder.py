@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's flight recorder, read in the process: every collective of every group, also those that DDP and FSDP issue below Python.
+"""torch's flight recorder, read in the process: every collective of every group, including those of DDP and FSDP.
 
-It is on by default where torch has one. Reading takes tens of milliseconds, so it is read only by a rank that stands still or leaves.
-Stacks are left out: torch would take seconds to resolve them.
+It is on by default where torch has one. Reading takes tens of milliseconds, so a rank reads it only when it makes no
+progress or ends. Stacks are left out: torch would take seconds to resolve them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ BETWEEN_SOME = lazy_pattern("all_?to_?all")
 MOST = 160
 CAPTURES = ("graphs.py", "cudagraph_trees.py")
 TYPES = {
-    "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Half": "float16", "Float": "float32",
-    "Double": "float64", "Bool": "bool", "BFloat16": "bfloat16", "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+    "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Half": "float16",
+    "Float": "float32", "Double": "float64", "Bool": "bool", "BFloat16": "bfloat16", "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
 }  # fmt: skip
 
 
 class _Plain(pickle.Unpickler):
-    """Lists, dictionaries, words and numbers: torch writes nothing else."""
+    """Lists, dictionaries, strings and numbers: torch writes nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"{module}.{name} in a flight recorder's dump")
@@ -48,9 +49,9 @@ def _entries(state: Torch) -> list[dict[str, Any]] | None:
 
 
 def sent(state: Torch) -> float | None:
-    """How many numbers this rank has brought into all that is recorded; None where there is no recorder.
+    """How many numbers this rank has put into all that is recorded; None where there is no recorder.
 
-    What ranks send each other in pipelines and between experts may be little, whatever they train: it counts as much.
+    Pipelines and experts may send little, whatever they train: sending between two ranks counts as enough.
     """
     entries = _entries(state)
     if entries is None:
@@ -61,7 +62,7 @@ def sent(state: Torch) -> float | None:
 
 
 def is_kept(state: Torch) -> bool:
-    """Whether what ranks exchange is recorded at all: not every backend does so, and it can be turned off. Asked while there is a world."""
+    """Whether exchanges are recorded at all: not by every backend, and it can be turned off. Needs a world."""
     with state.lock:
         default = state.default_group()
         if state.closed or default is None:
@@ -77,7 +78,7 @@ def is_kept(state: Torch) -> bool:
 
 
 def read(state: Torch) -> dict[str, tuple[Issued, ...]]:
-    """The last collectives of each group, oldest first; without those groups in which ranks also send to each other."""
+    """The last collectives of each group, oldest first, without groups in which ranks also send to each other."""
     entries = _entries(state) or []
     found: dict[str, dict[int, Issued]] = {}
     between_two: set[str] = set()
@@ -110,5 +111,5 @@ def _operation(entry: dict[str, Any]) -> tuple[str, str, list[int]]:
 
 
 def _captures(thread: int) -> bool:
-    """Whether the training records a CUDA graph just now: asking the device's events would spoil it."""
+    """Whether the training is capturing a CUDA graph: querying the device's events would spoil it."""
     return any(file.endswith(CAPTURES) for file, _, _ in calls(thread))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and loading: pauses that are no hang."""
+"""Saving and loading: pauses that are not hangs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _during(state: Torch, original: Any) -> Any:
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if thread() != state.thread:  # beside the training
+        if thread() != state.thread:  # not the training's thread
             return original(*args, **kwargs)
         before = session.phase(_CHECKPOINT)
         try:

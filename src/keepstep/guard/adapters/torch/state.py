@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HandsOut(Protocol):
-    """The loaders' batches, as :class:`loaders.Loaders` counts them."""
+    """What :class:`loaders.Loaders` knows about the batches."""
 
     turns: int
     length: int | None
@@ -31,7 +31,7 @@ class HandsOut(Protocol):
 
 
 class Watches(Protocol):
-    """The look after the groups, :class:`watch.Watch`."""
+    """What :class:`watch.Watch` does for the groups."""
 
     def restart(self) -> None: ...
     def before_end(self) -> None: ...
@@ -43,7 +43,7 @@ class Watches(Protocol):
 
 
 class Torch:
-    """One for each process. Holds no tensor, module or group: only numbers and words about them."""
+    """One per process. Holds no tensor, module or group, only numbers and text about them."""
 
     def __init__(self, session: Adapts, module: ModuleType) -> None:
         self.session = session
@@ -58,11 +58,11 @@ class Torch:
         self.thread = threading.main_thread().ident or 0
         """The thread that trains..."""
         self.native_thread = threading.get_native_id()
-        """... by the kernel's number."""
+        """... and its number in the kernel."""
         self.store: Store | None = None
         self.world = 1
         self.timeout_s = 600.0
-        """How long collectives wait, where the script says so."""
+        """How long collectives wait, if the script says so."""
         self.shared: set[int] = set()
         """The ids of parameters that all ranks train together."""
         self.all_together = False
@@ -86,10 +86,10 @@ class Torch:
         self.watch: Watches | None = None
         self.failure_told = False
         self.never_compiled: list[CodeType] = []
-        """Wrappers that torch.compile must leave alone: it breaks its graph before a backward pass, and would then compile their frames."""
+        """Wrappers that torch.compile must skip: it breaks its graph before a backward pass and would compile them."""
 
     def values(self, thing: Any) -> tuple[float, float, bool] | None:
-        """Least, largest and whether all are finite, of a plain tensor on the host; read by numpy, beside torch's modes."""
+        """Least, largest and whether all are finite, for a plain host tensor; read by numpy, outside torch's modes."""
         if (
             type(thing) is not self.torch.Tensor
             or thing.device.type != "cpu"
@@ -115,7 +115,7 @@ class Torch:
         return self.c10d._world.default_pg if self.c10d is not None else None
 
     def sequence(self, group: Any) -> int:
-        """How many operations the group has been given; 0 where it does not count."""
+        """How many operations the group has been given; 0 if it does not count them."""
         try:
             return int(group._get_sequence_number_for_group())
         except Exception:  # a backend of another kind
@@ -123,7 +123,7 @@ class Torch:
 
 
 def replace(modules: list[Any], name: str, wrapper: Any) -> None:
-    """Put a wrapper in the place of a function, wherever these modules hold it."""
+    """Replace a function with a wrapper, wherever these modules hold it."""
     original = getattr(modules[0], name)
     for module in modules:
         if getattr(module, name, None) is original:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps by torch's official optimizer hooks, and batches by its loaders."""
+"""Steps through torch's official optimizer hooks, and batches through its loaders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keepstep.guard.adapters.torch.state import Torch
 _COMPUTE, _EVALUATION, _INPUT = int(Phase.COMPUTE), int(Phase.EVALUATION), int(Phase.INPUT)
 _now = time.monotonic_ns
 SIGNED_AT = 4
-"""The step at which batches are compared between ranks: sizes that vary have shown it by then."""
+"""The step at which ranks compare batches: varying sizes have shown up by then."""
 SETTINGS = (
     "lr",
     "momentum",
@@ -33,7 +33,7 @@ SETTINGS = (
 
 
 def hook_optimizers(state: Torch, module: ModuleType) -> None:
-    """Every step of every optimizer. A compiled step traces the hooks too: there they are nothing."""
+    """Every step of every optimizer. A compiled step traces the hooks too: there they do nothing."""
     steps = Steps(state)
     session, is_compiling = state.session, state.is_traced
     before = session.guarded("optimizer steps", steps.before)
@@ -79,7 +79,7 @@ class Steps:
         number = id(optimizer)
         began = _now()
         if self.outer and self.outer != number and self._state.loaders.turns == self._turn:
-            return  # inside of another one's step (ZeroRedundancyOptimizer)
+            return  # inside another one's step (ZeroRedundancyOptimizer)
         self.outer, self._turn = number, self._state.loaders.turns
         if self._state.thread != threading.get_ident():
             self._state.thread, self._state.native_thread = threading.get_ident(), threading.get_native_id()
@@ -112,12 +112,12 @@ class Steps:
             return
         self._seen.add(number)
         self._others += 1
-        if self._others > 2 * len(self._seen) + 8:  # the one that led has stopped
+        if self._others > 2 * len(self._seen) + 8:  # the leading one has stopped
             self.lead, self.lead_shares, self._others = number, shares, 0
             session.step_done()
 
     def _shared_step(self, optimizer: Any) -> None:
-        """A step that every rank takes: contracts are stated at fixed numbers of them, so that nobody waits for a word."""
+        """A step that every rank takes: contracts are stated at fixed step numbers, so no rank waits for an answer."""
         state = self._state
         state.steps += 1
         if not state.closed:
@@ -159,7 +159,7 @@ def hook_loaders(state: Torch, module: ModuleType) -> None:
 
     @functools.wraps(get)
     def __next__(self: Any) -> Any:
-        if thread() != state.thread:  # fetched ahead, beside the training
+        if thread() != state.thread:  # fetched ahead, in another thread
             return get(self)
         if session.lean:
             before, session.phase_now = _COMPUTE, _INPUT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words between guards through the store of torch.distributed, on a connection of their own."""
+"""Messages between guards through the store of torch.distributed, on a separate connection."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 
 LONGEST_WAIT_S = 5
 LONGEST_ANSWER_S = 0.25
-"""An answer of the store that takes longer is not waited for."""
+"""The longest wait for an answer of the store."""
 LAST_ANSWER_S, CUT_OFF_S = 2.0, 1.0
-"""When the process leaves: for the answer that is under way, and, once its connection is cut, for the thread."""
+"""When the process ends: the wait for the current answer, and for the thread once its connection is cut."""
 _FD = re.compile(r"SocketImpl\(fd=(\d+)")
 
 
@@ -26,7 +26,7 @@ class Gone(ConnectionError):
 
 
 class _Asked:
-    """One call on the store: what came of it, once it is done."""
+    """One call on the store, and its result once it is done."""
 
     def __init__(self, call: Callable[[Any], Any]) -> None:
         self.call = call
@@ -36,7 +36,7 @@ class _Asked:
 
 
 class Store:
-    """Small messages through torch's store, asked by a thread of its own: a server that hangs holds up nobody else."""
+    """Small messages through torch's store, sent by a separate thread: a hanging server blocks no other thread."""
 
     name = "torch's store"
     overwrites = True
@@ -50,7 +50,7 @@ class Store:
         self._thread: threading.Thread | None = None
 
     def connect(self, store: Any) -> None:
-        """Use this store, which nobody else does."""
+        """Use this store, which nothing else uses."""
         store.set_timeout(datetime.timedelta(seconds=LONGEST_WAIT_S))
         self.leave()
         with self._lock:
@@ -71,7 +71,7 @@ class Store:
             self._hang_up()
 
     def leave(self) -> None:
-        """The process ends: no thread may be inside of torch then. Python would end it there, and C++ aborts the process for that."""
+        """The process ends: no thread may be inside torch then, or C++ aborts the process when Python ends it there."""
         self.close()
         thread, waiting = self._thread, self._waiting
         if thread is None:
@@ -111,14 +111,14 @@ class Store:
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
     def _ask(self, call: Callable[[Any], Any], *, wait: bool) -> _Asked | None:
-        """Hand a call to the thread; None: the store is gone. An answer that does not come in time is left behind."""
+        """Hand a call to the thread; None: the store is gone. An answer that is late is dropped."""
         asked = _Asked(call)
         with self._lock:
             if self._is_gone():
                 return None
             before = self._last
             if wait and before is not None and not before.done.wait(LONGEST_ANSWER_S):
-                return asked  # it hangs already
+                return asked  # it already hangs
             self._last = asked
             self._waiting.put(asked)
         if wait:
@@ -134,14 +134,14 @@ class Store:
                 if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                     self._store = None
             except BlockingIOError:
-                pass  # it is there, and has nothing to say
+                pass  # it is there, and has sent nothing
             except OSError:  # its process died
                 self._store = None
         return self._store is None
 
 
 def _answer(store: Any, waiting: queue.SimpleQueue[_Asked | None]) -> None:
-    """The thread: one call after the other, until one fails or the world ends."""
+    """The thread: one call after another, until one fails or the world ends."""
     failed: Exception | None = None
     while (asked := waiting.get()) is not None:
         try:

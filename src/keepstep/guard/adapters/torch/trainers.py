@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks for trainers that own the loop: Lightning and Hugging Face's Trainer.
 
-The hooks on torch see their steps and batches already; a callback adds what only the trainer knows: when it
-validates, and when it saves. Each is built against the package that the script has, whichever it is.
+The hooks on torch already see their steps and batches; a callback adds what only the trainer knows: when it validates
+and when it saves. Each is built for whichever package the script has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard's thread looks at the groups' sequence numbers; a rank that stands still tells its peers what it waits in.
+"""The guard's thread looks at the groups' sequence numbers; a rank without progress tells its peers what it waits in.
 
-The first rank of each group compares. A difference is told within a second, where torch would wait for half an hour.
+The first rank of each group compares. A difference is reported within a second; torch would wait for half an hour.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ TOPIC = "collective"
 PERIOD_S = 0.2
 WAIT_TOLD_S = 0.6
 COMPLETE_S = 0.8
-"""So long the words of all ranks are waited for, before what is known is told."""
+"""The longest wait for messages from all ranks before what is known is reported."""
 TRAILS_TOLD_S = 1.0
 MOST_TRAILS_TOLD, NOTED = 20, 40
-"""How often a rank writes its last collectives down, and how many of them."""
+"""How often a rank writes down its last collectives, and how many of them."""
 SMALL_WORLD = 64
 FAILURE_WAIT_S = 1.0
 LONG_S = 3600.0
-"""A rank whose collective failed goes nowhere: for its peers it stands still."""
+"""A rank whose collective failed makes no progress: this is what its peers see."""
 MOST_WAITS_TOLD = 20
 QUIET = (int(Phase.START), int(Phase.COMPILE), int(Phase.CHECKPOINT), int(Phase.EVALUATION))
 """A rank in these phases keeps others waiting by design."""
@@ -54,7 +54,7 @@ def begin(state: Torch) -> None:
 
 
 class Watch:
-    """Called five times a second by the guard's thread; costs microseconds while the run moves."""
+    """Called five times per second by the guard's thread; takes microseconds while the run makes progress."""
 
     def __init__(self, state: Torch) -> None:
         self._state, self._session = state, state.session
@@ -134,7 +134,7 @@ class Watch:
         return word
 
     def compare(self, sequences: dict[str, int], still: float, *, last: bool) -> bool:
-        """Hold all words against each other; whether a mismatch was told. Until the last time, all must have spoken."""
+        """Compare all messages; whether a mismatch was reported. Until the ``last`` time, all must have sent one."""
         words = {rank: word for rank, text in self._session.heard(TOPIC).items() if (word := _read(text)) is not None}
         words[self._state.rank()] = self.word(sequences, still)
         found = False
@@ -152,7 +152,7 @@ class Watch:
         return found
 
     def tell(self, found: Mismatch, words: dict[int, Word]) -> None:
-        """Once for each: in the notes, and one line."""
+        """Once per mismatch: in the notes, and as one line."""
         if (found.group, found.sequence) in self._told or len(self._told) >= 8:
             return
         self._told.add((found.group, found.sequence))
@@ -180,7 +180,7 @@ class Watch:
         session.flush()
 
     def _tell_batches(self, words: dict[int, Word]) -> None:
-        """Ranks that have different numbers of batches end their epochs apart: that is why. Stated at the first step else."""
+        """Ranks with different numbers of batches end their epochs apart. Otherwise compared at the first step."""
         if self._state.steps:
             return
         batches: dict[int, list[int]] = {}
@@ -196,7 +196,7 @@ class Watch:
             self._session.note("ContractBroken", fields, f"batches of the epoch: {told}")
 
     def _tell_wait(self, words: dict[int, Word]) -> None:
-        """Who is elsewhere while the others wait."""
+        """Which rank is elsewhere while the others wait."""
         steps = self._session.steps
         waiting = tuple(sorted(r for r, w in words.items() if w.doing in WAITS and w.idle and w.still_s >= STILL_S))
         late = tuple(
@@ -235,7 +235,7 @@ class Watch:
         return self._position.word(sequences, still, self._usual)
 
     def tell_trails(self, sequences: dict[str, int]) -> None:
-        """Write down what this rank has issued last: for whoever compares when no rank is left to do so."""
+        """Write down what this rank issued last, to be compared when no rank is left to do so."""
         if self._trails_told >= MOST_TRAILS_TOLD or self._state.world < 2:
             return
         self._trails_told += 1
@@ -249,7 +249,7 @@ class Watch:
             )
 
     def leave(self) -> None:
-        """The process ends, by an exception or with its groups still there: its last collectives may tell why."""
+        """The process ends, by an exception or with its groups still there: its last collectives may show why."""
         if self._state.world > 1 and (not self._state.closed or getattr(sys, "last_type", None) is not None):
             self._trails_told = min(self._trails_told, MOST_TRAILS_TOLD - 1)
             with self._session.part("flight recorder"):
@@ -257,10 +257,10 @@ class Watch:
 
 
 def _skipped(words: dict[int, Word]) -> str:
-    """Whether a rank is through with its batches, and took no step for some of them."""
+    """Whether a rank has used up its batches and took no step for some of them."""
     for rank, word in sorted(words.items()):
         if word.phase not in STEPPING and 0 < word.steps < word.turns:
-            return f"; rank {rank} is through with its {word.turns} batches and took {word.steps} steps"
+            return f"; rank {rank} has used up its {word.turns} batches and took {word.steps} steps"
     return ""
 
 
@@ -272,7 +272,7 @@ def _read(text: str) -> Word | None:
 
 
 def after_failure(state: Torch, issued: Issued) -> None:
-    """A collective failed on this rank: see, for a moment, whether its peers issued another one. Once."""
+    """A collective failed on this rank: look briefly whether its peers issued another one. Once."""
     watch = state.watch
     if watch is None or state.world < 2 or state.closed or state.failure_told:
         return

@@ -25,7 +25,7 @@ OF_THE_HOST = re.compile(r"IFNAME|HCA|FILE|PATH|DEBUG|TOPO|DIR|NET_PLUGIN|HOSTID
 
 
 def _own_store(state: Torch, formations: int) -> Any:
-    """A store over a connection of its own; None where there is no way to have one."""
+    """A store over a separate connection; None where that is not possible."""
     store = state.c10d._get_default_store()
     if hasattr(store, "clone"):
         return store.clone()
@@ -39,7 +39,7 @@ def _own_store(state: Torch, formations: int) -> Any:
 
 
 def hook(state: Torch, c10d: ModuleType) -> None:
-    """Hear of every world that is formed, and of its end."""
+    """See every world that is formed, and its end."""
     state.c10d = c10d
     modules = [c10d, state.torch.distributed]
     init, destroy = c10d.init_process_group, c10d.destroy_process_group
@@ -78,7 +78,7 @@ def _meeting_place(
     *more: Any,
     **others: Any,
 ) -> tuple[int | None, int | None, str | None]:
-    """Called with what ``init_process_group`` is called with: the size of the world, the own rank, and where the ranks meet."""
+    """Called with the arguments of ``init_process_group``: the world's size, the own rank, and where the ranks meet."""
     env, url = os.environ, urllib.parse.urlparse(str(init_method or "env://"))
     asked = dict(urllib.parse.parse_qsl(url.query))
     size = world_size if world_size > 0 else int(asked.get("world_size") or env.get("WORLD_SIZE") or 0)
@@ -98,7 +98,7 @@ def _meeting_place(
 
 
 def formed(state: Torch) -> None:
-    """A world is there: who we are in it, and what all must have in common."""
+    """A world was formed: who we are in it, and what all must have in common."""
     session, c10d = state.session, state.c10d
     rank, size, backend = int(c10d.get_rank()), int(c10d.get_world_size()), str(c10d.get_backend())
     before = (session.who.rank, session.who.world) if state.store is not None else None
@@ -107,7 +107,7 @@ def formed(state: Torch) -> None:
     if size < 2 or backend == "fake":
         return
     if before is not None and before != (rank, size):
-        session.uncovered("contracts", f"the world was formed anew with {size} ranks")
+        session.uncovered("contracts", f"the world was formed again, with {size} ranks")
         return
     if not _connect(state):
         return
