@@ -15,7 +15,7 @@ from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.guard import RankDoing
 from keepstep.guard.exchange import Folder
 from keepstep.guard.identity import Identity
-from keepstep.guard.settling import Meeting, claim, move, read_card
+from keepstep.guard.settling import CommonFolder, claim, move, read_card
 
 RANK = """
 import os, sys, time
@@ -126,9 +126,9 @@ def test_a_host_that_does_not_see_the_folder_of_rank_0_takes_its_name(tmp_path: 
     exchange = Folder(tmp_path / "x")
     far = tmp_path / "a" / "train-0"
     far.mkdir(parents=True)
-    Meeting(exchange, Identity(rank=0, world=2), far, moves=True).tell()
+    CommonFolder(exchange, Identity(rank=0, world=2), far, moves=True).tell()
     (far / ".job").unlink()  # as if the path were on another host
-    meeting = Meeting(exchange, Identity(rank=1, world=2), own, moves=True)
+    meeting = CommonFolder(exchange, Identity(rank=1, world=2), own, moves=True)
     assert meeting.where() == tmp_path / "b" / "train-0"
     assert (read_card(tmp_path / "b" / "train-0") or {})["run"] == meeting.run
 

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Ending:
     """How a process ends."""
 
     status: int = 0
@@ -38,7 +38,7 @@ class Leaving:
 class Listener:
     """Sees the status the process ends with. ``doing`` says how far it is: a program that goes on has not ended."""
 
-    def __init__(self, doing: Callable[[], object], leave: Callable[[Leaving], None]) -> None:
+    def __init__(self, doing: Callable[[], object], leave: Callable[[Ending], None]) -> None:
         self._doing, self._leave = doing, leave
         self._asked: tuple[int, object] | None = None
 
@@ -64,19 +64,19 @@ class Listener:
         @functools.wraps(real)
         def _exit(status: int) -> NoReturn:
             with contextlib.suppress(BaseException):
-                self._leave(Leaving(status_of(status)))
+                self._leave(Ending(status_of(status)))
             real(status)
 
         os._exit = _exit
 
-    def leaving(self) -> Leaving:
+    def ending(self) -> Ending:
         """For an exit handler: how the process ends."""
         raised = uncaught()
         if raised is not None:
-            return Leaving(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
+            return Ending(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
         if self._asked is not None and self._asked[1] == self._doing():
-            return Leaving(self._asked[0])
-        return Leaving()
+            return Ending(self._asked[0])
+        return Ending()
 
 
 def uncaught() -> str | None:

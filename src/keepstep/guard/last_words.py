@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core.private_files import append
 from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
-from keepstep.guard.pauses import FRAMEWORKS
+from keepstep.guard.pauses import FRAMEWORK_FILE
 from keepstep.guard.stack_of import DEEPEST, calls
 from keepstep.guard.user_line import is_library
 
@@ -137,7 +137,7 @@ class LastWords:
         kind, message = _name(type(error)), _message(error)
         file, line, function, innermost = _place(error)
         fields = {"type": kind, "message": message, "file": file, "line": line, "function": function, "how": how}
-        fields["in_framework"] = FRAMEWORKS.search(innermost or "") is not None
+        fields["in_framework"] = FRAMEWORK_FILE.search(innermost or "") is not None
         where = f" in {os.path.basename(file)}:{line}" if file else ""
         session.note("RankRaised", fields, f"raised {kind}{where}: {message}")
         session.flush()

@@ -26,7 +26,7 @@ class Moving(Peers):
         self._notes: Notes | None = None
         self._exit_status: ExitStatus | None = None
         self._watched: Watched | None = None
-        self._meeting: settling.Meeting | None = None
+        self._meeting: settling.CommonFolder | None = None
 
     @abstractmethod
     def tell_who(self) -> None: ...
@@ -37,7 +37,9 @@ class Moving(Peers):
         if self.exchange is known or self.supervised or self.folder is None:
             return
         with self.part("common folder"):
-            self._meeting = settling.Meeting(exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env)
+            self._meeting = settling.CommonFolder(
+                exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env
+            )
             if self.who.rank == 0:
                 self._meeting.tell()
             self.pulse.every(0.2, "common folder", self._settle)

@@ -14,7 +14,7 @@ STILL_S = 0.3
 """After this long without a step, look where the training is."""
 STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
-FRAMEWORKS = re.compile(
+FRAMEWORK_FILE = re.compile(
     r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]"
 )
 """Their own functions use such names for other things."""
@@ -59,6 +59,6 @@ def enter_pause(session: Pausing, thread: int) -> None:
     if session.phase_now not in STEPPING or not session.steps:
         return
     for file, _, function in calls(thread):
-        if (found := NAMES.search(function)) is not None and not FRAMEWORKS.search(file):
+        if (found := NAMES.search(function)) is not None and not FRAMEWORK_FILE.search(file):
             session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
             break

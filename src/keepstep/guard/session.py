@@ -28,7 +28,7 @@ from keepstep.guard.batches import Batches
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
 from keepstep.guard.exit_status import ExitStatus
-from keepstep.guard.goodbye import Leaving, Listener
+from keepstep.guard.goodbye import Ending, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
 from keepstep.guard.notes import Notes
@@ -181,7 +181,7 @@ class Session(InWorld):
         """The process ends: write the last notes, and put the box where it will be looked for. Never raises."""
         if os.getpid() != self._pid or not self._opened:
             return
-        self._say_goodbye(self._listener.leaving())
+        self._say_goodbye(self._listener.ending())
         self.pulse.stop()
         with contextlib.suppress(Exception):
             self._settle()
@@ -195,19 +195,19 @@ class Session(InWorld):
             self.batches.at_end()
         self._keep()
 
-    def _leave_at_once(self, leaving: Leaving) -> None:
+    def _leave_at_once(self, ending: Ending) -> None:
         """The process ends without its exit handlers (``os._exit``): write what can be written without a wait."""
         if os.getpid() == self._pid and self._opened:
-            self._say_goodbye(leaving)
+            self._say_goodbye(ending)
             self._keep()
 
-    def _say_goodbye(self, leaving: Leaving) -> None:
-        self.write(_GOODBYE, leaving.status, self.steps)
+    def _say_goodbye(self, ending: Ending) -> None:
+        self.write(_GOODBYE, ending.status, self.steps)
         self.write(_PHASE, _END, self.steps)
         fields = {
             "goodbye": True,
-            "status": leaving.status,
-            "raised": leaving.raised,
+            "status": ending.status,
+            "raised": ending.raised,
             "steps": self.steps,
             "pid": self._pid,
         }
@@ -217,7 +217,7 @@ class Session(InWorld):
             "world": self.who.world,
         }
         with contextlib.suppress(Exception):
-            self.note("RankEnded", fields, f"{leaving.words} after {self.steps} steps")
+            self.note("RankEnded", fields, f"{ending.words} after {self.steps} steps")
 
     def _keep(self) -> None:
         with contextlib.suppress(Exception):

@@ -202,7 +202,7 @@ def _turn(root: Path) -> Iterator[None]:
         os.close(handle)
 
 
-class Meeting:
+class CommonFolder:
     """Where rank 0 writes, published through the exchange. ``where`` is called until it has an answer."""
 
     def __init__(self, exchange: Exchange, who: Identity, folder: Path, *, moves: bool) -> None:

@@ -22,8 +22,8 @@ from keepstep.guard.importing import Then, after_import
 if TYPE_CHECKING:  # expensive: imported after a framework
     from keepstep.guard.session import Session
 
-FRAMEWORKS = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
-"""The module whose import starts the guard, and the adapter that then attaches."""
+FRAMEWORKS = ("tensorflow", "torch", "jax")
+"""Modules whose import starts the guard; the adapter of the same name then attaches."""
 
 _session: Session | None = None
 _started = False
@@ -60,7 +60,7 @@ def start() -> None:
             _print_by_the_line()
             _let_supervisor_look()
             recorded = _record_imports()
-            after_import({name: _attacher(adapter, recorded) for name, adapter in FRAMEWORKS.items()})
+            after_import({name: _attacher(name, recorded) for name in FRAMEWORKS})
             _form_jax_world()
     except Exception as error:
         sys.stderr.write(f"keepstep: the guard could not start ({type(error).__name__}: {error})\n")

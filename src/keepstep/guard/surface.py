@@ -115,9 +115,9 @@ def attach(**settings: Any) -> Guard:
     if start.is_off():
         found = Guard(session)
     else:
-        for name, adapter in start.FRAMEWORKS.items():
+        for name in start.FRAMEWORKS:
             if name in sys.modules:
-                start.attach_once(adapter, sys.modules[name])
+                start.attach_once(name, sys.modules[name])
         start.start()
         found = Guard(session)
         session.open()

@@ -18,6 +18,7 @@ from keepstep.core.blackbox import Phase
 from keepstep.core.contracts import Subject
 from keepstep.errors import UserError
 from keepstep.guard.adapters.tensorflow import shares
+from keepstep.guard.adapters.tensorflow.state import in_phase, replace
 from keepstep.guard.adapters.tracebacks import leave_out_own_frames
 from keepstep.guard.importing import after_import
 
@@ -48,12 +49,12 @@ def _hook(session: Adapts, state: Any, module: Any) -> None:
         package, saving = MODELS[module.__name__]
         model = module.Model
         for name in ("evaluate", "predict"):
-            _wrap(session, _owner(model, name), name, lambda original: _during(session, EVALUATION, original))
+            _wrap(session, _owner(model, name), name, in_phase(session, EVALUATION))
         for name in ("save", "save_weights", "load_weights"):
-            _wrap(session, _owner(model, name), name, lambda original: _during(session, CHECKPOINT, original))
+            _wrap(session, _owner(model, name), name, in_phase(session, CHECKPOINT))
         if saving in sys.modules:
             for name in ("save_model", "load_model", "save_weights_only", "load_weights_only"):
-                _wrap(session, sys.modules[saving], name, lambda original: _during(session, CHECKPOINT, original))
+                _wrap(session, sys.modules[saving], name, in_phase(session, CHECKPOINT))
         _wrap(session, _owner(model, "fit"), "fit", lambda original: _fit(session, state, package, original))
         for place, name, method in OPTIMIZERS:
             owner = getattr(sys.modules.get(place), name, None)
@@ -65,30 +66,13 @@ def _hook(session: Adapts, state: Any, module: Any) -> None:
         session.failed("keras", error)
 
 
+def _wrap(session: Adapts, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    replace(session, f"keras {name}", owner, name, make)
+
+
 def _owner(model: Any, name: str) -> Any:
     """The class that defines a method: the trainer of the backend, in Keras 3."""
     return next((each for each in model.__mro__ if name in vars(each)), None)
-
-
-def _wrap(session: Adapts, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-    original = None if owner is None else getattr(owner, name, None)
-    if not callable(original):
-        session.uncovered(f"keras {name}", "this version of Keras has none")
-    elif not getattr(original, "_keepstep", False):
-        wrapper = functools.wraps(original)(make(original))
-        wrapper._keepstep = True  # type: ignore[attr-defined]
-        setattr(owner, name, wrapper)
-
-
-def _during(session: Adapts, phase: int, original: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        before = session.phase(phase)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            session.phase(before)
-
-    return call
 
 
 def _updated(session: Adapts, state: Any, original: Any) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from keepstep.core.blackbox import Phase
 from keepstep.core.pace import CROWDED, EXPLAINS
 from keepstep.guard.adapters.tensorflow.state import State
 from keepstep.guard.held import crowding, is_ready
+from keepstep.guard.pauses import STEPPING
 
 TOPIC, VERDICT = "pace", "late"
 ROUND_S = 2.5
@@ -27,7 +28,6 @@ WAITS = 0.6
 TIMES = 4.0
 """The late rank spends this many times as long on its own as the others."""
 LEAST_S = 0.01
-STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 
 
 class Pace:

@@ -16,7 +16,7 @@ from keepstep.core.blackbox import Phase
 from keepstep.guard.adapters.tensorflow.counts import Mark, Shares
 
 if TYPE_CHECKING:
-    from keepstep.guard.needs import Adapts
+    from keepstep.guard.needs import Adapts, Phases
 
 INSIDE = "tensorflow.python"
 COMPUTE, EVALUATION = int(Phase.COMPUTE), int(Phase.EVALUATION)
@@ -128,9 +128,8 @@ def replace(session: Adapts, part: str, owner: Any, name: str, make: Callable[[A
     return True
 
 
-def during(state: State, owner: Any, name: str, phase: int, part: str) -> bool:
-    """The function is a phase of the training; nothing else about it changes."""
-    session = state.session
+def in_phase(session: Phases, phase: int) -> Callable[[Any], Callable[..., Any]]:
+    """For :func:`replace`: the function is a phase of the training; nothing else about it changes."""
 
     def make(original: Any) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -142,7 +141,7 @@ def during(state: State, owner: Any, name: str, phase: int, part: str) -> bool:
 
         return call
 
-    return replace(session, part, owner, name, make)
+    return make
 
 
 def enter_call(state: State, name: str, *, training: bool) -> None:

@@ -18,6 +18,7 @@ from keepstep.core.blackbox import Phase
 from keepstep.core.pace import CROWDED, EXPLAINS
 from keepstep.guard.adapters.torch.compare import WAITS as WAITING
 from keepstep.guard.held import crowding, is_ready
+from keepstep.guard.pauses import STEPPING
 
 if TYPE_CHECKING:
     from keepstep.guard.adapters.torch.state import Torch
@@ -28,7 +29,6 @@ SAMPLES = 20
 FEWEST_STEPS = 5
 WAITS, HARDLY = 0.6, 0.1
 MOST_RANKS = 256
-STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 
 
 @dataclass(frozen=True)
