@@ -49,7 +49,7 @@ class Hooks:
             registers = (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks)
             self._registers = [(register, dict(register)) for register in registers]
         if framework == "jax":
-            from keepstep.guard.adapters.jax_posthook import PostHook
+            from keepstep.guard.adapters.jax.posthook import PostHook
 
             self._post = PostHook()
             self._ours = self._post.get()

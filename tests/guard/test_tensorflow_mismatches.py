@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real workers of TensorFlow that are about to do different things: told with the rank, what, and both values."""
+"""Real workers of TensorFlow that are about to do different things: reported with the rank, what, and both values."""
 
 from __future__ import annotations
 

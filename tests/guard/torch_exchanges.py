@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings whose ranks exchange in their own ways, with little or no DDP, or never. Run by test_torch_exchanges.py; keepstep is not mentioned."""
+"""Trainings whose ranks exchange in their own ways, with little or no DDP, or never. For test_torch_exchanges.py."""
 
 from __future__ import annotations
 

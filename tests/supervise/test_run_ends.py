@@ -169,7 +169,7 @@ while True: time.sleep(1)
 def test_a_killed_supervisor_leaves_nothing_in_shared_memory(tmp_path: Path) -> None:
     script = """
 import time, keepstep
-for step in keepstep.guard().steps(range(100_000)): time.sleep(0.01)
+for step in keepstep.guard.attach().steps(range(100_000)): time.sleep(0.01)
 """
     run = Running(tmp_path, "-n", "2", script=script)
     boxes = wait_for(lambda: found if len(found := list(run.run.glob("attempt-0/guard/*.box"))) == 2 else None)

@@ -94,7 +94,7 @@ if rank == 0:
 dist.barrier()
 train(30)
 import keepstep
-with keepstep.guard().phase("evaluation"):
+with keepstep.guard.attach().phase("evaluation"):
     if rank == 1: time.sleep(4)
 dist.barrier()
 train(30)

@@ -24,7 +24,7 @@ import os, signal, sys, time, keepstep
 names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 rank = int(next(os.environ[name] for name in names if name in os.environ))
 open(f"pid-{rank}", "w").write(str(os.getpid()))
-for step in keepstep.guard().steps(range(10_000 if sys.argv[-1] == "long" else 40)):
+for step in keepstep.guard.attach().steps(range(10_000 if sys.argv[-1] == "long" else 40)):
     if step == 20 and rank == 1 and sys.argv[-1] == "raise": raise ValueError("batch 20 is bad")
     if step == 20 and rank == 1 and sys.argv[-1] == "crash": os.kill(os.getpid(), signal.SIGSEGV)
     time.sleep(0.05)
