@@ -11,19 +11,8 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, Proc
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.crash import (
-    FALLOUT,
-    Blame,
-    Crash,
-    blame,
-    called_from,
-    crashes,
-    grouped,
-    innermost,
-    names,
-    standing_of,
-    were_ended,
-)
+from keepstep.rules.questions.blame import Blame, blame, called_from, grouped, innermost, names, standing_of, were_ended
+from keepstep.rules.questions.crash import FALLOUT, Crash, crashes
 
 NO_EXCEPTION = "without an active exception"
 LEFT_BEHIND = "C++ says so when a thread is still at work while what it belongs to is taken down, as a daemon thread inside of native code is when Python ends"

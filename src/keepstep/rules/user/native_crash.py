@@ -11,17 +11,8 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.crash import (
-    FALLOUT,
-    blame,
-    called_from,
-    crashes,
-    grouped,
-    innermost,
-    names,
-    standing_of,
-    were_ended,
-)
+from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of, were_ended
+from keepstep.rules.questions.crash import FALLOUT, crashes
 
 
 @rule(
