@@ -35,8 +35,8 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     of another type.
 
     ## How we know
-    The framework names both types. Where its words are not known, an exception that speaks of types that
-    differ is enough, and told as supported.
+    The framework names both types. Where its words are not known, an exception about types that
+    differ is enough for a hypothesis.
 
     ## What to do
     Bring both sides to one type, or run the forward pass under autocast.
