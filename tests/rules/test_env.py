@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries, drivers and versions that do not fit."""
+"""Incompatible libraries, drivers and versions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices, links and machines that broke."""
+"""Devices, links and machines that failed."""
 
 from __future__ import annotations
 

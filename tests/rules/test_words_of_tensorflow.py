@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What errors of TensorFlow, XLA and JAX speak of, where no table knows them; and stacks whose head was cut off."""
+"""What errors of TensorFlow, XLA and JAX suggest when no signature matches; and stacks whose top was cut off."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from keepstep.rules.questions.crash import Crash, stream_of
 from keepstep.rules.questions.extensions import calls_natively, own_extensions
 
 MOST_NAMED = 2
-"""With more unknown extensions than these, to name any would be to guess."""
+"""With more unknown extensions than this, naming any of them would be a guess."""
 
 
 _NAMES_FRAMEWORK = lazy_pattern(r"^(?:c10|torch|at|xla|tsl|tensorflow|jax|jaxlib|dnnl|onnx\w*|caffe2)::")
@@ -33,18 +33,18 @@ _LOADING = lazy_pattern(r"<frozen importlib\._bootstrap|importlib/_bootstrap")
 
 @dataclass(frozen=True)
 class Blame:
-    """Whose code was struck, as far as the frames tell."""
+    """Whose code crashed, as far as the frames show."""
 
     owner: Whose
     at: str
     confidence: Confidence
     loading: bool = False
     said: bool = False
-    """``at`` is what the process itself said when it gave up."""
+    """``at`` is what the process itself printed when it aborted."""
 
 
 def blame(crash: Crash) -> Blame:
-    """Whose code was struck: by native frames, then Python frames, then the library's name, then nothing."""
+    """Whose code crashed: by native frames, then Python frames, then the message, then the library's name."""
     return (
         _by_native(crash)
         or _by_python(crash)
@@ -83,7 +83,7 @@ def _by_native(crash: Crash) -> Blame | None:
 
 
 def _by_ctypes(crash: Crash, confidence: Confidence) -> Blame | None:
-    """A call through ctypes belongs to the first Python line that is not ctypes itself."""
+    """A call through ctypes belongs to the first Python line outside ctypes."""
     caller = next((f for f in crash.frames if not f.is_native and not _CTYPES.search(f.file or "")), None)
     if caller is None:
         return None
@@ -104,7 +104,8 @@ def _by_python(crash: Crash) -> Blame | None:
     owner = whose(telling)
     if owner in (Whose.FRAMEWORK, Whose.LIBRARY):
         inside = package_of(telling)
-        # native frames that are known and led to no package, or a line of Python's own library: then the package only called Python
+        # not sure if the known native frames led to no package, or if a line of Python's own library is further in:
+        # then the package only called Python
         sure = telling is python[0] and crash.native_frame is None
         return Blame(
             owner,
@@ -113,7 +114,7 @@ def _by_python(crash: Crash) -> Blame | None:
         )
     own = own_extensions(crash.extensions)
     if 1 <= len(own) <= MOST_NAMED:
-        loaded = f"perhaps of {' or '.join(own)}"
+        loaded = f"perhaps in {' or '.join(own)}"
         return Blame(Whose.USER, f"native code at {place(telling)}, {loaded}", Confidence.HYPOTHESIS)
     by_library = _by_library(crash)
     if by_library is not None and by_library.confidence is not Confidence.HYPOTHESIS:
@@ -142,7 +143,7 @@ def _by_library(crash: Crash) -> Blame | None:
 
 
 def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | None:
-    """A crash in the wake of an exception or a lost peer of the same process is only its end."""
+    """A crash that follows an exception or a lost peer of the same process is only a symptom."""
     first = min((seen.position.get(id(e), 0) for e in crash.evidence), default=0)
     streams = {stream_of(e) for e in crash.evidence}
     for kind in (ExceptionRaised, CollectiveTimeout, PeerLost):
@@ -160,7 +161,7 @@ def standing_of(seen: EvidenceSet, crash: Crash, blamed: Blame) -> Standing | No
 
 
 def grouped(found: list[tuple[Crash, Blame]]) -> Iterator[tuple[list[Crash], Blame]]:
-    """Crashes in the same place, as one."""
+    """Crashes in the same place, grouped."""
     groups: dict[tuple[str, str], list[tuple[Crash, Blame]]] = {}
     for crash, blamed in found:
         groups.setdefault((blamed.at, crash.how), []).append((crash, blamed))
@@ -187,5 +188,5 @@ def innermost(crash: Crash, at: str) -> str:
     frame = crash.native_frame
     known = frame is not None and place(frame) not in at and frame.function not in ("???", "??", "")
     said = f"; the innermost native frame is {place(frame)}" if known and frame is not None else ""
-    joined = f"; native and Python frames are of {' and '.join(crash.told_by)}" if len(crash.told_by) > 1 else ""
+    joined = f"; native and Python frames come from {' and '.join(crash.told_by)}" if len(crash.told_by) > 1 else ""
     return said + joined

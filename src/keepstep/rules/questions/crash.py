@@ -36,7 +36,7 @@ FALLOUT = (
     Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
     Cause.UNKNOWN_NOT_ESTABLISHED,
 )
-"""What the other ranks see of a rank that crashed."""
+"""What the other ranks see when a rank crashes."""
 
 _STRUCK = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
 _EXITS = {-11: "SIGSEGV", 139: "SIGSEGV", -8: "SIGFPE", 136: "SIGFPE"}
@@ -58,7 +58,7 @@ _PLAIN = (
     AddressMap,
     CollectiveProgress,
 )
-"""Facts beside an abort that do not explain it."""
+"""Facts next to an abort that do not explain it."""
 _OF_GROUPS = lazy_pattern(
     r"ncclCommWatchdog|ProcessGroup(?:NCCL|Gloo)::\w*(?:[Ww]atchdog|[Hh]eartbeat)|PollForError|CoordinationServiceAgent|TCPStore"
 )
@@ -68,7 +68,7 @@ _THREAD_BEGINS = lazy_pattern(r"^(?:start_thread|__?clone3?|execute_native_threa
 
 @dataclass
 class Crash:
-    """All that is known of one process's crash."""
+    """Everything known about one process's crash."""
 
     rank: int | None
     evidence: list[Evidence[Fact]] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Crash:
     what: str | None = None
     where: str | None = None
     told_by: tuple[str, ...] = ()
-    """Where the frames are from; two, where native frames (of a core) and Python lines (of a log) were put together."""
+    """Where the frames come from: two sources if native frames (of a core) and Python lines (of a log) were joined."""
 
     def add(self, frames: tuple[Frame, ...], source: str) -> None:
         """Another report of the same crash."""
@@ -102,7 +102,7 @@ class Crash:
 
     @property
     def native_frame(self) -> Frame | None:
-        """The innermost native frame that does not only report the crash."""
+        """The innermost native frame that does more than report the crash."""
         return next((f for f in self.frames if f.is_native and not is_handler(f)), None)
 
     @property
@@ -111,7 +111,7 @@ class Crash:
 
 
 def crashes(seen: EvidenceSet) -> list[Crash]:
-    """The crashes of the run, each once, in order. Aborts that only echo another failure are left out."""
+    """The crashes of the run, each once, in order. Aborts that only repeat another failure are left out."""
     found: dict[object, Crash] = {}
 
     def crash_of(evidence: Evidence[Fact], pid: int | None) -> Crash:
@@ -154,7 +154,7 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
 
 
 def _was_sent(seen: EvidenceSet, ended: Evidence[ProcessExited], signal: str) -> bool:
-    """Whether the core of this process says that another process sent the signal."""
+    """Whether the core file of this process says that another process sent the signal."""
     return any(
         core.fact.sent_by is not None
         and core.fact.signal == signal
@@ -164,7 +164,7 @@ def _was_sent(seen: EvidenceSet, ended: Evidence[ProcessExited], signal: str) ->
 
 
 def _merged(found: list[Crash]) -> list[Crash]:
-    """A report without a rank beside crashes that have one is about one of those."""
+    """A report without a rank next to crashes that have one is about one of those."""
     named = [c for c in found if c.rank is not None]
     nameless = [c for c in found if c.rank is None]
     telling = [c for c in nameless if c.frames]
@@ -188,14 +188,14 @@ def _merged(found: list[Crash]) -> list[Crash]:
 
 
 def _joined(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], bool]:
-    """The stack that says more; native frames of one and Python lines of the other are put together."""
+    """The more informative stack; native frames of one and Python lines of the other are joined."""
     best, rest = (one, other) if _tells(one) >= _tells(other) else (other, one)
     if not best or not rest or any(f.is_native for f in best) or not all(f.is_native for f in rest):
         return best, False
     evaluates = next((n for n, f in enumerate(rest) if _EVALUATES.match(f.function)), None)
     if evaluates is not None:
         return rest[:evaluates] + best, True
-    # The native frames do not reach Python: another thread than the Python lines are of, or they were cut.
+    # The native frames do not reach Python: they belong to another thread, or were cut off.
     if any(_THREAD_BEGINS.match(f.function) for f in rest):
         return rest, False
     telling = any(whose(f) not in (Whose.SYSTEM, Whose.PYTHON) and not is_handler(f) for f in rest)
@@ -203,7 +203,7 @@ def _joined(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> tuple[tuple[Fra
 
 
 def _tells(frames: tuple[Frame, ...]) -> tuple[bool, bool, int]:
-    """How much a stack says: Python and native frames, then their number."""
+    """How informative a stack is: Python and native frames, then their number."""
     return (any(not f.is_native for f in frames), any(f.is_native for f in frames), len(frames))
 
 
@@ -212,7 +212,7 @@ def _of_a_group(frames: tuple[Frame, ...]) -> bool:
 
 
 def _explained(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
-    """Whether the words of a crash state something that another rule speaks of."""
+    """Whether the message of a crash states something that another rule reports."""
     return any(
         not isinstance(e.fact, _PLAIN)
         and getattr(e.fact, "fatal", True) is not False

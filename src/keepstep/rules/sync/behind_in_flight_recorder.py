@@ -49,7 +49,7 @@ def is_pending(entry: Entry) -> bool:
 
 
 def words(entry: Entry) -> str:
-    """``all_reduce #6 (train.py:26 in step)``."""
+    """``all_reduce #6 (train.py:26, in step())``."""
     where = f" ({place(entry.fact.frame)})" if entry.fact.frame else ""
     return f"{entry.fact.op} #{entry.fact.seq}{where}"
 

@@ -80,7 +80,7 @@ class Seen:
 
     @property
     def where(self) -> str:
-        """``time.sleep at train.py:22 in step``."""
+        """``time.sleep at train.py:22, in step()``."""
         parts = []
         if self.wait is not None:
             parts.append(self.wait.name)
