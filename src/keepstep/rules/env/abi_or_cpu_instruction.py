@@ -15,7 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
 _FRAMEWORK = lazy_pattern(
     r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension"

@@ -14,7 +14,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 NO_DRIVER = "the driver could not be initialised"
 DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"

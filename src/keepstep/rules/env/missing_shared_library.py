@@ -13,7 +13,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
 """What XLA needs from CUDA's compiler; the dynamic loader does not find these."""

@@ -13,7 +13,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
 """For these a difference alone is worth a warning; for other packages only if an exception names them."""

@@ -12,7 +12,8 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
 from keepstep.rules.questions.blame import Blame, blame, called_from, grouped, innermost, names, standing_of, were_ended
-from keepstep.rules.questions.crash import FALLOUT, Crash, crashes
+from keepstep.rules.questions.crash import Crash, crashes
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
 NO_EXCEPTION = "without an active exception"
 LEFT_BEHIND = (
@@ -30,7 +31,7 @@ STOP_THREADS = (
     cause=Cause.FRAMEWORK_BUG_SEGFAULT,
     needs=(FatalSignal, NativeAbort, CoreDump, ProcessExited),
     confidence=Confidence.SUPPORTED,
-    explains=FALLOUT,
+    explains=OF_A_DEAD_RANK,
 )
 def segfault(seen: EvidenceSet) -> Iterator[Found]:
     """A rank crashed inside the framework or a library, or in native code that nothing identifies.

@@ -13,7 +13,7 @@ from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
 

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
 

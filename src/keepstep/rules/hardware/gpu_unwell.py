@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.host import GpuSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import host_of
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="HWD101", cause=Cause.HARDWARE_GPU_FAULT_XID_ECC, needs=(GpuSeen,))

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import MachineFault
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import ended_badly, once_a_line
+from keepstep.rules.questions.processes import ended_badly, once_a_line
 
 
 @rule(

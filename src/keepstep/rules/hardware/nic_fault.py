@@ -13,7 +13,7 @@ from keepstep.core.facts.platform import NicFault
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line
 
 _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing)
 

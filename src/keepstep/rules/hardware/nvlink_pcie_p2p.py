@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _PCIE = "uncorrected PCIe error"
 _OFF_THE_BUS = 79

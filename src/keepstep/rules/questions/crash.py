@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import WorldSeen
@@ -28,17 +27,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, innermost_user, is_handler, whose
 from keepstep.rules.questions.given_up import echoes_another, tells_of_another
 
-FALLOUT = (
-    Cause.NETWORK_CONNECTION_RESET_PEER_DIED,
-    Cause.NETWORK_TIMEOUT_SLOW,
-    Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
-    Cause.WORKER_PARAMETER_SERVER_LOST,
-    Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH,
-    Cause.UNKNOWN_NOT_ESTABLISHED,
-)
-"""What the other ranks see when a rank crashes."""
-
-_STRUCK = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
+_CRASHES = ("SIGSEGV", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP")
 _EXITS = {-11: "SIGSEGV", 139: "SIGSEGV", -8: "SIGFPE", 136: "SIGFPE"}
 _PLAIN = (
     NativeAbort,
@@ -134,15 +123,15 @@ def crashes(seen: EvidenceSet) -> list[Crash]:
         crash = crash_of(abort, None)
         crash.what, crash.where = crash.what or abort.fact.what, crash.where or abort.fact.where
         crash.add(crash.frames or abort.fact.frames, abort.origin.source)
-    for struck in seen.all(FatalSignal):
-        fact = struck.fact
-        if fact.signal not in _STRUCK or (
-            fact.signal == "SIGABRT" and (stream_of(struck) in echoes or _of_a_group(fact.frames))
+    for crashed in seen.all(FatalSignal):
+        fact = crashed.fact
+        if fact.signal not in _CRASHES or (
+            fact.signal == "SIGABRT" and (stream_of(crashed) in echoes or _of_a_group(fact.frames))
         ):
             continue
-        crash = crash_of(struck, fact.pid)
+        crash = crash_of(crashed, fact.pid)
         crash.signal = fact.signal if crash.signal in (None, "SIGABRT") else crash.signal
-        crash.add(fact.frames, struck.origin.source)
+        crash.add(fact.frames, crashed.origin.source)
         crash.extensions = crash.extensions or fact.extensions
         crash.library = crash.library or fact.library
     for ended in seen.all(ProcessExited):

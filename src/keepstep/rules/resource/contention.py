@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import Contention
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(id="RES007", cause=Cause.RESOURCE_CONTENTION, needs=(Contention,), explains=OF_A_DEAD_RANK)

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import DiskFull
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "cannot be opened", "write(): fd ")
 

@@ -11,7 +11,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.resource import LimitReached
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(

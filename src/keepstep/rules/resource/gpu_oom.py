@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
 _OF_AN_ALLOCATOR = lazy_pattern(
     r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]"

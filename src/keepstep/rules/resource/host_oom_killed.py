@@ -20,7 +20,7 @@ from keepstep.core.facts.resource import (
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import (
+from keepstep.rules.questions.processes import (
     OF_A_DEAD_RANK,
     ended_badly,
     ended_by,

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.resource.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.rules.questions.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 
 
 @rule(

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.host import LimitSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import host_of
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES105", cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT, needs=(LimitSeen,))

@@ -20,7 +20,7 @@ from keepstep.core.facts.resource import (
 )
 from keepstep.core.finding import Confidence, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import ended_by, once_a_line, who
+from keepstep.rules.questions.processes import ended_by, once_a_line, who
 from keepstep.rules.resource.memory_rising import KEEP_LESS, told_of
 
 FEWEST = 5

@@ -12,7 +12,7 @@ from keepstep.core.facts.resource import HostAllocationFailed, LoaderWorkerDied,
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import count, duration, ranks, size
-from keepstep.rules.resource.lookup import ended_by
+from keepstep.rules.questions.processes import ended_by
 
 EPOCHS = 2
 """After the first one, in which caches fill."""

@@ -12,7 +12,7 @@ from keepstep.core.facts.process import ExceptionRaised, FatalSignal, ProcessExi
 from keepstep.core.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
 _SHARING = (
     "multiprocessing/heap.py",

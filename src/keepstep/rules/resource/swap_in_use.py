@@ -11,7 +11,7 @@ from keepstep.core.facts.host import MemorySeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import size
-from keepstep.rules.resource.lookup import host_of
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES102", cause=Cause.RESOURCE_CONTENTION, needs=(MemorySeen,))

@@ -14,7 +14,7 @@ from keepstep.core.facts.process import ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import count
-from keepstep.rules.resource.who_killed import WHO_KILLED
+from keepstep.rules.questions.who_killed import WHO_KILLED
 
 _NEXT_TIME = Fix(do="make native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1")
 

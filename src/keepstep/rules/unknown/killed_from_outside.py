@@ -14,7 +14,7 @@ from keepstep.core.facts.process import CoreDump, ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
+from keepstep.rules.questions.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 
 LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGQUIT")
 

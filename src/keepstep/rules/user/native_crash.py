@@ -12,14 +12,15 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
 from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of, were_ended
-from keepstep.rules.questions.crash import FALLOUT, crashes
+from keepstep.rules.questions.crash import crashes
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
 
 @rule(
     id="USR002",
     cause=Cause.USER_NATIVE_CRASH,
     needs=(FatalSignal, NativeAbort, CoreDump),
-    explains=(*FALLOUT, Cause.FRAMEWORK_BUG_SEGFAULT),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
 def native_crash(seen: EvidenceSet) -> Iterator[Found]:
     """A rank crashed in the user's own native code: an extension, ctypes, cffi.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions that the rules on resources, machines and preemption share."""
+"""Questions about the processes of a run: how they ended, which rank they were, what to call them."""
 
 from __future__ import annotations
 

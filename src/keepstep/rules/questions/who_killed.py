@@ -16,7 +16,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Fix, ranks_of
 from keepstep.core.first_rank import first_exits
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import ended_by, once_a_line
+from keepstep.rules.questions.processes import ended_by, once_a_line
 
 HOW_PODS_ENDED = (
     "kubectl get pods -o custom-columns='POD:.metadata.name,"
