@@ -7,7 +7,10 @@ import json
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.network import ConnectionStuck
 from keepstep.core.finding import Finding
+from keepstep.rules.network.no_answer import no_answer
 
 
 def findings(folder: Path, text: str) -> tuple[Finding, ...]:
@@ -301,3 +304,27 @@ def test_an_agent_that_does_not_come_when_a_worker_failed_is_gone(tmp_path):
     found = root(tmp_path, STEPS + failed + EXIT_BARRIER)
     assert found.cause.value == "network.connection_reset_peer_died"
     assert "agent" in found.because
+
+
+WAITS = (
+    "2018-03-02 08:5{n}:57.918293: I tensorflow/core/distributed_runtime/master.cc:221] "
+    "CreateSession still waiting for response from worker: /job:ps/replica:0/task:0\n"
+)
+
+
+def test_a_peer_that_a_session_waited_for_again_and_again_is_named(tmp_path):
+    found = root(tmp_path, "".join(WAITS.format(n=n) for n in range(4)))
+    assert found.rule == "NET050"
+    assert "/job:ps" in found.title and "never answered" in found.title
+
+
+def test_a_peer_that_came_after_a_wait_is_no_finding(tmp_path):
+    assert findings(tmp_path, WAITS.format(n=0) + STEPS) == ()
+
+
+def test_a_live_connection_whose_packets_are_never_acknowledged_is_the_network():
+    facts = (ConnectionStuck(peer="10.0.0.7:29500", tries=5, connecting=True), ConnectionStuck(peer="h:1", tries=2))
+    items = tuple(Evidence(fact=fact, origin=Origin(source="ss")) for fact in facts)
+    (found,) = no_answer.find(EvidenceSet(items=items))
+    assert found.title == "10.0.0.7:29500 did not answer: 6 attempts to connect"
+    assert found.fixes[0].command == "nc -vz 10.0.0.7 29500"

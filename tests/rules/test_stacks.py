@@ -27,7 +27,7 @@ from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
 from keepstep.core.rule import rules_in
 from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.sources.dumps import read_flight_recorder
 
 SITE = "/venv/lib/python3.11/site-packages"
@@ -102,21 +102,21 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
 @pytest.mark.parametrize(
     ("frames", "kind"),
     [
-        ((*ALL_REDUCE, py("/job/train.py")), Kind.COLLECTIVE),
-        ((*LEAVING, py("/job/train.py")), Kind.LEAVING),
-        ((*SLEEP, py("/job/train.py")), Kind.SLEEP),
-        ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), Kind.LOCK),
-        ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), Kind.INPUT),
-        ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), Kind.LEAVING),
+        ((*ALL_REDUCE, py("/job/train.py")), WaitKind.COLLECTIVE),
+        ((*LEAVING, py("/job/train.py")), WaitKind.LEAVING),
+        ((*SLEEP, py("/job/train.py")), WaitKind.SLEEP),
+        ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), WaitKind.LOCK),
+        ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), WaitKind.INPUT),
+        ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), WaitKind.LEAVING),
         (
             (
                 py("/usr/lib/python3.11/cmd.py", "cmdloop"),
                 py("/usr/lib/python3.11/pdb.py", "interaction"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
-        ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), Kind.PERSON),
+        ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), WaitKind.PERSON),
         (
             (
                 interpreter("_io_FileIO_readinto_impl"),
@@ -124,7 +124,7 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
                 interpreter("PyFile_GetLine"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
         (
             (
@@ -133,16 +133,16 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
                 interpreter("PyOS_Readline"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
         (
             (interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), py("/job/train.py")),
-            Kind.FILE,
+            WaitKind.FILE,
         ),
-        ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), Kind.COLLECTIVE),
+        ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), WaitKind.COLLECTIVE),
     ],
 )
-def test_frames_tell_what_a_thread_waits_in(frames: tuple[Frame, ...], kind: Kind) -> None:
+def test_frames_tell_what_a_thread_waits_in(frames: tuple[Frame, ...], kind: WaitKind) -> None:
     wait = waits_in(frames)
     assert wait is not None and wait.kind is kind
 
@@ -296,7 +296,8 @@ def test_native_frames_that_were_cut_inside_the_framework_still_say_so() -> None
 @pytest.mark.parametrize(
     "what",
     [
-        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: Watchdog caught collective timeout",
+        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: "
+        "Watchdog caught collective timeout",
         "Terminating process because the JAX distributed service detected fatal errors",
         "gloo::IoException: Connection closed by peer",
     ],

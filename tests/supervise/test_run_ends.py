@@ -100,7 +100,7 @@ while True: time.sleep(0.1)
     ("sent", "told"),
     [
         (signal.SIGINT, "the user ended the run (Ctrl-C)"),
-        (signal.SIGTERM, "the run was told to end from outside (SIGTERM)"),
+        (signal.SIGTERM, "the run was ended from outside (SIGTERM)"),
     ],
     ids=["SIGINT", "SIGTERM"],
 )

@@ -53,9 +53,12 @@ def kernel_evidence(
 
 def _ended(times: Sequence[float], written: Sequence[float]) -> float | None:
     """When the run ended by this host's clock, in whose zone or in UTC its lines may be; None where that does not fit together."""
-    for last in written if times else ():
+    if not times:
+        return None
+    latest = max(times)
+    for last in written:
         zone = time.localtime(last).tm_gmtoff
-        if any(abs(max(times) - offset - last) <= CLOSE_S for offset in (0, zone)):
+        if any(abs(latest - offset - last) <= CLOSE_S for offset in (0, zone)):
             return last
     return None
 

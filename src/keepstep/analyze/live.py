@@ -18,9 +18,9 @@ from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.sources import processes, sockets, stacks
-from keepstep.sources.processes import Reading, Training
+from keepstep.sources.processes import ProcessReading, Training
 from keepstep.sources.stacks import Stacks
 
 MOST_HELPERS = 16
@@ -36,7 +36,7 @@ PAUSES_S = (0.4, 1.2, 2.6)
 @dataclass
 class _Watched:
     training: Training
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[ProcessReading] = field(default_factory=list)
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     helpers: dict[int, Stacks] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
     for each in watched:
         main = each.stacks.main
         wait = waits_in(main.frames) if main is not None else None
-        if wait is not None and wait.kind in (Kind.INPUT, Kind.LOCK, Kind.CHILDREN):
+        if wait is not None and wait.kind in (WaitKind.INPUT, WaitKind.LOCK, WaitKind.CHILDREN):
             children = processes.children(each.training.pid)[:MOST_HELPERS]
             each.helpers = stacks.look_at_all(children, native=False, stop=False)
             for pid in [pid for pid, helper in each.helpers.items() if _in_own_code(helper.main)]:
@@ -168,7 +168,7 @@ def _in_own_code(main: StackDump | None) -> bool:
 def _hides_threads(main: StackDump | None) -> bool:
     """Whether the main thread only waits for others of its threads, which then tell what for."""
     wait = waits_in(main.frames) if main is not None else None
-    return wait is not None and (wait.kind is Kind.DEVICE or wait.vague)
+    return wait is not None and (wait.kind is WaitKind.DEVICE or wait.vague)
 
 
 def _without_launchers(watched: list[_Watched]) -> list[_Watched]:
@@ -178,7 +178,7 @@ def _without_launchers(watched: list[_Watched]) -> list[_Watched]:
     def launches(each: _Watched) -> bool:
         main = each.stacks.main
         wait = waits_in(main.frames) if main is not None else None
-        return each.training.pid in parents and wait is not None and wait.kind is Kind.CHILDREN
+        return each.training.pid in parents and wait is not None and wait.kind is WaitKind.CHILDREN
 
     return [each for each in watched if not launches(each)]
 

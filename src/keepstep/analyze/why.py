@@ -27,9 +27,9 @@ from keepstep.parse.scan.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
-from keepstep.sources.files import Kind, Left
+from keepstep.sources.files import FileKind, Left
 from keepstep.sources.memory_series import read_metrics
-from keepstep.sources.search import Found, find_files
+from keepstep.sources.search import FoundFiles, find_files
 
 Progress = Callable[[int, int], None]
 """Called with bytes read and bytes in all."""
@@ -78,14 +78,16 @@ def explain_paths(
         )
     gathered = _Gathered()
     with _no_collecting():
-        logs = [left for left in files if left.kind is Kind.LOG]
+        logs = [left for left in files if left.kind is FileKind.LOG]
         _read_logs(logs, gathered, knowledge, progress, patience_s)
-    gathered.evidence = with_arrivals(gathered.evidence, (left for left in files if left.kind is Kind.ARRIVALS), logs)
-    _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
-    own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
+    gathered.evidence = with_arrivals(
+        gathered.evidence, (left for left in files if left.kind is FileKind.ARRIVALS), logs
+    )
+    _read_dumps([left for left in files if left.kind in (FileKind.CORE, FileKind.FLIGHT_RECORDER)], gathered)
+    own, looked = read_own(left for left in files if left.kind in (FileKind.BLACK_BOX, FileKind.NOTES))
     gathered.evidence = [*with_guards_words(gathered.evidence, own), *own]
     gathered.coverage += looked
-    measured, looked = read_metrics(left for left in files if left.kind is Kind.METRICS)
+    measured, looked = read_metrics(left for left in files if left.kind is FileKind.METRICS)
     gathered.evidence += measured
     gathered.coverage += looked
     gathered.evidence += evidence
@@ -148,7 +150,7 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
             continue
         named = identify(left.name.lower())
         rank = Rank(index=named.rank, role=named.role) if named.rank is not None else None
-        if left.kind is Kind.CORE:
+        if left.kind is FileKind.CORE:
             from keepstep.sources.cores import read_core
 
             found, looked = read_core(left.path, left.name, rank, same=left.same)
@@ -160,7 +162,7 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
         gathered.coverage += looked
 
 
-def _blind_spots(found: Found) -> list[Coverage]:
+def _blind_spots(found: FoundFiles) -> list[Coverage]:
     spots = list(found.coverage)
     for path in found.missing:
         spots.append(Coverage(what=path, state=CoverageState.UNAVAILABLE, why="no such file or folder"))

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keepstep.check.channel import Channel
-from keepstep.check.meeting import Appointment, Desk, Guest, join, open_desk
+from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.network import Duty, own_addresses, reach
 from keepstep.check.network_probe import Attempt
 from keepstep.check.network_rounds import conduct
 from keepstep.check.packing import packed, unpacked
 from keepstep.check.parts import look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.cluster import NameLookedUp
 from keepstep.core.facts.link import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
@@ -32,13 +32,17 @@ MOST_LOOKED_FOR = 64
 
 
 def lead(
-    place: Place, appointment: Appointment, parts: tuple[str, ...], sample: int | None, judge: Callable[[Looked], int]
+    place: Place,
+    appointment: Appointment,
+    parts: tuple[str, ...],
+    sample: int | None,
+    judge: Callable[[Collected], int],
 ) -> int:
     """Receive the others, gather what they saw, hold the tournament, judge, and tell everybody the status."""
     looked = look(place, parts)
-    lost = Looked()
+    lost = Collected()
 
-    def on_lost(guest: Guest, during: str, how: str) -> None:
+    def on_lost(guest: Attendee, during: str, how: str) -> None:
         fact = MemberLeft(rank=guest.rank, host=guest.host, during=during, how=how)
         lost.add(place.saw(fact, "the check", f"{guest.host}: {how} during {during}"))
 
@@ -71,17 +75,17 @@ def lead(
         desk.close()
 
 
-def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Looked:
+def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Collected:
     """The tournament; an error of the check itself is said, and the rest is still judged."""
     try:
         return conduct(place, appointment, desk, duty, sample)
     except Exception as error:
-        looked = Looked()
+        looked = Collected()
         looked.unavailable("links between hosts", f"the check itself failed: {type(error).__name__}: {error}")
         return looked
 
 
-def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Looked, int | None]:
+def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Collected, int | None]:
     """Come to rank 0 and do as it asks; its status, or None with what is to be judged here, because it cannot be reached."""
     looking = _Looking(place, parts)
     found = join(appointment, _hello(place))
@@ -103,7 +107,7 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
     return looked, None
 
 
-def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tuple[Looked, int | None]:
+def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tuple[Collected, int | None]:
     try:
         while True:
             asked = channel.receive(IDLE_S)
@@ -111,7 +115,7 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
                 channel.send(packed(looking.result()))
             elif asked.get("do") == "end":
                 channel.send({})
-                return Looked(), int(asked["status"])
+                return Collected(), int(asked["status"])
             else:
                 channel.send(_done(duty, asked))
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -138,11 +142,11 @@ class _Looking:
     """Looks around in a thread of its own, while this process is on its way to rank 0."""
 
     def __init__(self, place: Place, parts: tuple[str, ...]) -> None:
-        self._looked = Looked()
+        self._looked = Collected()
         self._thread = threading.Thread(target=lambda: self._looked.take(look(place, parts)), daemon=True)
         self._thread.start()
 
-    def result(self) -> Looked:
+    def result(self) -> Collected:
         self._thread.join(TELL_S)
         return self._looked
 
@@ -156,18 +160,18 @@ def _hello(place: Place) -> dict[str, Any]:
     }
 
 
-def _told(desk: Desk) -> Looked:
+def _told(desk: Desk) -> Collected:
     """What the others saw on their hosts."""
-    looked = Looked()
+    looked = Collected()
     for guest, told in desk.ask({guest: {"do": "tell"} for guest in desk.guests}, TELL_S, "looking around").items():
         looked.take(unpacked(told, guest.host))
     looked.coverage = list(dict.fromkeys(looked.coverage))
     return looked
 
 
-def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Looked:
+def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Collected:
     """Who did not come, and whether the hosts of those are there at all."""
-    looked = Looked()
+    looked = Collected()
     missing = desk.missing()
     hosts = {task.rank: task.host for task in place.cluster.tasks} if place.cluster else {}
     came = {guest.host for guest in desk.guests} | {place.host}

@@ -39,7 +39,7 @@ class Stranger(ConnectionError):
     """Who answered is not of this check: it speaks something else, or does not know the token."""
 
 
-class Broken(ConnectionError):
+class BadMessage(ConnectionError):
     """The other side sent what cannot be."""
 
 
@@ -68,7 +68,7 @@ class Channel:
                 time.sleep(0.0001)
 
     def receive(self, within: float) -> dict[str, Any]:
-        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`Broken`."""
+        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`BadMessage`."""
         deadline = time.monotonic() + within
         while (message := self.waiting()) is None:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -91,12 +91,12 @@ class Channel:
             return None
         (size,) = struct.unpack(">I", self._buffer[:4])
         if size > LARGEST:
-            raise Broken(f"a message of {size} bytes is announced")
+            raise BadMessage(f"a message of {size} bytes is announced")
         if len(self._buffer) < head + size:
             return None
         body = bytes(self._buffer[head : head + size])
         if not hmac.compare_digest(bytes(self._buffer[4:head]), self._mac(self._theirs, self._got, body)):
-            raise Broken("a message is not of this conversation")
+            raise BadMessage("a message is not of this conversation")
         self._got += 1
         del self._buffer[: head + size]
         return _unpacked(body)
@@ -113,12 +113,12 @@ def _unpacked(body: bytes) -> dict[str, Any]:
         unpack = zlib.decompressobj()
         text = unpack.decompress(body, LARGEST)
         if unpack.unconsumed_tail:
-            raise Broken("a message is too large")
+            raise BadMessage("a message is too large")
         message = foreign_json.loads(text)
     except (zlib.error, ValueError) as error:
-        raise Broken(f"a message cannot be read: {error}") from error
+        raise BadMessage(f"a message cannot be read: {error}") from error
     if not isinstance(message, dict):
-        raise Broken("a message is no object")
+        raise BadMessage("a message is no object")
     return message
 
 

@@ -14,7 +14,7 @@ from keepstep.check.attend import attend, lead
 from keepstep.check.meeting import arrange
 from keepstep.check.over_ssh import cluster_of
 from keepstep.check.parts import PARTS, look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.slurm_hosts import reachable
 from keepstep.check.started import started_by
 from keepstep.cluster import understand
@@ -33,7 +33,7 @@ NOT_ASKED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class CheckRequest:
     """What a person wants checked, and how the processes find each other."""
 
     parts: tuple[str, ...] = tuple(PARTS)
@@ -58,7 +58,7 @@ class Checked:
     seen: EvidenceSet
 
 
-def place_of(asked: Asked, env: Mapping[str, str] = os.environ) -> Place:
+def place_of(asked: CheckRequest, env: Mapping[str, str] = os.environ) -> Place:
     """This process, as its launcher describes it."""
     cluster = understand(env) if asked.member is None else cluster_of(asked.member[1], asked.member[0])
     if cluster is not None:
@@ -69,7 +69,9 @@ def place_of(asked: Asked, env: Mapping[str, str] = os.environ) -> Place:
     return Place(env=env, host=host, rank=rank, cluster=cluster, script=asked.script, paths=asked.paths)
 
 
-def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Checked], None] | None = None) -> Checked:
+def check(
+    asked: CheckRequest, env: Mapping[str, str] = os.environ, tell: Callable[[Checked], None] | None = None
+) -> Checked:
     """Look, meet the other processes of the job if there are any, and judge.
 
     ``tell`` is called with what came of it before the other processes are let go: a launcher may end everything as soon
@@ -82,7 +84,7 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     appointment = arrange(place, asked.meet, WAIT_S if asked.wait is None else asked.wait) if expects else None
     done: list[Checked] = []
 
-    def conclude(looked: Looked) -> int:
+    def conclude(looked: Collected) -> int:
         done.append(judged(looked))
         if tell is not None:
             tell(done[0])
@@ -103,7 +105,7 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     return done[0] if done else Checked(report=None, status=status, seen=EvidenceSet(items=()))
 
 
-def judged(looked: Looked) -> Checked:
+def judged(looked: Collected) -> Checked:
     """The report on everything that was seen."""
     # only who judges needs the rules: hundreds of processes may start at once on one machine
     from keepstep.rules import builtin_rules
@@ -113,7 +115,7 @@ def judged(looked: Looked) -> Checked:
     return Checked(report=report, status=report.exit_status, seen=seen)
 
 
-def judge(looked: Looked) -> Report:
+def judge(looked: Collected) -> Report:
     """Only the report of it."""
     report = judged(looked).report
     assert report is not None

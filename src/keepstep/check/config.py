@@ -7,7 +7,7 @@ import ipaddress
 import os
 from collections.abc import Iterator
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
 from keepstep.cluster import all_said
 from keepstep.cluster.address import is_loopback
@@ -55,9 +55,9 @@ RPC_LAYER = "the rpc_layer of TF_CONFIG"
 MOST_NAMES = 256
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """Everything about the launcher's variables that this process can see."""
-    looked = Looked()
+    looked = Collected()
     said = all_said(place.env)
     for each in said:
         for fault in each.faults:
@@ -122,11 +122,11 @@ def _host(place: Place) -> HostSeen:
     )
 
 
-def _names(place: Place, clusters: list[Cluster]) -> Looked:
+def _names(place: Place, clusters: list[Cluster]) -> Collected:
     """What the host names resolve to here. Slurm's names of nodes are its own and need not resolve."""
-    looked = Looked()
+    looked = Collected()
     names = list(dict.fromkeys(name for cluster in clusters for name in cluster.hosts if not _is_address(name)))
-    for name, (addresses, error) in host.look_up(names[:MOST_NAMES]).items():
+    for name, (addresses, error) in host.resolve(names[:MOST_NAMES]).items():
         quote = f"{name} -> {', '.join(addresses) or error}"
         looked.add(place.saw(NameLookedUp(name=name, addresses=addresses, error=error), "the resolver", quote))
     if len(names) > MOST_NAMES:
@@ -136,9 +136,9 @@ def _names(place: Place, clusters: list[Cluster]) -> Looked:
     return looked
 
 
-def _port(place: Place, cluster: Cluster) -> Looked:
+def _port(place: Place, cluster: Cluster) -> Collected:
     """The port that this process will listen on: a TensorFlow task's own, or rank 0's meeting place."""
-    looked = Looked()
+    looked = Collected()
     own = cluster.own
     port, variable = (own.port, cluster.said_by) if own else (None, cluster.said_by)
     if port is None:
@@ -154,8 +154,8 @@ def _port(place: Place, cluster: Cluster) -> Looked:
     return looked
 
 
-def _proxies(place: Place, cluster: Cluster) -> Looked:
-    looked = Looked()
+def _proxies(place: Place, cluster: Cluster) -> Collected:
+    looked = Collected()
     if cluster.said_by not in ("TF_CONFIG", "JAX", "Cloud TPU"):
         return looked
     for name in PROXIES:
@@ -191,8 +191,8 @@ def _covers(pattern: str, name: str) -> bool:
     return pattern == "*" or name.lower() == pattern or name.lower().endswith(f".{pattern}")
 
 
-def _interfaces(place: Place) -> Looked:
-    looked = Looked()
+def _interfaces(place: Place) -> Collected:
+    looked = Collected()
     found = [each for each in host.interfaces() if each.up and each.addresses]
     for variable in INTERFACE_VARIABLES:
         if value := place.env.get(variable, "").strip():

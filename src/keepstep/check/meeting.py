@@ -134,13 +134,13 @@ def _identity(place: Place, host: str) -> str:
 def _is_here(host: str) -> bool:
     if is_loopback(host) or host == socket.gethostname():
         return True
-    addresses, _ = this_host.look_up([host])[host]
+    addresses, _ = this_host.resolve([host])[host]
     own = {address for each in this_host.interfaces() for address in each.addresses}
     return host in own or any(address in own or is_loopback(address) for address in addresses)
 
 
 @dataclass(eq=False)
-class Guest:
+class Attendee:
     """A process that came."""
 
     channel: Channel
@@ -158,7 +158,7 @@ class Desk:
     """Where rank 0 receives the others. Closed by ``close``, also when something goes wrong."""
 
     def __init__(
-        self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Guest, str, str], None]
+        self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Attendee, str, str], None]
     ) -> None:
         self._appointment = appointment
         self._listening = listening
@@ -166,7 +166,7 @@ class Desk:
         self._arrived = threading.Condition()
         self._greeted = 0
         self._closed = False
-        self.guests: list[Guest] = []
+        self.guests: list[Attendee] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def wait(self) -> float:
@@ -182,13 +182,13 @@ class Desk:
 
     def ask(
         self,
-        requests: Mapping[Guest, dict[str, Any]],
+        requests: Mapping[Attendee, dict[str, Any]],
         within: float,
         during: str,
         meanwhile: Callable[[], None] | None = None,
-    ) -> dict[Guest, dict[str, Any]]:
+    ) -> dict[Attendee, dict[str, Any]]:
         """Send each its request and collect the answers; who does not answer is gone from then on."""
-        waiting: set[Guest] = set()
+        waiting: set[Attendee] = set()
         for guest, request in requests.items():
             if not guest.gone:
                 try:
@@ -212,8 +212,8 @@ class Desk:
         expected = self._appointment.expected
         return expected is not None and (len(self.guests) >= len(expected) or not self.missing())
 
-    def _collect(self, waiting: set[Guest], deadline: float, during: str) -> dict[Guest, dict[str, Any]]:
-        answers: dict[Guest, dict[str, Any]] = {}
+    def _collect(self, waiting: set[Attendee], deadline: float, during: str) -> dict[Attendee, dict[str, Any]]:
+        answers: dict[Attendee, dict[str, Any]] = {}
         with selectors.DefaultSelector() as ready:
             for guest in waiting:
                 guest.channel.socket.settimeout(0.5)
@@ -237,7 +237,7 @@ class Desk:
             self._lose(guest, during, TimeoutError("it did not answer in time"))
         return answers
 
-    def _lose(self, guest: Guest, during: str, error: OSError) -> None:
+    def _lose(self, guest: Attendee, during: str, error: OSError) -> None:
         guest.gone = True
         guest.channel.close()
         self._on_lost(guest, during, error.strerror or str(error) or type(error).__name__)
@@ -275,11 +275,11 @@ class Desk:
             self._arrived.notify_all()
 
 
-def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Guest:
+def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Attendee:
     rank = told["rank"]
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < 10_000_000):
         raise ValueError("no rank")
-    return Guest(
+    return Attendee(
         channel=channel,
         rank=rank,
         host=str(told["host"])[:MOST_NAME],
@@ -290,7 +290,7 @@ def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Guest:
 
 
 def open_desk(
-    appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Guest, str, str], None]
+    appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Attendee, str, str], None]
 ) -> Desk | Channel | None:
     """Begin to listen. A channel where another process leads this very check already; None where every port is taken."""
     _allow_many_files(len(appointment.expected or ()))

@@ -19,7 +19,7 @@ from typing import Any
 from keepstep.check.network_answers import Answers
 from keepstep.check.network_grpc import GrpcAnswers, available, exchange
 from keepstep.check.network_probe import CONNECT_S, Attempt, connect, probe
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
@@ -75,9 +75,9 @@ def own_addresses() -> tuple[str, ...]:
     return tuple(address for address in found if not ipaddress.ip_address(address).is_loopback)
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """What one host alone can see of the network: its interfaces."""
-    looked = Looked()
+    looked = Collected()
     now = counters()
     for each in _counted(place.host, now, now):
         looked.add(place.saw(each, f"counters of {each.interface}", _said(each)))
@@ -242,7 +242,7 @@ def _address(target: Target) -> tuple[str, Attempt | None]:
     """Where a host is, as this host resolves its name: an address that the target has, else the first."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(target.name.partition("%")[0])), None
-    addresses, error = host.look_up([target.name])[target.name]
+    addresses, error = host.resolve([target.name])[target.name]
     if not addresses:
         return "", Attempt(Reached.UNRESOLVED, error or "no address")
     return next((a for a in addresses if a in target.addresses), addresses[0]), None

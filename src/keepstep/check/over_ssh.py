@@ -26,7 +26,7 @@ from typing import Any
 
 from keepstep.check.meeting import FIRST_PORT, PORTS
 from keepstep.check.packing import SCHEMA, unpacked
-from keepstep.check.place import Looked
+from keepstep.check.place import Collected
 from keepstep.cluster.address import joined
 from keepstep.cluster.model import Cluster, Task
 from keepstep.core.evidence import Evidence, Origin
@@ -70,7 +70,7 @@ def cluster_of(hosts: Sequence[str], me: int) -> Cluster:
     )
 
 
-def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Looked:
+def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Collected:
     """Run the check on all hosts; ``words`` are the parts and options that they get. What they saw, to be judged here."""
     token = secrets.token_hex(32)
     first = hosts[0].rpartition("@")[2]
@@ -155,8 +155,8 @@ def _read(each: _Started, name: str) -> None:
     pipe.close()
 
 
-def _gathered(started: list[_Started]) -> Looked:
-    looked = Looked()
+def _gathered(started: list[_Started]) -> Collected:
+    looked = Collected()
     for number, each in enumerate(started):
         told = _document(each.said)
         if told is not None:

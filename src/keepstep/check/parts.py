@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the check. Each is a module with ``look(place) -> Looked``; data, code, memory and collectives come later."""
+"""The parts of the check. Each is a module with ``look(place) -> Collected``; data, code, memory and collectives come later."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 
 PARTS = {
     "config": "what the launcher says, against what is",
@@ -19,12 +19,12 @@ _MODULES = {"config": "config", "env": "environment", "resources": "resources"}
 """The network part needs all processes at once and is done by the meeting."""
 
 
-def look(place: Place, parts: Iterable[str]) -> Looked:
+def look(place: Place, parts: Iterable[str]) -> Collected:
     """All that these parts see from one process. A part that breaks is said, and the others go on."""
-    looked = Looked()
+    looked = Collected()
     for name in parts:
         if name in _MODULES:
-            part: Callable[[Place], Looked] = importlib.import_module(f"keepstep.check.{_MODULES[name]}").look
+            part: Callable[[Place], Collected] = importlib.import_module(f"keepstep.check.{_MODULES[name]}").look
             try:
                 looked.take(part(place))
             except Exception as error:

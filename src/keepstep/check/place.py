@@ -32,7 +32,7 @@ class Place:
 
 
 @dataclass
-class Looked:
+class Collected:
     """What one part of the check saw, and what it could not look at."""
 
     evidence: list[Evidence[Fact]] = field(default_factory=list)
@@ -47,6 +47,6 @@ class Looked:
     def unavailable(self, what: str, why: str) -> None:
         self.coverage.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why))
 
-    def take(self, other: Looked) -> None:
+    def take(self, other: Collected) -> None:
         self.evidence += other.evidence
         self.coverage += other.coverage

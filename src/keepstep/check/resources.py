@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.facts.host import TroubleBefore
 from keepstep.core.wording import size
 from keepstep.parse.tools.cuda import xid
@@ -20,9 +20,9 @@ HISTORY_S = 86_400.0
 GPU_WORDS = ("NVRM", "Xid", "nvlink", "GPU")
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """Memory, shared memory, disks, limits, cores, devices and history of this host."""
-    looked = Looked()
+    looked = Collected()
     memory = capacity.memory()
     looked.add(place.saw(memory, "/proc/meminfo", f"{size(memory.available)} of {size(memory.total)} available"))
     if shm := capacity.shared_memory():
@@ -50,9 +50,9 @@ def look(place: Place) -> Looked:
     return looked
 
 
-def _device_faults(place: Place) -> Looked:
+def _device_faults(place: Place) -> Collected:
     """What the kernel said of this host's GPUs in the last day: Xid errors, a link that failed."""
-    looked = Looked()
+    looked = Collected()
     lines, coverage = read_kernel_log(time.time() - HISTORY_S, None)
     looked.coverage += coverage
     for at, text in lines:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.parse.formats.script import read_script
 
 LARGEST = 4 << 20
 
 
-def look_at_script(place: Place) -> Looked:
+def look_at_script(place: Place) -> Collected:
     """What the script visibly uses."""
-    looked = Looked()
+    looked = Collected()
     if place.script is None:
         return looked
     try:

@@ -15,7 +15,7 @@ def reachable(cluster: Cluster, env: Mapping[str, str]) -> Cluster:
     """The same cluster; nodes of Slurm whose names do not resolve get the address that Slurm uses, or none."""
     slurm = read_slurm(env).cluster
     named = [name for name in cluster.hosts if slurm and name in slurm.hosts]
-    unknown = [name for name, (addresses, _) in host.look_up(named).items() if not addresses]
+    unknown = [name for name, (addresses, _) in host.resolve(named).items() if not addresses]
     if not unknown:
         return cluster
     from keepstep.sources.slurm_nodes import addresses_of

@@ -28,7 +28,7 @@ WHERE = "the issue page of the project (where you got keepstep from)"
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
-VERBS = ("why", "check", "run", "runs", "rules", "lab")
+VERBS = ("why", "check", "run", "runs", "rules", "lab", "completion", "manual")
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")
 _TYPES = frozenset(

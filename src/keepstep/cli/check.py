@@ -10,11 +10,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from keepstep.check.checkup import Asked, Checked, check, judged
+from keepstep.check.checkup import Checked, CheckRequest, check, judged
 from keepstep.check.over_ssh import end_with_standard_input, hosts_of, over_ssh
 from keepstep.check.packing import packed
 from keepstep.check.parts import PARTS
-from keepstep.check.place import Looked
+from keepstep.check.place import Collected
 from keepstep.core.facts.link import LinkProbed
 from keepstep.errors import UserError
 
@@ -42,7 +42,7 @@ def check_verb(asked: argparse.Namespace) -> int:
 def _tell(asked: argparse.Namespace, checked: Checked) -> None:
     """Print the report, and write the page if one is wanted."""
     if asked.evidence:
-        print(json.dumps(packed(Looked(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
+        print(json.dumps(packed(Collected(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
         return
     # only who prints needs these: hundreds of processes may start at once on one machine
     from keepstep.cli.output import print_report, write_page
@@ -65,7 +65,7 @@ def _tell(asked: argparse.Namespace, checked: Checked) -> None:
         write_page(asked.html, render_preflight(report, links))
 
 
-def _asked(asked: argparse.Namespace) -> Asked:
+def _asked(asked: argparse.Namespace) -> CheckRequest:
     member = None
     if asked.member is not None:
         hosts = hosts_of(asked.hosts or "")
@@ -73,7 +73,7 @@ def _asked(asked: argparse.Namespace) -> Asked:
             raise UserError(f"there is no host {asked.member} in --hosts")
         member = (asked.member, hosts)
         end_with_standard_input()
-    return Asked(
+    return CheckRequest(
         parts=tuple(asked.parts) or tuple(PARTS),
         script=Path(asked.script) if asked.script else None,
         paths=tuple(Path(path) for path in asked.path),

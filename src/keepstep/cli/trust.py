@@ -40,7 +40,7 @@ def _list() -> int:
 def _is_current(folder: Path) -> bool:
     try:
         return trust.why_not(folder, trust.python_files(folder)) is None
-    except (OSError, trust.TooMuch):
+    except (OSError, trust.TooMuchPython):
         return False
 
 

@@ -176,7 +176,7 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
     except OSError as error:
         left_out(error)
         return
-    except trust.TooMuch as error:
+    except trust.TooMuchPython as error:
         gathered.complain(str(folder), str(error))
         return
     why_not = None if named else trust.why_not(folder, files)

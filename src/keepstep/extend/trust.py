@@ -23,12 +23,12 @@ FILE, SCHEMA = "trusted.json", "keepstep.trust/1"
 MOST_FILES, MOST_BYTES, DEEPEST = 500, 8 << 20, 20
 
 
-class TooMuch(Exception):
+class TooMuchPython(Exception):
     """More Python than anybody reads."""
 
 
 def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = None) -> dict[str, bytes]:
-    """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuch``.
+    """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuchPython``.
 
     ``unreadable`` is told what cannot be read; without it that raises ``OSError``, for what is trusted has to be known.
     """
@@ -37,7 +37,7 @@ def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = No
     room = MOST_BYTES
     for where, folders, names in os.walk(folder, onerror=tell):
         if len(Path(where).relative_to(folder).parts) > DEEPEST:
-            raise TooMuch(f"more than {DEEPEST} folders inside of each other")
+            raise TooMuchPython(f"more than {DEEPEST} folders inside of each other")
         folders.sort()
         for name in sorted(names):
             path = Path(where) / name
@@ -51,7 +51,7 @@ def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = No
                 continue
             room -= len(data)
             if room < 0 or len(found) >= MOST_FILES:
-                raise TooMuch(f"more than {MOST_FILES} Python files or {MOST_BYTES >> 20} MB of them")
+                raise TooMuchPython(f"more than {MOST_FILES} Python files or {MOST_BYTES >> 20} MB of them")
             found[str(path.relative_to(folder))] = data
     return found
 
@@ -69,14 +69,14 @@ def digest(files: dict[str, bytes]) -> str:
 
 
 @dataclass(frozen=True)
-class Decision:
+class TrustDecision:
     """One that was made: for which files, and when."""
 
     digest: str
     at: float
 
 
-def decisions() -> dict[str, Decision]:
+def decisions() -> dict[str, TrustDecision]:
     """By the real path of the folder. None where the file is missing, damaged, or not only the user's."""
     home = user_folder()
     if home is None:
@@ -89,7 +89,9 @@ def decisions() -> dict[str, Decision]:
             said = json.loads(stream.read(MOST_BYTES))
         if said["schema"] != SCHEMA:
             return {}
-        return {str(path): Decision(str(each["digest"]), float(each["at"])) for path, each in said["folders"].items()}
+        return {
+            str(path): TrustDecision(str(each["digest"]), float(each["at"])) for path, each in said["folders"].items()
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
@@ -108,11 +110,11 @@ def trust(folder: Path) -> dict[str, bytes]:
         files = python_files(folder)
     except OSError as error:
         raise UserError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
-    except TooMuch as error:
+    except TooMuchPython as error:
         raise UserError(f"{folder} holds {error}", hint="name the folder of the rules alone") from error
     if not files:
         raise UserError(f"no Python files in {folder}", hint="TOML signatures need no trust")
-    _save({**decisions(), str(folder): Decision(digest(files), time.time())})
+    _save({**decisions(), str(folder): TrustDecision(digest(files), time.time())})
     return files
 
 
@@ -125,7 +127,7 @@ def forget(folder: Path) -> bool:
     return True
 
 
-def _save(made: dict[str, Decision]) -> None:
+def _save(made: dict[str, TrustDecision]) -> None:
     home = user_folder()
     if home is None:
         raise UserError("there is no folder for your settings", hint="set HOME or XDG_CONFIG_HOME")

@@ -16,9 +16,17 @@ from keepstep.lab.scenario import Scenario
 from keepstep.store import runs
 
 OF_A_RANK = (
-    "TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-    "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "KEEPSTEP_LAB_TASK",
-)  # fmt: skip
+    "TF_CONFIG",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "COORDINATOR_ADDRESS",
+    "NUM_PROCESSES",
+    "PROCESS_ID",
+    "KEEPSTEP_LAB_TASK",
+)
 """What the supervisor gives each rank itself."""
 FAMILIES = (
     "user",
@@ -35,11 +43,18 @@ FAMILIES = (
     "numeric",
 )
 NOT_UNDER_RUN = {
-    "torch_port_taken", "tf_port_taken", "jax_port_taken", "jax_port_taken_exception", "tf_restarted_worker", "jax_healthy_sigterm",
-}  # fmt: skip
-"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM to it."""
+    "torch_port_taken",
+    "tf_port_taken",
+    "jax_port_taken",
+    "jax_port_taken_exception",
+    "tf_restarted_worker",
+    "jax_healthy_sigterm",
+}
+"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM
+to it."""
 LONG_PAUSE_S = 20.0
-"""How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own limits."""
+"""How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own
+limits."""
 LIMITS = {
     "RLIMIT_AS": "as",
     "RLIMIT_NOFILE": "nofile",
@@ -116,7 +131,7 @@ def explain(run: Run) -> tuple[Explained, float | None]:
 
 
 def told_at(run: Run) -> float | None:
-    """When the supervisor first told what is wrong; None: it has not."""
+    """When the supervisor first said what is wrong; None: it has not."""
     with contextlib.suppress(Unproven, OSError, ValueError, KeyError, IndexError):
         told = json.loads((folder_of(run) / runs.MANIFEST).read_text())["attempts"][0]["told"]
         return float(told) if told is not None else None
@@ -124,7 +139,8 @@ def told_at(run: Run) -> float | None:
 
 
 def named_at(attempt: Path, ranks: Sequence[int]) -> float | None:
-    """When the supervisor named these ranks, and no other, as those that the rest wait for; None: it first named others, or none."""
+    """When the supervisor named these ranks, and no other, as those that the rest wait for; None: it first named
+    others, or none."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
         first = next((each for each in events if each["what"] == "named"), None)

@@ -34,7 +34,7 @@ from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps, render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files import Kind, Left
+from keepstep.sources.files import FileKind, Left
 
 WHOLE = 512 << 10
 """Logs up to this size go in as they are."""
@@ -150,7 +150,7 @@ def _logs(
     secrets: set[str] = set()
     for left in sources:
         entry: dict[str, Any] = {"name": redact(left.name), "size": left.size, "kind": left.kind.value}
-        if left.kind is not Kind.LOG:
+        if left.kind is not FileKind.LOG:
             entry["left_out"] = "may hold anything that was in memory"
         elif room <= 0:
             entry["left_out"] = f"the bundle holds {size(MOST_IN_ALL)} of logs already"

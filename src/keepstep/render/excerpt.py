@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from keepstep.core.codec import representative
 from keepstep.core.redact import MARK, redact
 from keepstep.core.report import Report
-from keepstep.sources.files import Chunks, Kind, Left
+from keepstep.sources.files import Chunks, FileKind, Left
 
 AROUND = 3
 LARGEST = 64 << 20
@@ -35,7 +35,7 @@ def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
     found: dict[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for left in files:
         places = wanted.get(left.name)
-        if not places or left.kind is not Kind.LOG or left.size > LARGEST:
+        if not places or left.kind is not FileKind.LOG or left.size > LARGEST:
             continue
         near = {n for place in places for n in range(place - AROUND, place + AROUND + 1)}
         last = max(near)

@@ -33,7 +33,7 @@ MOST_MAPS = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ProcessReading:
     """What the kernel says of a process at one moment."""
 
     at: float
@@ -58,12 +58,12 @@ class Training:
     """Equal for processes of one job: what their variables share, else their session."""
 
 
-def read(pid: int) -> Reading | None:
+def read(pid: int) -> ProcessReading | None:
     """A reading of one process; None when it is gone."""
     try:
         process = psutil.Process(pid)
         cpu = process.cpu_times()
-        return Reading(
+        return ProcessReading(
             at=time.time(),
             state=_state(pid) or "?",
             cpu_s=cpu.user + cpu.system,

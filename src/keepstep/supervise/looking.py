@@ -19,7 +19,7 @@ from keepstep.core.facts.guard import RankStopped
 from keepstep.core.facts.process import ProcessSeen, StackDump
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.core.wording import count
 from keepstep.rules import builtin_rules
 from keepstep.rules.sync.odd_one_out import jobs, stands_still
@@ -119,7 +119,7 @@ def _sure(seen: EvidenceSet, report: Report) -> bool:
     threads = [each.fact for each in seen.all(StackDump) if each.who in root.ranks and not _is_idle(each.fact)]
     waits = [waits_in(thread.frames) for thread in threads]
     return any(thread.current for thread in threads) and all(
-        wait is not None and wait.kind is Kind.LOCK for wait in waits
+        wait is not None and wait.kind is WaitKind.LOCK for wait in waits
     )
 
 

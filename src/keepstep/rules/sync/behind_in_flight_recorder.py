@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN052: the flight recorder shows a rank that did not come to a collective."""
+"""SYN052: the flight recorder shows a rank that did not join a collective."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group:
 
 
 def groups(seen: EvidenceSet) -> list[Group]:
-    """Process groups; the same name with other members is another group."""
+    """The process groups; the same name with other members is another group."""
     found: dict[tuple[str, tuple[int, ...]], Group] = {}
     for each in seen.all(RecordedCollective):
         rank = each.who
@@ -67,25 +67,25 @@ def called(entry: Entry) -> str:
     explains=(Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
 def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
-    """The flight recorder shows ranks that wait in a collective to which another rank did not come.
+    """The flight recorder shows ranks waiting in a collective that another rank did not join.
 
     ## What it looks like
     Dumps named `nccl_trace_rank_N` or `comm_lib_trace_rank_N`, written when a collective timed out. In one
-    process group, some ranks hold an unfinished collective with a number that another rank has not reached.
+    process group, some ranks have an unfinished collective with a number that another rank has not reached.
 
     ## Why it happens
     The rank that is behind was held up or had left: it ran out of data, took another branch, waited for a
     lock, a file or its input, or died.
 
     ## How we know
-    Every collective of a group has a number, counted alike on all ranks. The waiting ranks recorded number
-    n as not finished; the named rank recorded only smaller ones, all finished, and waits in no other group.
+    Every rank numbers the collectives of a group the same way. The waiting ranks recorded number n as
+    unfinished; the named rank recorded only smaller numbers, all finished, and waits in no other group.
 
     ## What to do
-    Look at what the named rank did after its last collective; its stack and its log tell.
+    Look at what the named rank did after its last collective: its stack and its log.
 
     ## When this is wrong
-    Dumps that were taken at different times, or whose ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
+    The dumps were taken at different times, or their ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
     """
     found = groups(seen)
     waiting_somewhere = {r for group in found for r in group.by_rank if is_pending(group.last(r))}
@@ -112,18 +112,19 @@ def _behind(group: Group, guilty: list[int], ahead: list[int], furthest: int) ->
     waited = group.by_rank[ahead[0]][furthest]
     last = group.last(guilty[0])
     return Found(
-        title=f"{wording.ranks(guilty)} did not come to {called(waited)}, in which {wording.ranks(ahead)} waited",
+        title=f"{wording.ranks(guilty)} did not join {called(waited)}, in which {wording.ranks(ahead)} waited",
         because=(
-            f"in group {group.name} {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}, "
-            f"{wording.ranks(guilty)} ended with {words(last)}, finished"
+            f"in group {group.name}, {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}; "
+            f"the last record of {wording.ranks(guilty)} is {words(last)}, finished"
         ),
         evidence=(last, *(group.by_rank[r][furthest] for r in ahead)),
         ranks=tuple(guilty),
         fixes=(
             Fix(
-                do=f"look at what {wording.ranks(guilty)} did after {called(last)}: its log, and its stack while it lives"
+                do=f"look at what {wording.ranks(guilty)} did after {called(last)}: "
+                "the log, and the stack while it is alive"
             ),
-            Fix(do="have the stacks of a live job compared", command="keepstep why --live"),
+            Fix(do="compare the stacks of a live job", command="keepstep why --live"),
         ),
     )
 
@@ -131,10 +132,13 @@ def _behind(group: Group, guilty: list[int], ahead: list[int], furthest: int) ->
 def _absent(group: Group, absent: list[int], ahead: list[int], furthest: int) -> Found:
     waited = group.by_rank[ahead[0]][furthest]
     return Found(
-        title=f"{wording.ranks(ahead)} waited in {called(waited)}; of {wording.ranks(absent)} there is no dump",
-        because=f"group {group.name} also has {wording.ranks(absent)}, which left no dump: it died first, or its dump is not here",
+        title=f"{wording.ranks(ahead)} waited in {called(waited)}; {wording.ranks(absent)} left no dump",
+        because=(
+            f"group {group.name} also has {wording.ranks(absent)}, which died before a dump was written, "
+            "or the dump is not here"
+        ),
         evidence=tuple(group.by_rank[r][furthest] for r in ahead),
         ranks=tuple(absent),
         confidence=Confidence.HYPOTHESIS,
-        fixes=(Fix(do=f"look at the log of {wording.ranks(absent)}, and collect its dump too"),),
+        fixes=(Fix(do=f"look at the log of {wording.ranks(absent)}, and collect the dump too"),),
     )
