@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule fires on something: ``fires/FAMILY.toml`` has the least that makes each one fire.
 
-``logs.NAME`` is a log, read as ``keepstep why`` reads it; ``evidence`` is what other sources (the guard, the checks, stack
-and core readers) hand over. A new rule needs an entry; a rule that no entry can make fire is dead.
+``logs.NAME`` is a log, read as ``keepstep why`` reads it. ``evidence`` is what other sources hand over: the guard, the
+checks, stack and core readers. A new rule needs an entry; a rule that nothing can make fire is dead.
 """
 
 from __future__ import annotations

@@ -159,7 +159,10 @@ def test_only_a_hypothesis_may_name_another_cause_than_its_rules():
     "message",
     [
         "tensor model parallel group is not initialized",
-        "`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: ['epoch', 'step']",
+        (
+            "`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: "
+            "['epoch', 'step']"
+        ),
         "This should be unreachable.",
         "unreachable code",
         "b matrix must have rank >= 1, got shape ()",
