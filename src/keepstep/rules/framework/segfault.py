@@ -11,7 +11,7 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, Proc
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.blame import Blame, blame, called_from, grouped, innermost, names, standing_of, were_ended
+from keepstep.rules.questions.blame import Blame, blame, called_from, grouped, innermost, names, standing_of
 from keepstep.rules.questions.crash import Crash, crashes
 from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
@@ -80,14 +80,16 @@ def _title(group: list[Crash], first: Crash, blamed: Blame) -> str:
 
 def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
     if blamed.loading:
-        return f"{were_ended(group)} by {first.how} while loading a module, which was probably built for another system"
+        return (
+            f"{names(group)} ended with {first.how} while loading a module, which was probably built for another system"
+        )
     if not blamed.at:
-        return f"{were_ended(group)} by {first.how} at an unknown place; usually that is the framework's native code"
+        return f"{names(group)} ended with {first.how} at an unknown place; usually that is the framework's native code"
     if blamed.said:
         whose = "native code" if blamed.confidence is Confidence.HYPOTHESIS else "the framework"
         left = f"; {LEFT_BEHIND}" if NO_EXCEPTION in blamed.at else ""
         return f"{whose} of {names(group)} aborted by itself: {blamed.at}{left}"
-    ended = f"{were_ended(group)} by {first.how} in {blamed.at}"
+    ended = f"{names(group)} ended with {first.how} in {blamed.at}"
     if blamed.confidence is Confidence.HYPOTHESIS:
         return f"{ended}; nothing shows whose native code that was, and a signal from another process looks the same"
     return f"{ended}, which belongs to an installed package, not to your code{innermost(first, blamed.at)}"

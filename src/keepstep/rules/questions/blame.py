@@ -174,11 +174,6 @@ def names(group: list[Crash]) -> str:
     return wording.ranks(known) if known else "a process"
 
 
-def were_ended(group: list[Crash]) -> str:
-    known = {c.rank for c in group if c.rank is not None}
-    return f"{names(group)} {'were' if len(known) > 1 else 'was'} ended"
-
-
 def called_from(crash: Crash, at: str) -> str:
     line = crash.user_line
     return f", called from {place(line)}" if line is not None and place(line) not in at else ""

@@ -11,7 +11,7 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of, were_ended
+from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of
 from keepstep.rules.questions.crash import crashes
 from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
@@ -50,7 +50,7 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"{names(group)} crashed ({first.signal or 'abort'}) in {blamed.at}{called_from(first, blamed.at)}",
             because=(
-                f"{were_ended(group)} by {first.how} in {blamed.at}, which "
+                f"{names(group)} ended with {first.how} in {blamed.at}, which "
                 f"{'belongs to neither the framework nor an installed package' if sure else 'is perhaps your own code'}"
                 f"{innermost(first, blamed.at)}"
             ),
