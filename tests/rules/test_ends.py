@@ -237,7 +237,7 @@ def test_of_two_that_ended_at_once_the_one_that_was_waited_for_was_the_first() -
     both = [of(RankDoing(phase="compute", steps=14, collective=16), rank, at=100.0) for rank in range(2)]
     root = judged(*ended, *both).root
     assert root is not None and (root.rule, root.confidence.value) == ("UNK003", "hypothesis")
-    assert "which was the first is not sure" in root.because
+    assert "too close to say which was first" in root.because
     late = judged(left(0, status=None, at=100.0), left(1, status=None, at=103.0), *waits).root
     assert late is not None and late.ranks == (0,)
 

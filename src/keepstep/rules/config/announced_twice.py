@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import once_a_line
+from keepstep.rules.questions.processes import once_a_line
 
 
 @rule(

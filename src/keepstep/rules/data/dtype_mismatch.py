@@ -36,7 +36,7 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The framework names both dtypes. Where the message is not a known one, an exception about dtypes that differ is
-    enough, and reported as supported.
+    enough for a hypothesis.
 
     ## What to do
     Convert both sides to the same dtype, or run the forward pass under autocast.

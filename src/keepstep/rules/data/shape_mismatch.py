@@ -14,7 +14,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
-from keepstep.rules.questions.exceptions import tells_more
+from keepstep.rules.questions.recognised import tells_more
 
 
 def _both(fact: ShapeMismatch) -> str:
@@ -42,7 +42,7 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
     ## How we know
     The framework names the operation and usually both shapes. Where the message is not a known one, an exception about
-    shapes that differ is enough, and reported as supported.
+    shapes that differ is enough for a hypothesis.
 
     ## What to do
     Print the shapes of the batch on the rank that failed. Pad, resize or drop the samples that differ.

@@ -28,7 +28,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.questions.arrivals import still_waiting
 from keepstep.rules.questions.exceptions import is_wrapper
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")

@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.resource.who_killed import HOW_PODS_ENDED
+from keepstep.rules.questions.who_killed import HOW_PODS_ENDED
 
 
 @rule(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions that the rules on resources, machines and pre-emption ask of the evidence alike."""
+"""Questions about the processes of a run: how they ended, which rank they were, what to call them."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _NUMBERS = {"SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGKILL": 9, "SIGSEGV": 11,
 
 
 def once_a_line(evidence: Iterable[Evidence[F]]) -> tuple[Evidence[F], ...]:
-    """The same without second readings of one line; the richer fact is kept."""
+    """The evidence with each line counted once; the most detailed fact is kept."""
     kept: dict[object, Evidence[F]] = {}
     for each in evidence:
         key = (each.origin, type(each.fact)) if each.origin.line is not None else id(each)
         known = kept.get(key)
-        if known is None or _told(each.fact) > _told(known.fact):
+        if known is None or _details(each.fact) > _details(known.fact):
             kept[key] = each
     return tuple(kept.values())
 
 
-def _told(fact: Fact) -> int:
+def _details(fact: Fact) -> int:
     return sum(getattr(fact, name) not in (None, ()) for name in fact.__dataclass_fields__)
 
 
 def ended_by(fact: ProcessExited, signal: str) -> bool:
-    """Whether a process ended by a signal, as ``SIGKILL``, ``-9``, ``137`` or ``247``."""
+    """Whether a signal ended a process, given as ``SIGKILL``, ``-9``, ``137`` or ``247``."""
     number = _NUMBERS[signal]
     return fact.signal == signal or (fact.signal is None and fact.code in (-number, 128 + number, 256 - number))
 
@@ -64,7 +64,7 @@ def rank_of_pid(seen: EvidenceSet, pid: int | None) -> int | None:
 
 
 def ended_badly(seen: EvidenceSet) -> bool:
-    """Whether the run's own output shows that it ended badly, by any rank's word."""
+    """Whether the output of any rank shows that the run failed."""
     return (
         seen.broken
         or bool(seen.all(GroupShutDown))
@@ -74,7 +74,7 @@ def ended_badly(seen: EvidenceSet) -> bool:
 
 
 def of_another(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
-    """Whether this host's kernel speaks of a process of which the run's output says nothing."""
+    """Whether this host's kernel names a process that the run's output never mentions."""
     pid = getattr(evidence.fact, "pid", None)
     return evidence.origin.line is None and pid is not None and rank_of_pid(seen, pid) is None
 
@@ -83,3 +83,8 @@ def who(evidence: tuple[Evidence[F], ...], more: Iterable[int] = ()) -> str:
     """``rank 3`` or ``a process``: for the beginning of a title."""
     known = (*more, *ranks_of(evidence))
     return ranks(known) if known else "a process"
+
+
+def host_of(checked: Evidence[Fact]) -> str:
+    """The host that a part of the preflight looked at."""
+    return checked.origin.source.rpartition(" on ")[2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that SIGKILL ended first, what points to the kernel's lack of memory, and where it is written who did it."""
+"""A process that SIGKILL ended first: signs of a lack of memory, and where to find out who sent it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from keepstep.core.facts.process import FatalSignal, NativeAbort, ProcessExited
 from keepstep.core.facts.resource import HostAllocationFailed, MemoryGrew, MemoryLow, MemoryRead, OomKilled
 from keepstep.core.facts.sync import CollectiveTimeout, GroupShutDown, RanksMissing
 from keepstep.core.facts.training import StepSeen
-from keepstep.core.finding import Fix
+from keepstep.core.finding import Fix, ranks_of
 from keepstep.core.first_rank import first_exits
-from keepstep.rules.resource.lookup import ended_by, once_a_line
+from keepstep.core.wording import ranks
+from keepstep.rules.questions.processes import ended_by, once_a_line
 
 HOW_PODS_ENDED = (
-    "kubectl get pods -o custom-columns='POD:.metadata.name,ENDED:.status.containerStatuses[*].lastState.terminated.reason,"
+    "kubectl get pods -o custom-columns='POD:.metadata.name,"
+    "ENDED:.status.containerStatuses[*].lastState.terminated.reason,"
     "STATUS:.status.containerStatuses[*].lastState.terminated.exitCode'"
 )
 WHO_KILLED = (
@@ -27,10 +29,10 @@ WHO_KILLED = (
         command="dmesg -T | grep -iE 'oom|out of memory|killed process|segfault'",
     ),
     Fix(
-        do="under Slurm, see how your jobs and their steps ended",
+        do="under Slurm, check how your jobs and their steps ended",
         command="sacct -u $USER -o JobID,State,ExitCode,MaxRSS",
     ),
-    Fix(do="in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED),
+    Fix(do="in Kubernetes, check how the pods' containers ended", command=HOW_PODS_ENDED),
 )
 _LOSSES: tuple[type[Fact], ...] = (PeerLost, RanksMissing, GroupShutDown)
 _WAITS: tuple[type[Fact], ...] = (CollectiveTimeout, RendezvousTimeout)
@@ -41,7 +43,7 @@ _READINGS: tuple[type[Fact], ...] = (MemoryLow, MemoryRead, MemoryGrew)
 
 
 def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
-    """The processes that SIGKILL ended before anything else failed, where nobody says why."""
+    """The processes that SIGKILL ended before anything else failed, if nothing says why."""
     if any(seen.all(kind) for kind in _TELLING):
         return ()
     exits = [e for e in seen.all(ProcessExited) if e.fact.code or e.fact.signal]
@@ -61,23 +63,29 @@ def killed_first(seen: EvidenceSet) -> tuple[Evidence[ProcessExited], ...]:
     return once_a_line(killed)
 
 
-def memory_around(seen: EvidenceSet) -> tuple[tuple[Evidence[Fact], ...], str] | None:
-    """What points to a lack of memory, and its words. In a run that keepstep watched only readings do.
+def who_was(killed: tuple[Evidence[ProcessExited], ...]) -> tuple[tuple[int, ...], str]:
+    """The killed ranks, and the beginning of a title: ``rank 1 was``, ``ranks 1 and 2 were``, ``a process was``."""
+    blamed = ranks_of(killed) or tuple(e.fact.local_rank for e in killed if e.fact.local_rank is not None)
+    return blamed, f"{ranks(blamed) if blamed else 'a process'} {'were' if len(set(blamed)) > 1 else 'was'}"
 
-    Of a log alone also the moment: before the first step models and data are loaded, which is when memory runs out.
+
+def memory_around(seen: EvidenceSet) -> tuple[tuple[Evidence[Fact], ...], str] | None:
+    """Signs of a lack of memory, and how to word them. In a run that keepstep watched, only readings count.
+
+    In a log alone the moment counts too: models and data are loaded before the first step, and use up memory.
     """
     readings = tuple(e for kind in _READINGS for e in seen.all(kind))
     if readings:
-        return readings[-2:], "its memory was read, and the readings point to a lack of it"
+        return readings[-2:], "the memory readings of the run point to a shortage"
     if is_supervised(seen) or any(seen.all(kind) for kind in _TRAINED):
         return None
-    return (), "no step is seen: models and data are loaded before the first one, which is when memory usually runs out"
+    return (), "it was still loading models and data before the first step, when memory usually runs out"
 
 
 def only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
-    """Whether the others show nothing but the loss of it: then its end came first, whoever sent the signal.
+    """Whether the other ranks only show that they lost it: then it ended first, whatever sent the signal.
 
-    A wait that ended after it was a wait for the one that was killed.
+    A wait that ended after it was a wait for the killed process.
     """
     here = seen.position[id(killed)]
     if any(seen.all(kind) for kind in _OTHER_STORIES):
@@ -88,7 +96,7 @@ def only_missed(seen: EvidenceSet, killed: Evidence[ProcessExited]) -> bool:
 
 
 def _ends_the_rest(exits: tuple[Evidence[ProcessExited], ...]) -> bool:
-    """Whether srun told of a task that ended by itself before those that were killed: then it killed these."""
+    """Whether srun reported a task that ended by itself before those that were killed: then srun killed them."""
     tasks = [e.fact for e in exits if e.fact.reporter == "srun"]
     return (
         bool(tasks)
@@ -99,5 +107,5 @@ def _ends_the_rest(exits: tuple[Evidence[ProcessExited], ...]) -> bool:
 
 
 def _wrapper(fact: ProcessExited) -> bool:
-    """Launchers and shells report status 1 of their own for a child that was killed."""
+    """Launchers and shells exit with status 1 themselves when a child was killed."""
     return fact.reporter in ("subprocess", "container", "Kubernetes", "shell", "mpirun", "srun")
