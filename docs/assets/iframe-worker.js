@@ -8,7 +8,7 @@ if (location.protocol === "file:") {
       this.frame.hidden = true;
       document.body.appendChild(this.frame);
       const inside = this.frame.contentWindow;
-      const scripts = [];
+      const base = new URL(url, document.baseURI);
       inside.postMessage = (data) => {
         const event = new MessageEvent("message", { data });
         this.dispatchEvent(event);
@@ -21,7 +21,7 @@ if (location.protocol === "file:") {
               () =>
                 new inside.Promise((done, failed) => {
                   const script = inside.document.createElement("script");
-                  script.src = new URL(each, url).href;
+                  script.src = new URL(each, base).href;
                   script.onload = done;
                   script.onerror = failed;
                   inside.document.body.appendChild(script);
@@ -29,7 +29,7 @@ if (location.protocol === "file:") {
             ),
           inside.Promise.resolve(),
         );
-      this.ready = inside.importScripts(url);
+      this.ready = inside.importScripts(base.href);
     }
     postMessage(data) {
       this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
