@@ -11,7 +11,7 @@ import pytest
 from tools.readme_report import BLOCK, README, readme
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/your-own-rules.md")
+PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/your-own-rules.md", "SECURITY.md")
 
 
 def test_the_report_in_the_readme_is_what_keepstep_prints_now() -> None:
