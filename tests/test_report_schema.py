@@ -48,7 +48,10 @@ def faults(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str = 
             found += [f"{at}: {key} is missing" for key in wanted if key not in value]
         elif keyword == "properties":
             found += [
-                f for key, each in wanted.items() if key in value for f in faults(value[key], each, whole, f"{at}.{key}")
+                f
+                for key, each in wanted.items()
+                if key in value
+                for f in faults(value[key], each, whole, f"{at}.{key}")
             ]
         elif keyword == "items":
             found += [f for n, each in enumerate(value) for f in faults(each, wanted, whole, f"{at}[{n}]")]
@@ -67,9 +70,7 @@ def faults(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str = 
 
 
 def report_on(recording: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(
-        render_json(explain_paths([RECORDINGS / recording], kernel_log=False).report)
-    )
+    document: dict[str, Any] = json.loads(render_json(explain_paths([RECORDINGS / recording], kernel_log=False).report))
     return document
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the commands of docs/tutorial.md, in order, in a folder of their own, and put their reports into the page.
 
-``python -m tools.tutorial``. Which line of a log shows it, and whether a collective or its line was seen first, differs from
-run to run; so the test compares rule, cause and ranks only.
+``python -m tools.tutorial``. Line numbers and the order in which facts are seen differ from run to run,
+so the test compares rule, cause and ranks only.
 """
 
 from __future__ import annotations
