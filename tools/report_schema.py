@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of reports, and real reports to hold against it.
 
-``python -m tools.report_schema FOLDER`` writes the reports of some recordings into a folder; ``tools.site`` validates them.
+``python -m tools.report_schema FOLDER`` writes reports of recordings into a folder; ``tools.site`` validates them.
 """
 
 from __future__ import annotations

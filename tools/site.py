@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the site and hold it to its promises: ``python -m tools.site REPORTS``, in the environment of requirements/docs.txt.
+"""Build the site and hold it to its promises: ``python -m tools.site REPORTS``, with what requirements/docs.txt pins.
 
-No broken link or anchor, nothing that a browser would fetch from elsewhere, and reports that validate against the schema.
+No broken link or anchor, nothing that a browser would fetch from elsewhere, and reports that validate by the schema.
 """
 
 from __future__ import annotations
