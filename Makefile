@@ -9,6 +9,7 @@ OLD := .venv-old
 LOWEST := .venv-lowest
 LOCKER := .venv-lock
 GUESTS := .venv-guests
+DOCS := .venv-docs
 GUESTS_PINS := src/keepstep/lab/guests/requirements.txt
 OLD_FRAMEWORKS := torch==2.5.1 tensorflow-cpu==2.18.0 jax==0.4.35
 BIN := $(VENV)/bin
@@ -42,7 +43,7 @@ help:
 	@echo 'make lab-old a part of it with framework versions of two years ago (downloads gigabytes)'
 	@echo 'make guests  run programs in the idiom of other libraries, healthy and broken, with and without keepstep (hours, gigabytes)'
 	@echo 'make bench   measure the promises with numbers'
-	@echo 'make docs    write the pages that are made from code: docs/rules, docs/redaction.md and the README picture'
+	@echo 'make docs    write the pages that are made from code, and build the site into site/ (offline, once set up)'
 	@echo 'make clean   remove everything that was made here, the environments too'
 
 setup: $(VENV)/.ready
@@ -109,6 +110,7 @@ lock:
 	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install -q '$(UV)'; }
 	$(LOCKER)/bin/uv $(LOCK) --extra dev --overrides requirements/overrides.in pyproject.toml requirements/frameworks.in requirements/build.in -o requirements/dev.txt
 	$(LOCKER)/bin/uv $(LOCK) --extra test --no-emit-package hyperscan --no-emit-package pystack pyproject.toml requirements/build.in -o requirements/plain.txt
+	$(LOCKER)/bin/uv $(LOCK) requirements/docs.in -o requirements/docs.txt
 
 # All scenarios for real, then the table of the docs. About an hour on two cores.
 lab: setup
@@ -149,11 +151,20 @@ bench: setup
 	$(BIN)/python -m benchmarks.guard
 	$(BIN)/python -m benchmarks.comeback
 
-docs: setup
+docs: setup $(DOCS)/.ready
 	$(BIN)/python -m keepstep.render.rules_docs docs/rules
 	$(BIN)/python -m tools.readme_report
 	$(BIN)/python -m tools.redaction_score --write
+	@rm -rf $(DOCS)/reports
+	@$(BIN)/python -m tools.report_schema $(DOCS)/reports
+	$(DOCS)/bin/python -m tools.site $(DOCS)/reports
+
+# MkDocs and its theme, in an environment of their own. A built site fetches nothing, and neither does building it.
+$(DOCS)/.ready: requirements/docs.txt
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PINNED) requirements/docs.txt
+	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) $(LOWEST) $(LOCKER) .venv-nvrx .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PLAIN) $(OLD) $(GUESTS) $(LOWEST) $(LOCKER) $(DOCS) .venv-nvrx site .demo .keepstep dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

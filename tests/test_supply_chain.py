@@ -18,6 +18,7 @@ else:
 
 ROOT = Path(__file__).parent.parent
 PINNED = ("dev.txt", "plain.txt")
+"""What keepstep is developed with. docs.txt builds the site and holds nothing of keepstep's own needs."""
 EXTRAS = {"dev.txt": ("test", "dev"), "plain.txt": ("test",)}
 NOT_PLAIN = {"hyperscan", "pystack"}
 
@@ -38,7 +39,7 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(each) for each in re.findall(r"\d+", version))
 
 
-@pytest.mark.parametrize("file", PINNED)
+@pytest.mark.parametrize("file", (*PINNED, "docs.txt"))
 def test_every_requirement_has_one_version_and_hashes(file: str) -> None:
     every = entries(file)
     assert len(every) > 15
@@ -75,7 +76,7 @@ def test_pytorch_cuda_and_keepstep_itself_are_not_pinned() -> None:
 
 def test_setup_takes_nothing_without_a_hash_but_pytorch_and_keepstep() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for environment in ("VENV", "PLAIN"):
+    for environment in ("VENV", "PLAIN", "DOCS"):
         rule = makefile.split(f"\n$({environment})/.ready:")[1].split("\n\n")[0]
         installs = [
             line.strip()
@@ -93,3 +94,8 @@ def test_lowest_versions_are_those_of_the_bounds() -> None:
     with pytest.raises(ValueError, match="lower bound"):
         lowest("rich")
     assert len([lowest(each) for each in base_dependencies()]) >= 4
+
+
+def test_what_builds_the_site_is_pinned() -> None:
+    asked = [line for line in (ROOT / "requirements" / "docs.in").read_text().splitlines() if line[:1] not in ("", "#")]
+    assert {name_of(each) for each in asked} <= {name_of(each) for each in entries("docs.txt")}
