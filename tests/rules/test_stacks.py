@@ -21,7 +21,7 @@ from keepstep.core.facts.process import (
     ProcessSeen,
     StackDump,
 )
-from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
 from keepstep.core.finding import Confidence, Finding
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
@@ -500,6 +500,40 @@ def test_a_rank_that_waits_in_another_group_is_not_the_one_to_blame() -> None:
     items = [entry(0, 7, state="started", members=(0, 1)), entry(1, 6, members=(0, 1))]
     items += [entry(1, 3, group="tp", state="started", members=(1, 2)), entry(2, 2, group="tp", members=(1, 2))]
     assert root(*items).ranks == (2,)
+
+
+def on_a_mesh(state: dict[int, str]) -> list[Evidence[Fact]]:
+    """16 ranks of a real shape: tensor groups of 4, data groups of 4; all have scheduled all, by rank how far they came."""
+    tensor = [tuple(range(first, first + 4)) for first in range(0, 16, 4)]
+    data = [tuple(range(first, 16, 4)) for first in range(4)]
+    items = [entry(r, 9, group=f"tp{g}", members=g) for g in tensor for r in g]
+    return items + [entry(r, 3, group=f"dp{g}", members=g, state=state.get(r, "started")) for g in data for r in g]
+
+
+def test_two_devices_that_never_began_what_all_were_handed_are_both_named() -> None:
+    findings = report(*on_a_mesh({5: "scheduled", 14: "scheduled"})).findings
+    assert {f.ranks for f in findings} == {(5,), (14,)}
+    assert findings[0].title == "rank 5 did not start all_reduce #3, in which ranks 1, 9 and 13 waited"
+
+
+def test_an_empty_dump_is_one() -> None:
+    items = [entry(0, 1, state="started", members=(0, 1)), of(NothingRecorded(), 1)]
+    (finding,) = report(*items).findings
+    assert (finding.ranks, finding.confidence) == ((1,), Confidence.SUPPORTED)
+    assert "did not join all_reduce #1" in finding.title
+
+
+def test_ranks_that_enter_two_groups_in_different_orders_wait_for_each_other() -> None:
+    items = [entry(0, 4, group="a", state="started", members=(0, 1)), entry(1, 3, group="a", members=(0, 1))]
+    items += [entry(1, 8, group="b", state="started", members=(0, 1)), entry(0, 7, group="b", members=(0, 1))]
+    finding = root(*items)
+    assert finding.ranks == (0, 1) and "wait for each other" in finding.title
+
+
+def test_the_rank_that_does_not_finish_what_the_others_finished_is_named() -> None:
+    items = [entry(r, 7, members=(0, 1, 2), state="started" if r == 1 else "completed") for r in range(3)]
+    items += [entry(r, 8, members=(0, 1, 2), state="scheduled" if r == 1 else "started") for r in range(3)]
+    assert root(*items).ranks == (1,)
 
 
 def test_operations_whose_sizes_may_differ_are_not_compared_by_size() -> None:
