@@ -26,7 +26,8 @@ def failed(name):
 
 names = ["keepstep", *(m.name for m in pkgutil.walk_packages(keepstep.__path__, "keepstep.", onerror=failed))]
 for name in names:
-    if not name.endswith("__main__") and not name.startswith(("keepstep.lab.jobs.", "keepstep.lab.guests.programs")):  # scripts of the training's own processes
+    # scripts of the training's own processes
+    if not name.endswith("__main__") and not name.startswith(("keepstep.lab.jobs.", "keepstep.lab.guests.programs")):
         importlib.import_module(name)
 loaded = BLOCKED & {name.partition(".")[0] for name in sys.modules}
 assert not loaded, loaded
