@@ -160,7 +160,8 @@ def test_what_gdb_prints(lines: list[str]) -> None:
     gdb_text.frames(lines, lambda address: None)
 
 
-ROW = "   1: 0100007F:1F90 0100007F:C350 01 00000010:00000000 01:00000019 00000003  1000        0 12345 4 0000 20 4 30 10 -1"
+ROW = "   1: 0100007F:1F90 0100007F:C350 01 00000010:00000000 01:00000019 00000003"
+ROW += "  1000        0 12345 4 0000 20 4 30 10 -1"
 
 
 NOT_A_NUMBER = "sl local\n" + ROW.replace("00000010:", "0000001Z:").replace("0100007F:C350", "010012C6:C350")

@@ -90,9 +90,7 @@ def _not_read(parts: list[_Done]) -> Iterator[str]:
     if gave_up:
         took = sum(part.gave_up_after_s or 0 for part in gave_up)
         read = sum(part.size for part in parts)
-        yield (
-            f"stopped after {took:.0f} s of processor time with {size(read)} read; --seconds-per-file gives it more time"
-        )
+        yield (f"stopped after {took:.0f} s of processor time with {size(read)} read; --seconds-per-file allows more")
     cut = sum(part.cut_lines for part in parts)
     if cut:
         yield f"{count(cut, 'long line')} held too much to search completely"

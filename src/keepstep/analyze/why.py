@@ -105,7 +105,7 @@ def explain_paths(
 
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Pause garbage collection: hundreds of thousands of objects are made here, all of them kept and none in a cycle."""
+    """Pause garbage collection: hundreds of thousands of objects are made here, all kept and none in a cycle."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -46,7 +46,7 @@ class GroupRecords:
 
     @property
     def everyone(self) -> frozenset[int]:
-        return self.members or frozenset(self.by_rank)
+        return self.members | frozenset(self.by_rank)
 
 
 @dataclass(frozen=True)
