@@ -4,8 +4,10 @@
     python -m benchmarks.comeback [--rounds 3] [--hang] [--sleep] [torch] [tensorflow] [jax]
 
 PyTorch under keepstep, torchrun and NVRx's ft_launcher; TensorFlow and JAX under keepstep and a plain restart (a loop
-that ends all ranks when one dies and starts them again at once). All of them train the same job, are hit in the same way (SIGKILL to rank 1, SIGSTOP
-for the hang, or a time.sleep in rank 1 that nothing proves to be a hang) well into their training, and are measured in turns, so that what else the machine does strikes all alike. ft_launcher comes from PyPI
+that ends all ranks when one dies and starts them again at once). All of them train the same job, are hit in the same
+way (SIGKILL to rank 1, SIGSTOP
+for the hang, or a time.sleep in rank 1 that nothing proves to be a hang) well into their training, and are measured in
+turns, so whatever else the machine does affects all alike. ft_launcher comes from PyPI
 into an environment of its own, .venv-nvrx, which borrows torch from this one.
 """
 
@@ -260,7 +262,8 @@ def compare(framework: str, rounds: int, fault: str) -> list[str]:
             else f"{own / middle:.2f}"
         )
         rows.append(
-            f"| {framework}, {fault} | {WAYS[name].name} | {'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |"
+            f"| {framework}, {fault} | {WAYS[name].name} | "
+            f"{'never' if middle is None else f'{middle:.1f} s'} | {shown} | {ratio} |"
         )
     return rows
 
@@ -287,7 +290,8 @@ def main() -> int:
     )  # what was started is ended on the way out
     load = os.getloadavg()[0]
     print(
-        f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load {load:.1f}), {asked.rounds} rounds\n"
+        f"From the fault to the next training step, {RANKS} ranks on {os.cpu_count()} cores (load "
+        f"{load:.1f}), {asked.rounds} rounds\n"
     )
     print("| fault | run by | seconds (median) | each | keepstep's part of it |")
     print("|---|---|---|---|---|")

@@ -46,7 +46,7 @@ def train(small: bool) -> None:
     import keepstep
 
     if os.environ["KEEPSTEP"] != "off":
-        keepstep.guard()
+        keepstep.guard.attach()
     layers, width, heads, length, rows, words = (2, 64, 2, 64, 2, 256) if small else (12, 1024, 16, 1024, 8, 32000)
     source = np.random.default_rng(0)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TensorFlow step of about 10 ms under MultiWorkerMirroredStrategy on two processes, with and without the guard, in turns.
+"""A TensorFlow step of about 10 ms under MultiWorkerMirroredStrategy on two processes, with and without the guard, in
+turns.
 
 python -m benchmarks.guard_tensorflow             the row of the table
 python -m benchmarks.guard_tensorflow --more      also the creation of a model of 200 variables

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch step of about 10 ms under DDP on two processes, with and without the guard's hooks, in turns within one run."""
+"""A PyTorch step of about 10 ms under DDP on two processes, with and without the guard's hooks, in turns within one
+run."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def start(folder: Path, more: tuple[str, ...] = ()) -> Ranks:
 
 
 def train(metric: bool = False) -> None:
-    """A rank. Each step has a batch, a backward pass and an update; with ``metric``, a collective of the script's own as well."""
+    """A rank.
+
+    Each step has a batch, a backward pass and an update; with ``metric``, a collective of the script's own as well.
+    """
     import torch
     import torch.distributed as dist
     from torch.utils.data import DataLoader, TensorDataset

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard's hooks of this process, taken out and put back: the same training with and without them, a few steps each in turns.
+"""The guard's hooks of this process, taken out and put back: the same training with and without them, a few steps each
+in turns.
 
-Two processes are never equally fast, whatever runs in them; one process with and without the hooks is compared with itself. A
-step varies by more than the hooks cost, so that the time inside of them is taken as well.
+Two processes are never equally fast, whatever runs in them; one process with and without the hooks is compared with
+itself. A
+step varies by more than the hooks cost, so the time inside them is measured as well.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ PAIRS, STEPS = 200, EVERY
 SETTLING, INSIDE = 1500, 100 * EVERY
 """Steps until the guard has weighed its hooks, and steps in which they are timed."""
 HEADING = (
-    "| what | step ms without | with | difference (95 %) | processor time of the training's thread | inside of the hooks | the guard's thread, of a core | bar |\n"
+    "| what | step ms without | with | difference (95 %) | processor time of the training's thread "
+    "| inside the hooks | the guard's thread, of a core | bar |\n"
     "|---|---|---|---|---|---|---|---|"
 )
 OWN = "keepstep/guard/"
@@ -46,7 +49,7 @@ class Hooks:
             registers = (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks)
             self._registers = [(register, dict(register)) for register in registers]
         if framework == "jax":
-            from keepstep.guard.adapters.jax_posthook import PostHook
+            from keepstep.guard.adapters.jax.posthook import PostHook
 
             self._post = PostHook()
             self._ours = self._post.get()
@@ -62,7 +65,8 @@ class Hooks:
             self._post.put(self._ours if on else self._ours.keepstep_before)
 
     def time(self) -> list[int]:
-        """From now on, nanoseconds inside of the hooks are added to the number that is returned; what they call of the framework is not."""
+        """From now on, nanoseconds inside the hooks are added to the number that is returned; what they call of the
+        framework is not."""
         spent = [0]
         timed = {}
         for owner, name, hook in self._placed:
@@ -139,7 +143,10 @@ def own_s() -> float:
 
 
 def row(name: str, start: Callable[[Path], Ranks], *, bar: float, pairs: int = PAIRS, steps: int = STEPS) -> str:
-    """``start(folder)`` begins a training with the guard on. A line of the table, and what else was measured in words."""
+    """``start(folder)`` begins a training with the guard on.
+
+    A line of the table, and what else was measured in words.
+    """
     random.seed(5)
     wall: dict[str, list[float]] = {"off": [], "on": []}
     used: dict[str, list[float]] = {"off": [], "on": []}

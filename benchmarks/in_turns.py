@@ -15,7 +15,10 @@ HEADING = "| what | step ms without | with | difference (95 %) | bar |\n|---|---
 
 
 class Ranks:
-    """The processes of one training. Each takes as many steps as a line of its input says, and answers ``TOOK seconds``."""
+    """The processes of one training.
+
+    Each takes as many steps as a line of its input says, and answers ``TOOK seconds``.
+    """
 
     def __init__(self, starts: Sequence[tuple[list[str], dict[str, str]]]) -> None:
         self._ranks = [
@@ -70,7 +73,8 @@ def median_within(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def row(name: str, start: Callable[[str, Path], Ranks], *, bar: float, blocks: int, steps: int) -> str:
-    """``start(mode, folder)`` begins a training; both are there all the time, and one goes on while the other one waits."""
+    """``start(mode, folder)`` begins a training; both are there all the time, and one goes on while the other one
+    waits."""
     random.seed(5)
     with tempfile.TemporaryDirectory() as folder:
         jobs = {mode: start(mode, Path(folder)) for mode in ("off", "on")}

@@ -135,15 +135,18 @@ def table(megabytes: int, say: Callable[[str], None]) -> None:
             plain = RE_PIECE / 1e6 / python_re(piece[:RE_PIECE], words)
             clustered = drain(piece)
             say(
-                f"| {kind} | {ours:.0f} | {f'{rg:.0f}' if rg else 'not here'} | {f'{ours / rg:.1f}x' if rg else ''} "
-                f"| {plain:.2f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | {memory / 1e6:.0f} MB |"
+                f"| {kind} | {ours:.0f} | {f'{rg:.0f}' if rg else 'not here'} | {f'{ours / rg:.1f}x' if rg else ''} "(
+                    f"| {plain:.2f} | {f'{DRAIN_PIECE / 1e6 / clustered:.2f}' if clustered else 'not here'} | "
+                    f"{memory / 1e6:.0f} MB |"
+                )
             )
         many = make_many(folder)
         one, _ = keepstep(many, cores=1, times=1)
         both, memory = keepstep(many, cores=2, times=2)
         say("")
         say(
-            f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), {memory / 1e6:.0f} MB"
+            f"1,000 files of 1 MB: {both:.1f} s on all cores, {one:.1f} s on one ({one / both:.1f}x), "
+            f"{memory / 1e6:.0f} MB"
         )
         help_time, _ = best(5, [sys.executable, "-m", "keepstep", "--help"])
         say(f"`keepstep --help`: {help_time:.2f} s")

@@ -22,7 +22,10 @@ def ordinary(n: int, dice: random.Random) -> str:
         return f"[INFO] epoch {n // 1000} iter {n} lr 3.0e-4 loss {dice.random():.5f} grad_norm {dice.random():.3f}"
     if kind == 2:
         a, b = n % 8, (n + 1) % 8
-        return f"node-{n % 16}:41{n % 90:02d}:58{n % 90:02d} [{a}] NCCL INFO Channel {n % 24:02d}/0 : {a}[{a}] -> {b}[{b}] via P2P/IPC"
+        return (
+            f"node-{n % 16}:41{n % 90:02d}:58{n % 90:02d} [{a}] NCCL INFO Channel {n % 24:02d}/0 : {a}[{a}] -> "
+            f"{b}[{b}] via P2P/IPC"
+        )
     if kind == 3:
         return f"{n}/100000 [==>...........................] - ETA: {n % 60}s - loss: {dice.random():.4f}"
     return f"I1115 01:{n // 60 % 60:02d}:{n % 60:02d}.55 31337 trainer.py:214] saved summary {n} to /data/run/summaries"

@@ -80,7 +80,8 @@ def main() -> int:
         print(f"network check: not measured: {why}")
         return 0
     print(
-        f"keepstep check network, hosts as network namespaces on {os.cpu_count()} cores (load {os.getloadavg()[0]:.1f})\n"
+        f"keepstep check network, hosts as network namespaces on {os.cpu_count()} cores (load "
+        f"{os.getloadavg()[0]:.1f})\n"
     )
     print("| hosts | links | seconds | processor seconds | findings | with a blocked pair and a slow host | named |")
     print("|---|---|---|---|---|---|---|")

@@ -22,7 +22,7 @@ def train(rows: int) -> None:
 
     import keepstep  # (1)
 
-    guard = keepstep.guard()  # (2) or nothing at all: KEEPSTEP=on python train.py
+    guard = keepstep.guard.attach()  # (2) or nothing at all: KEEPSTEP=on python train.py
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     rank, world = int(os.environ["PROCESS_ID"]), int(os.environ["NUM_PROCESSES"])

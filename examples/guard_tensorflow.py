@@ -21,7 +21,7 @@ def train(healthy: bool) -> None:
 
     import keepstep
 
-    keepstep.guard(labels={"[1]": (0, 3)})
+    keepstep.guard.attach(labels={"[1]": (0, 3)})
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     rank = strategy.cluster_resolver.task_id
     width = 32 if rank == 0 or healthy else 48  # the mistake: an option that depends on the worker

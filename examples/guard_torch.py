@@ -23,7 +23,7 @@ import keepstep
 
 def train(healthy: bool) -> None:
     """A rank. With `KEEPSTEP=on` the first line is not even needed."""
-    guard = keepstep.guard(labels={"[1]": (0, 3)})
+    guard = keepstep.guard.attach(labels={"[1]": (0, 3)})
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=8))
     torch.manual_seed(0)

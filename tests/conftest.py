@@ -21,7 +21,8 @@ hypothesis.settings.load_profile("keepstep")
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored, and every process that a test starts would inherit that."""
+    """A shell starts what it puts into the background with SIGINT ignored, and every process that a test starts would
+    inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,7 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def outside_of_the_users_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What keepstep keeps between starts is not kept in the folders of whoever runs the tests, nor are their settings read."""
+    """What keepstep keeps between starts is not kept in the folders of whoever runs the tests, nor are their settings
+    read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))

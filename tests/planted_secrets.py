@@ -85,11 +85,11 @@ def _b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-Kind = Callable[[Maker], str]
-KINDS: dict[str, dict[str, Kind]] = {}
+MakesSecret = Callable[[Maker], str]
+KINDS: dict[str, dict[str, MakesSecret]] = {}
 
 
-def _family(name: str, kinds: dict[str, Kind]) -> None:
+def _family(name: str, kinds: dict[str, MakesSecret]) -> None:
     KINDS[name] = kinds
 
 
@@ -120,7 +120,7 @@ def leaks(hidden: str, text: str) -> bool:
     return not readable(hidden).isdisjoint(readable(text))
 
 
-def _prefixed(*parts: str, letters: str = ALNUM, length: int = 36) -> Kind:
+def _prefixed(*parts: str, letters: str = ALNUM, length: int = 36) -> MakesSecret:
     """A token whose prefix is put together here, so that no scanner takes this file for a leak."""
     return lambda m: (
         f"RuntimeError: 401 for {''.join(parts)}{m.secret(m.of(letters.rstrip('+/_-'), 2) + m.of(letters, length - 3) + m.of(DIGITS, 1))} from the server"

@@ -20,7 +20,7 @@ def test_the_demo_tells_the_whole_story(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     for part in (
-        "2 processes were told to be worker:0",
+        "2 processes are set up as worker:0",
         "decision: restart",
         "resumed from step-",
         "worker 1: finished",

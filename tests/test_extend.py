@@ -210,7 +210,8 @@ def test_installed_rules_come_in_by_entry_point(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "our_cluster-1.0.dist-info").mkdir()
     (tmp_path / "our_cluster-1.0.dist-info" / "METADATA").write_text("Name: our-cluster\nVersion: 1.0\n")
     (tmp_path / "our_cluster-1.0.dist-info" / "entry_points.txt").write_text(
-        "[keepstep.rules]\ngood = our_cluster_rules\nwrong = our_cluster_rules.gateway:SIGNATURES\ngone = no_such_package\n"
+        "[keepstep.rules]\ngood = our_cluster_rules\nwrong = our_cluster_rules.gateway:SIGNATURES\ngone = "
+        "no_such_package\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert any(e.name == "good" for e in metadata.entry_points(group="keepstep.rules"))

@@ -23,10 +23,10 @@ PAGES = [
 ]
 BANNED = re.compile(
     r"""
-      \b(is|are|was|were)\ told\b
+      \b(is|are)\ told\b
     | \bso\ that\b
     | \b(speak|speaks)\ of\b
-    | \bstruck\b
+    | \b(be|is|are|was|were|been)\ struck\b | \bstruck\ ranks?\b
     | \bno\ table\ knows\b
     | \bnobody\ plays\b
     | \bcalled\ so\b

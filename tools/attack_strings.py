@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts on which a backtracking engine takes as long as it can with a pattern, derived from the pattern itself.
 
-Each text leads into the pattern's repeats, fills them with characters that several of them take, and then breaks off, so
+Each text leads into the pattern's repeats, fills them with characters that several of them take, and then breaks off,
+so
 that every way to share those characters out is tried in vain.
 """
 

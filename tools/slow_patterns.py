@@ -5,9 +5,11 @@
     python -m tools.slow_patterns --like xid   only those whose place or text holds this
 
 Patterns come from the tables (signatures, blocks, progress), from every pattern that a module keeps, and from
-calls of ``re`` found in the source. Each is asked as its module asks it (``search``, ``fullmatch``, ...). A pattern that looks only
+calls of ``re`` found in the source. Each is asked as its module asks it (``search``, ``fullmatch``, ...). A pattern
+that looks only
 at so many characters (``lazy_pattern(..., most=2000)``) gets no longer texts than that.
-Times are those of the processor, so that a busy machine changes little, and the best of several where one was too long. Where a search
+Times are those of the processor, so a busy machine changes little, and the best of several where one was too long.
+Where a search
 of known cost takes longer than it did on the machine on which the limit was set, they are scaled down by as much.
 """
 
@@ -201,7 +203,7 @@ def _best(pattern: re.Pattern[Any], asked: Asked, text: str, took: float) -> flo
 
 
 def slower_than_usual() -> float:
-    """How many times longer a search takes here and now than where the limit was set; 1 where it is as fast or faster."""
+    """How many times longer a search takes here than where the limit was set; at least 1."""
     return max(1.0, min(_time(_KNOWN, Asked("", ""), _KNOWN_TEXT) for _ in range(TIMES)) / KNOWN_S)
 
 
@@ -271,7 +273,8 @@ def main() -> int:
             print(f"\r{number}/{len(every)}", end="", file=sys.stderr)
         if measured.seconds * 1000 > asked.over:
             print(
-                f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    {measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
+                f"{measured.seconds * 1000:8.1f} ms  {measured.asked.where}\n    "
+                f"{measured.asked.pattern!r}\n    on {measured.text[:100]!r} ... ({len(measured.text)} characters)"
             )
     slow = sum(measured.slow for measured in results)
     print(f"{len(results)} patterns on {SIZE >> 10} kB: {slow} slower than {LIMIT_S * 1000:.0f} ms")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m keepstep``. Python looks for modules in the current folder first then, which may be a stranger's: not here."""
+"""``python -m keepstep``, without the current folder on the module path: it may be a stranger's."""
 
 import contextlib
 import os

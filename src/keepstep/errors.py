@@ -2,16 +2,16 @@
 """The errors that keepstep raises, each with a hint of what to do.
 
 KeepstepError
-├── UserError       the call cannot be served as it is: a wrong path, option or file (exit status 2)
-├── Unavailable     something could not be looked at: a missing client, right or file (exit status 3)
-└── OutOfStep       raised in a training by the guard: going on would surely hang it or spoil its results
+├── UserError       the call is wrong: a bad path, option or file (exit status 2)
+├── Unavailable     something could not be examined: a client, permission or file is missing (exit status 3)
+└── OutOfStep       raised in a training by the guard: continuing would hang it or spoil its results
 """
 
 from __future__ import annotations
 
 
 class KeepstepError(Exception):
-    """Base of all. ``hint`` says what to try next."""
+    """The base of all errors. ``hint`` says what to try next."""
 
     exit_status = 3
 
@@ -33,6 +33,6 @@ class Unavailable(KeepstepError):
 
 
 class OutOfStep(KeepstepError):
-    """The ranks are about to do different things. The only exception that the guard raises into a training."""
+    """The ranks are about to do different things. The guard raises no other exception into a training."""
 
     exit_status = 1

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+import keepstep
 from keepstep.check import checkup
-from keepstep.check.checkup import Asked, Checked, check
+from keepstep.check.checkup import Checked, CheckRequest, check
 from keepstep.check.started import started_by
 
 HERE = "127.0.0.1"
@@ -36,7 +37,7 @@ def nobody_meets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alone(env: dict[str, str]) -> Checked:
-    return check(Asked(parts=("config", "network")), env)
+    return check(CheckRequest(parts=("config", "network")), env)
 
 
 @pytest.mark.parametrize("env", [TWO, TORCH, JAX, tf_config([f"{HERE}:21811", f"{HERE}:21812"], index=1)])
@@ -95,3 +96,10 @@ def test_a_part_after_wait_is_a_part() -> None:
     assert _with_seconds(["check", "--wait", "network"]) == ["check", "--wait=30", "network"]
     assert _with_seconds(["check", "--wait", "5", "network"]) == ["check", "--wait", "5", "network"]
     assert _with_seconds(["check", "network", "--wait"]) == ["check", "network", "--wait"]
+
+
+def test_python_can_ask_for_parts() -> None:
+    report = keepstep.check.check("env")
+    assert report is not None and report.findings == ()
+    with pytest.raises(ValueError, match="no such part: nothing; the parts are config"):
+        keepstep.check.check("nothing")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from keepstep.check.checkup import Asked, judge, place_of
+from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.codec import from_dict
 from keepstep.core.facts.cluster import NameLookedUp
 from keepstep.core.identity import Rank
@@ -145,7 +145,7 @@ HEALTHY: dict[str, Mapping[str, str]] = {
 
 
 def checked(env: Mapping[str, str]) -> Report:
-    return judge(look(place_of(Asked(), env), ["config"]))
+    return judge(look(place_of(CheckRequest(), env), ["config"]))
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -203,9 +203,9 @@ def test_a_port_that_another_process_holds_is_named() -> None:
 
 def together(*envs: Mapping[str, str]) -> Report:
     """What rank 0 would say of processes with these environments, all on this host."""
-    looked = Looked()
+    looked = Collected()
     for env in envs:
-        looked.take(look(place_of(Asked(), env), ["config"]))
+        looked.take(look(place_of(CheckRequest(), env), ["config"]))
     return judge(looked)
 
 
@@ -268,7 +268,7 @@ def test_parameter_servers_under_a_strategy_that_refuses_them_are_named(tmp_path
     script = tmp_path / "train.py"
     script.write_text("strategy = tf.distribute.MultiWorkerMirroredStrategy()\n")
     env = tf_config({"worker": [WORKERS[0]], "ps": [WORKERS[1]]})
-    place = place_of(Asked(script=script), env)
+    place = place_of(CheckRequest(script=script), env)
     assert rules(judge(look(place, ["config"]))) == ["CFG118"]
 
 
@@ -279,7 +279,7 @@ def test_parameter_servers_under_a_strategy_that_refuses_them_are_named(tmp_path
 def test_loopback_between_hosts_is_named(tmp_path: Path, address: str, rule: str | None) -> None:
     machines = hosts.Hosts(2, tmp_path, dict(os.environ))
     try:
-        looked = Looked()
+        looked = Collected()
         for rank in (0, 1):
             env = torch(RANK=str(rank), LOCAL_RANK="0", MASTER_ADDR=address)
             settings = [f"{name}={value}" for name, value in env.items()]
@@ -293,15 +293,15 @@ def test_loopback_between_hosts_is_named(tmp_path: Path, address: str, rule: str
 
 LOOK = """
 import json
-from keepstep.check.checkup import Asked, place_of
+from keepstep.check.checkup import CheckRequest, place_of
 from keepstep.check.parts import look
 from keepstep.core.codec import to_dict
-print(json.dumps([to_dict(each) for each in look(place_of(Asked()), ["config"]).evidence]))
+print(json.dumps([to_dict(each) for each in look(place_of(CheckRequest()), ["config"]).evidence]))
 """
 
 
 def test_a_name_that_means_another_address_on_one_host_is_named() -> None:
-    looked = Looked()
+    looked = Collected()
     for rank, address in enumerate(("10.0.0.7", "10.0.0.7", "10.9.9.9")):
         place = Place(env={}, host=f"node-{rank}", rank=Rank(index=rank, node=f"node-{rank}"))
         looked.add(place.saw(NameLookedUp(name="trainer", addresses=(address,)), "the resolver"))

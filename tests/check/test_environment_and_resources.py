@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from keepstep.check import resources
-from keepstep.check.checkup import Asked, judge, place_of
+from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.cluster.model import Cluster, Task
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.cluster import AgreedSetting
@@ -64,7 +64,7 @@ def changed(pairs: tuple[tuple[str, str], ...], **changes: str | None) -> tuple[
 
 
 def report_on(*facts: Fact):
-    looked = Looked()
+    looked = Collected()
     for index, fact in enumerate(facts):
         host = getattr(fact, "host", f"node-{index}")
         place = Place(env={}, host=host, rank=Rank(index=index, node=host))
@@ -210,7 +210,7 @@ def test_the_script_is_read_by_its_words() -> None:
 
 def test_this_host_is_read_without_a_finding_of_its_own_making(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    looked = look(place_of(Asked(paths=(tmp_path,)), {}), ["env", "resources"])
+    looked = look(place_of(CheckRequest(paths=(tmp_path,)), {}), ["env", "resources"])
     kinds = {type(each.fact) for each in looked.evidence}
     assert {SoftwareSeen, MemorySeen, DiskSeen, LimitSeen, CoresSeen} <= kinds
     assert not [each for each in looked.coverage if "failed" in each.why]
@@ -260,7 +260,7 @@ def test_the_history_is_small_and_survives_damage(tmp_path: Path) -> None:
 def test_what_the_kernel_said_of_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
     monkeypatch.setattr(resources, "read_kernel_log", lambda since, until: ([(1.0, line), (2.0, "eth0: link up")], []))
-    looked = look(place_of(Asked(), {}), ["resources"])
+    looked = look(place_of(CheckRequest(), {}), ["resources"])
     assert "hardware.gpu_fault_xid_ecc" in {finding.cause.value for finding in judge(looked).findings}
 
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepstep.check.channel import GREETING, LARGEST, Broken, Channel, Stranger, answer, call
-from keepstep.check.checkup import Asked, place_of
-from keepstep.check.meeting import Appointment, Desk, Guest, arrange, derived_ports, join, open_desk
+from keepstep.check.channel import GREETING, LARGEST, BadMessage, Channel, Stranger, answer, call
+from keepstep.check.checkup import CheckRequest, place_of
+from keepstep.check.meeting import Appointment, Attendee, Desk, arrange, derived_ports, join, open_desk
 from keepstep.check.network_probe import Attempt
 from keepstep.check.place import Place
 from keepstep.cluster.model import Cluster, Task
@@ -63,7 +63,7 @@ def an_appointment(
     )
 
 
-def no_loss(guest: Guest, during: str, how: str) -> None:
+def no_loss(guest: Attendee, during: str, how: str) -> None:
     raise AssertionError(f"{guest.host} was lost: {how}")
 
 
@@ -148,7 +148,7 @@ def test_what_a_changed_message_holds_is_never_read(garbage: bytes) -> None:
     with connected_ends() as (one, other):
         _, called = shaken(one, other)
         one.sendall(struct.pack(">I", len(garbage)) + bytes(32) + garbage)
-        with pytest.raises(Broken):
+        with pytest.raises(BadMessage):
             called.receive(2)
 
 
@@ -157,7 +157,7 @@ def test_a_message_that_is_announced_too_large_is_refused_at_once(
 ) -> None:
     one, other = shaken(*both_ends)
     one.socket.sendall(struct.pack(">I", LARGEST + 1) + bytes(40))
-    with pytest.raises(Broken):
+    with pytest.raises(BadMessage):
         other.receive(2)
 
 
@@ -371,7 +371,7 @@ def test_who_dies_in_the_middle_is_a_finding() -> None:
     free = free_port()
     first = check(0, 3, free, "--wait", "60")
     try:
-        appointment = arrange(place_of(Asked(), _env(free, rank=1)), None, 60.0)
+        appointment = arrange(place_of(CheckRequest(), _env(free, rank=1)), None, 60.0)
         assert appointment is not None
         came = join(appointment, HELLO)
         assert isinstance(came, Channel)
@@ -388,7 +388,7 @@ def test_who_dies_in_the_middle_is_a_finding() -> None:
 
 def test_a_stranger_at_the_door_is_no_finding() -> None:
     free = free_port()
-    port = derived_ports(arrange(place_of(Asked(), _env(free)), None, 1.0).identity)[0]  # type: ignore[union-attr]
+    port = derived_ports(arrange(place_of(CheckRequest(), _env(free)), None, 1.0).identity)[0]  # type: ignore[union-attr]
     first = check(0, 2, free, "--wait", "60")
     until(lambda: listening_ports(first.pid))
     assert listening_ports(first.pid) == [port]

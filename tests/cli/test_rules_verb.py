@@ -59,7 +59,7 @@ def test_search_finds_by_words_best_first(capsys: pytest.CaptureFixture[str]) ->
 
 def test_search_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rules", "search", "xyzzyplugh"]) == 0
-    assert "no rule speaks of" in capsys.readouterr().err
+    assert "no rule mentions" in capsys.readouterr().err
 
 
 def test_own_rules_are_listed_and_their_mistakes_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keepstep
-from keepstep.cluster import all_said, understand
+from keepstep.cluster import all_said, torchrun, understand
 from keepstep.cluster.address import read_address
 from keepstep.cluster.slurm import expand_counts, expand_hosts
 from keepstep.cluster.tf_config import read_tf_config, write_tf_config
-from keepstep.cluster.torchrun import read_torchrun, write_torchrun
+from keepstep.cluster.torchrun import write_torchrun
 from keepstep.cluster.write import cluster_of, exports, with_ports
+from keepstep.core.launchers import LAUNCHERS, first_set
 from keepstep.sources.slurm_nodes import parse_nodes
 
 SLURM = {
@@ -86,7 +88,7 @@ def test_what_is_written_is_read_again_as_the_same() -> None:
         read, faults = read_tf_config(write_tf_config(cluster, task.rank))
         assert faults == [] and read is not None and read.me == task.rank
         assert [t.address for t in read.tasks] == [t.address for t in cluster.tasks]
-        said = read_torchrun(write_torchrun(cluster, task.rank))
+        said = torchrun.read(write_torchrun(cluster, task.rank))
         assert said.faults == [] and said.cluster is not None and said.cluster.me == task.rank
 
 
@@ -100,7 +102,24 @@ def test_the_lines_for_the_shell_hold_all_three_frameworks() -> None:
 def test_the_python_name_gives_the_cluster_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
-    assert keepstep.cluster().size == 5
+    assert keepstep.cluster.understand().size == 5
+
+
+def test_every_file_that_reads_variables_has_a_row_in_the_table_and_every_row_its_file() -> None:
+    folder = Path(keepstep.cluster.__file__).parent
+    with_reader = {path.stem for path in folder.glob("*.py") if "\ndef read(" in path.read_text()}
+    assert {each.reader for each in LAUNCHERS if each.reader is not None} == with_reader
+
+
+def test_no_variable_means_two_things() -> None:
+    meanings = [
+        names
+        for each in LAUNCHERS
+        for names in (each.rank, each.size, each.local_rank, each.local_size, each.meeting, each.job, each.attempt)
+    ]
+    spelled = [name for names in meanings for name in names]
+    assert len(spelled) == len(set(spelled))
+    assert first_set({"A": " ", "C": "1"}, ("A", "B", "C")) == "C"
 
 
 @pytest.mark.parametrize(

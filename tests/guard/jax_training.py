@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small training of several JAX processes, with something wrong in it where it is asked for. Run by test_jax_*.py."""
+"""A small training of several JAX processes, with a fault on request. Run by test_jax_*.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard speaks while ranks wait for each other, in real frameworks: who is missing, and which rank was given twice."""
+"""The guard speaks while ranks wait for each other, in real frameworks: which rank is missing or was given twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ LIMIT_S = 240.0
 TORCH = """
 import datetime, sys, torch.distributed as dist
 at, size, rank = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-dist.init_process_group("gloo", init_method=f"tcp://{at}", world_size=size, rank=rank, timeout=datetime.timedelta(seconds=200))
+limit = datetime.timedelta(seconds=200)
+dist.init_process_group("gloo", init_method=f"tcp://{at}", world_size=size, rank=rank, timeout=limit)
 print("formed", flush=True)
 dist.barrier()
 """
@@ -45,7 +46,7 @@ print("formed", flush=True)
 
 
 class Ranks:
-    """Processes of one script, each started by hand as its own."""
+    """Processes of one script, each started by hand."""
 
     def __init__(self, folder: Path, script: str) -> None:
         self.folder = folder
@@ -157,7 +158,7 @@ def test_ranks_that_wait_at_different_ports_are_told_of_each_other(ranks: Callab
 
 
 def test_a_rank_that_is_still_starting_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Lightning does: rank 0 starts the script once more, which imports for long. A forked worker is no such rank."""
+    """As Lightning does: rank 0 starts the script again, which imports for long. A forked worker is not such a rank."""
     from keepstep.guard import arriving
 
     script = """
@@ -183,7 +184,7 @@ time.sleep(600)
         late.look()
         assert "rank 1 is missing" in said[0] and "1 more of the same program is still starting" in said[0]
         said.clear()
-        monkeypatch.setattr(arriving, "IDLE_S", 0.0)  # it sleeps: that is no starting
+        monkeypatch.setattr(arriving, "IDLE_S", 0.0)  # it sleeps, so it is not starting
         until(lambda: not waiting.look() and said, lambda: "nothing said")
         assert "rank 1 is missing" in said[0] and "still starting" not in said[0]
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contracts between guards: differences are told with rank, what and both values; nothing waits for ever."""
+"""Contracts between guards: differences are reported with rank, what and both values; no wait is unbounded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def guard_of(rank: int, world: int, folder: Path, **env: str) -> Session:
 def all_agree(
     guards: list[Session], subject: str, stated: list[dict[str, str]], patience: float = 20.0
 ) -> list[str | None]:
-    """Every rank in a thread of its own: what it was told, or None."""
+    """Every rank in its own thread: what it was told, or None."""
     told: list[str | None] = [None] * len(guards)
 
     def side(number: int) -> None:

@@ -19,7 +19,8 @@ import os, signal, sys
 from keepstep.guard.identity import Identity
 from keepstep.guard.session import Session
 
-session = Session(Identity(rank=0, world=1), {{"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {folder!r}}})
+env = {{"KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off", "KEEPSTEP_DIR": {folder!r}}}
+session = Session(Identity(rank=0, world=1), env)
 session.open()
 for _ in range(5):
     session.step_done()
@@ -50,7 +51,7 @@ def test_a_process_that_ends_well_says_so_and_is_healthy(tmp_path: Path, end: st
         ("sys.exit(3)", 3, None),
         ("sys.exit('no data')", 1, None),
         ("os._exit(4)", 4, None),
-        # of these Python itself tells nobody
+        # Python itself does not report these
         ("raise SystemExit(5)", 5, None),
         ("exit(6)", 6, None),
         ("import ctypes; ctypes.CDLL(None).exit(7)", 7, None),
@@ -74,7 +75,7 @@ def test_a_killed_process_says_nothing_and_that_is_told(tmp_path: Path, end: str
 
 
 def test_the_status_of_a_forked_child_is_not_taken_for_that_of_the_rank(tmp_path: Path) -> None:
-    """It leaves through the C library too, which has the rank's stream."""
+    """It too ends through the C library, which has the rank's stream."""
     child = "if os.fork() == 0:\n    raise SystemExit(9)\nos.wait()"
     status, (ended,), report = left(tmp_path, child)
     assert (status, ended.status, report.verdict.value) == (0, 0, "healthy")
@@ -82,7 +83,8 @@ def test_the_status_of_a_forked_child_is_not_taken_for_that_of_the_rank(tmp_path
 
 def test_a_program_that_closes_all_its_files_finds_nothing_of_ours_in_the_next_one(tmp_path: Path) -> None:
     written = tmp_path / "results.txt"
-    closing = f"os.closerange(3, 60000)\nkept = [os.open({str(written)!r}, os.O_WRONLY | os.O_CREAT) for _ in range(40)]\nraise SystemExit(3)"
+    opening = f"kept = [os.open({str(written)!r}, os.O_WRONLY | os.O_CREAT) for _ in range(40)]"
+    closing = f"os.closerange(3, 60000)\n{opening}\nraise SystemExit(3)"
     status, _, _ = left(tmp_path / "guard", closing)
     assert status == 3 and written.read_bytes() == b""
 
@@ -100,7 +102,8 @@ def test_ctrl_c_is_told_as_that(tmp_path: Path) -> None:
 def test_exit_still_does_what_it_did(tmp_path: Path) -> None:
     script = SCRIPT.format(
         folder=str(tmp_path),
-        end="import inspect\nassert sys.exit.__name__ == 'exit'\ntry:\n    sys.exit('words')\nexcept SystemExit as e:\n    print(repr(e.code))",
+        end="import inspect\nassert sys.exit.__name__ == 'exit'\n"
+        "try:\n    sys.exit('words')\nexcept SystemExit as e:\n    print(repr(e.code))",
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the training's thread is kept from the processor, as the guard's own thread reads it from the kernel."""
+"""How long the training's thread waits for a processor, as the guard's own thread reads it from the kernel."""
 
 from __future__ import annotations
 

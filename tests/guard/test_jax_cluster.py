@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import pytest
 
-from keepstep.guard.adapters import jax_cluster
-from keepstep.guard.adapters.jax_cluster import register
+from keepstep.guard.adapters.jax import cluster as jax_cluster
+from keepstep.guard.adapters.jax.cluster import register
 from keepstep.sources.ports import free_ports
 
 OLD = Path(__file__).parents[2] / ".venv-old" / "bin" / "python"

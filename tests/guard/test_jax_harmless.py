@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard in JAX trainings that are well: silent, without a trace in their results, also where its own parts are broken."""
+"""The guard in healthy JAX trainings: silent, without a trace in their results, even where its own parts are broken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEALTHY = {"WorldFormed", "ContractStated", "PlanNamed", "RankEnded"}
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the training ends with where there is no guard."""
+    """The results of the training without a guard."""
     with ranks(tmp_path_factory.mktemp("plain"), *FAULT, script=SCRIPT, KEEPSTEP="off") as running:
         assert running.ended() == [0, 0]
         assert not running.guard.exists()
@@ -67,11 +67,13 @@ def test_lean_steps_are_counted_silent_and_end_with_the_same_bits(tmp_path: Path
 
 
 BROKEN = {
-    "every look at a program": "import keepstep.guard.adapters.jax_contracts as c\nc.Programs.look = lambda *a: 1 / 0",
-    "the record of executions": "import keepstep.guard.adapters.jax_runs as r\nr.Runs.ran = lambda *a: 1 / 0",
-    "the text of programs": "import keepstep.guard.adapters.jax_programs as p\np.read_module = p.lowered_words = lambda *a: 1 / 0",
-    "the input": "import keepstep.guard.adapters.jax_input as i\ni.Feed._came = i.Feed.before_step = lambda *a: 1 / 0",
-    "the exchange": "import keepstep.guard.adapters.jax_world as w\nw.CoordinationService.put = lambda *a: 1 / 0",
+    "every look at a program": "import keepstep.guard.adapters.jax.contracts as c\nc.Programs.look = lambda *a: 1 / 0",
+    "the record of executions": "import keepstep.guard.adapters.jax.runs as r\nr.Runs.ran = lambda *a: 1 / 0",
+    "the text of programs": (
+        "import keepstep.guard.adapters.jax.programs as p\np.read_module = p.lowered_words = lambda *a: 1 / 0"
+    ),
+    "the input": "import keepstep.guard.adapters.jax.input as i\ni.Feed._came = i.Feed.before_step = lambda *a: 1 / 0",
+    "the exchange": "import keepstep.guard.adapters.jax.world as w\nw.CoordinationService.put = lambda *a: 1 / 0",
 }
 
 
@@ -92,9 +94,9 @@ def test_a_part_that_fails_turns_itself_off_and_the_training_goes_on(
 @pytest.mark.long
 def test_a_version_of_jax_without_any_of_the_inner_parts_trains_as_before(tmp_path: Path, plain: list[str]) -> None:
     before = (
-        "import keepstep.guard.adapters.jax as a\n"
-        "a.jax_posthook.watch = lambda *a: 1 / 0\n"
-        "import keepstep.guard.adapters.jax_world as w\n"
+        "import keepstep.guard.adapters.jax.attach as a\n"
+        "a.posthook.watch = lambda *a: 1 / 0\n"
+        "import keepstep.guard.adapters.jax.world as w\n"
         "w.watch = lambda *a: 1 / 0\n"
     )
     with ranks(tmp_path, *FAULT, "--before", before, "--after", "jax.__version__ = 'banana'", script=SCRIPT) as running:
@@ -119,7 +121,7 @@ def test_a_program_of_rank_0_alone_is_no_contract(tmp_path: Path) -> None:
 
 DEAF = """
 import os, time
-import keepstep.guard.adapters.jax_lockstep as l
+import keepstep.guard.adapters.jax.lockstep as l
 if os.environ["RANK"] == "0":  # as if its guard's thread never came to look
     l.Lockstep.look = l.Lockstep._answer = lambda self, *a: None
 agree = l.Lockstep.agree
@@ -132,7 +134,7 @@ l.Lockstep.agree = timed
 
 
 def test_a_rank_whose_new_program_nobody_answers_for_is_let_go_soon(tmp_path: Path) -> None:
-    """Its batch is short, and it announces another program; rank 0 never says a word."""
+    """Its batch is short, and it announces another program; rank 0 never answers."""
     with ranks(tmp_path, "--fault", "late_ragged", "--steps", "12", "--before", DEAF, script=SCRIPT) as running:
         running.wait_for(lambda: "s after 6 steps" in running.log(1))
         (held,) = re.findall(r"held ([\d.]+) s after 6 steps", running.log(1))

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program of a jitted function a call executed, told by its arguments. Plain values stand for arrays; no framework."""
+"""Which program of a jitted function a call executed, by its arguments. Plain values stand for arrays; no framework."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from keepstep.guard.adapters.jax_contracts import Program
-from keepstep.guard.adapters.jax_kin import Kin, Variant
-from keepstep.guard.adapters.jax_runs import Function
+from keepstep.guard.adapters.jax.contracts import Program
+from keepstep.guard.adapters.jax.kin import Function, Kin, Variant
 
 
 class Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes of JAX that are not in step: each is told with rank, what, and both values, before or as it happens."""
+"""Real JAX processes out of step: each fault is reported with rank, what and both values, before or as it happens."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_another_operation_between_the_processes_is_refused(tmp_path: Path) -> N
 
 
 def test_a_batch_that_is_short_on_one_rank_in_the_middle_of_the_run_is_refused(tmp_path: Path) -> None:
-    """Only that rank compiles anew; the others are in a program that they know, and answer by the guard's thread."""
+    """Only that rank compiles again; the others are in a program that they know, and their guards' threads answer."""
     with ranks(tmp_path, "--fault", "late_ragged", "--steps", "400", count=3, script=SCRIPT) as running:
         running.wait_for(lambda: "OutOfStep" in running.log(2))
         assert broken(running)["argument x"] == {
@@ -78,7 +78,7 @@ def test_a_batch_that_is_short_on_one_rank_in_the_middle_of_the_run_is_refused(t
 
 
 def test_the_same_amid_metrics_names_the_rank_that_changed_and_its_line(tmp_path: Path) -> None:
-    """One function that is compiled with collectives and without: which of them ran must not be mistaken."""
+    """One function that is compiled with collectives and without: which of them ran must not be confused."""
     with ranks(tmp_path, "--fault", "late_ragged_amid_metrics", "--steps", "400", script=SCRIPT) as running:
         running.wait_for(lambda: "ranks differ in program update: argument x" in running.log(1))
         running.wait_for(lambda: "argument x" in broken(running))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read out of the text of a compiled program. Nothing here needs JAX; the texts are XLA's own."""
+"""What is read from the text of a compiled program. Nothing here needs JAX; the texts are XLA's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters import jax_programs as words
-from keepstep.guard.adapters.jax_recompiles import are_of_one, changing
+from keepstep.guard.adapters.jax import programs as words
+from keepstep.guard.adapters.jax.recompiles import are_of_one, changing
 
 NEW = """\
-HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, f32[])->(f32[4,3]{1,0}, f32[])}, allow_spmd_sharding_propagation_to_parameters={false,false,false}, num_partitions=2
+HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, \
+f32[])->(f32[4,3]{1,0}, f32[])}, allow_spmd_sharding_propagation_to_parameters={false,false,false}, num_partitions=2
 
 FileNames
 1 "/home/someone/train.py"
@@ -26,25 +27,33 @@ ENTRY %main.0_spmd (param: f32[4,3], param.2: f32[8,4], param.1: f32[]) -> (f32[
   %param = f32[4,3]{1,0} parameter(0), sharding={replicated}, metadata={op_name="state[\\'w\\']"}
   %param.1 = f32[] parameter(2), sharding={replicated}, metadata={op_name="rate"}
   %param.2 = f32[8,4]{1,0} parameter(1), sharding={devices=[2,1]<=[2]}, metadata={op_name="xx"}
-  %all-reduce.2 = (f32[3,4]{1,0}, f32[]) all-reduce(%dot.1, %multiply_reduce_fusion), channel_id=1, replica_groups=mesh['axis_0'=2,'axis_1'=1] {'axis_0'}, use_global_device_ids=true, to_apply=%add.clone, metadata={op_name="jit(update)" stack_frame_id=5}
+  %all-reduce.2 = (f32[3,4]{1,0}, f32[]) all-reduce(%dot.1, %multiply_reduce_fusion), channel_id=1, \
+replica_groups=mesh['axis_0'=2,'axis_1'=1] {'axis_0'}, use_global_device_ids=true, to_apply=%add.clone, \
+metadata={op_name="jit(update)" stack_frame_id=5}
   %get-tuple-element = f32[3,4]{1,0} get-tuple-element(%all-reduce.2), index=0
   ROOT %tuple.2 = (f32[4,3]{1,0}, f32[]) tuple(%copy_subtract_fusion, %wrapped_multiply)
 }
 """
 OLD = """\
-HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, f32[])->(f32[4,3]{1,0}, f32[])}, num_partitions=2
+HloModule jit_update, is_scheduled=true, entry_computation_layout={(f32[4,3]{1,0}, f32[8,4]{1,0}, \
+f32[])->(f32[4,3]{1,0}, f32[])}, num_partitions=2
 
 %region_0.16.clone (Arg_0.0: f32[], Arg_1.0: f32[]) -> f32[] {
   %Arg_0.0 = f32[] parameter(0), metadata={op_name="jit(update)/jit(main)/reduce_max"}
   %Arg_1.0 = f32[] parameter(1), metadata={op_name="jit(update)/jit(main)/reduce_max"}
-  ROOT %maximum.2 = f32[] maximum(f32[] %Arg_0.0, f32[] %Arg_1.0), metadata={op_name="x" source_file="/home/a/t.py" source_line=43}
+  ROOT %maximum.2 = f32[] maximum(f32[] %Arg_0.0, f32[] %Arg_1.0), metadata={op_name="x" source_file="/home/a/t.py" \
+source_line=43}
 }
 
 ENTRY %main.29_spmd (param: f32[4,3]) -> (f32[4,3], f32[]) {
-  %all-reduce.1 = f32[] all-reduce(f32[] %fusion), channel_id=2, replica_groups=[1,2]<=[2], use_global_device_ids=true, to_apply=%region_0.16.clone, metadata={op_name="jit(update)/reduce_max" source_file="/tmp/probe.py" source_line=43}
-  %ag = (f32[8]{0}, f32[16]{0}) all-gather-start(f32[8]{0} %p), channel_id=3, replica_groups={{0,1},{2,3}}, dimensions={0}
+  %all-reduce.1 = f32[] all-reduce(f32[] %fusion), channel_id=2, replica_groups=[1,2]<=[2], \
+use_global_device_ids=true, to_apply=%region_0.16.clone, metadata={op_name="jit(update)/reduce_max" \
+source_file="/tmp/probe.py" source_line=43}
+  %ag = (f32[8]{0}, f32[16]{0}) all-gather-start(f32[8]{0} %p), channel_id=3, replica_groups={{0,1},{2,3}}, \
+dimensions={0}
   %ag.done = f32[16]{0} all-gather-done((f32[8]{0}, f32[16]{0}) %ag)
-  ROOT %cp = f32[16]{0} collective-permute(f32[16]{0} %ag.done), channel_id=4, source_target_pairs={{0,1},{1,0}}, metadata={op_name="y"}
+  ROOT %cp = f32[16]{0} collective-permute(f32[16]{0} %ag.done), channel_id=4, source_target_pairs={{0,1},{1,0}}, \
+metadata={op_name="y"}
 }
 """
 
@@ -75,7 +84,8 @@ def test_the_gradients_of_many_layers_in_one_collective_are_seen() -> None:
     )
     text = NEW.replace("(f32[3,4]{1,0}, f32[]) all-reduce(", f"({long}) all-reduce(")
     assert words.read_module(text).collectives == [
-        "all-reduce add (f32[1], f32[2], f32[3], f32[4], f32[5], f32[6], f32[7], f32[8]) over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"
+        "all-reduce add (f32[1], f32[2], f32[3], f32[4], f32[5], f32[6], f32[7], f32[8]) "
+        "over mesh['axis_0'=2,'axis_1'=1] {'axis_0'}"
     ]
 
 

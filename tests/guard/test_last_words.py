@@ -47,7 +47,7 @@ def start(folder: Path, body: str, head: str = "begin()\n") -> subprocess.Popen[
 
 
 def told_while_it_blocks(folder: Path, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """Waits for the words of a rank that cannot end yet; then lets it."""
+    """Waits for the last words of a rank that cannot end yet; then lets it end."""
     try:
         end = time.monotonic() + LIMIT_S
         while not (found := told(folder)) and process.poll() is None and time.monotonic() < end:
@@ -70,11 +70,17 @@ def told_while_it_blocks(folder: Path, process: subprocess.Popen[str]) -> list[d
         ("try:\n    raise ValueError('boom')\nexcept Exception as e:\n    wait()\n    sys.exit(1)", "leaving"),
         ("with contextlib.ExitStack() as stack:\n    stack.callback(wait)\n    raise ValueError('boom')", "leaving"),
         (
-            "@contextlib.contextmanager\ndef world():\n    try:\n        yield\n    finally:\n        wait()\nwith world():\n    raise ValueError('boom')",
+            (
+                "@contextlib.contextmanager\ndef world():\n    try:\n        yield\n    finally:\n        wait()\n"
+                "with world():\n    raise ValueError('boom')"
+            ),
             "leaving",
         ),
         (
-            "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\ntry:\n    train()\nexcept KeyError:\n    pass",
+            (
+                "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\n"
+                "try:\n    train()\nexcept KeyError:\n    pass"
+            ),
             "leaving",
         ),
     ],
@@ -107,9 +113,18 @@ def test_it_is_told_before_the_process_can_end(tmp_path: Path, body: str, how: s
     "body",
     [
         "try:\n    raise ValueError('boom')\nexcept ValueError:\n    wait()",
-        "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\ntry:\n    train()\nexcept Exception:\n    print('again')",
-        "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\nwith contextlib.suppress(ValueError):\n    train()",
-        "try:\n    raise ValueError('boom')\nexcept ValueError:\n    def train():\n        try:\n            wait()\n        finally:\n            time.sleep(1)\n    train()",
+        (
+            "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\n"
+            "try:\n    train()\nexcept Exception:\n    print('again')"
+        ),
+        (
+            "def train():\n    try:\n        raise ValueError('boom')\n    finally:\n        wait()\n"
+            "with contextlib.suppress(ValueError):\n    train()"
+        ),
+        (
+            "try:\n    raise ValueError('boom')\nexcept ValueError:\n    def train():\n        try:\n"
+            "            wait()\n        finally:\n            time.sleep(1)\n    train()"
+        ),
     ],
     ids=["handled", "caught further out", "suppressed", "trains on in the handler"],
 )
@@ -146,8 +161,14 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     "spawn",
     [
-        "p = multiprocessing.get_context('fork').Process(target=train, args=(0,)); p.start(); p.join(); sys.exit(p.exitcode)",
-        "p = multiprocessing.get_context('spawn').Process(target=train, args=(0,)); p.start(); p.join(); sys.exit(p.exitcode)",
+        (
+            "p = multiprocessing.get_context('fork').Process(target=train, args=(0,)); "
+            "p.start(); p.join(); sys.exit(p.exitcode)"
+        ),
+        (
+            "p = multiprocessing.get_context('spawn').Process(target=train, args=(0,)); "
+            "p.start(); p.join(); sys.exit(p.exitcode)"
+        ),
         pytest.param("import torch.multiprocessing as mp; mp.spawn(train, nprocs=1)", marks=pytest.mark.frameworks),
     ],
     ids=["fork", "spawn", "mp.spawn"],

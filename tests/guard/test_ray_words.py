@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray Train worker may be ended by others only when its training has returned. The guests run the real Ray; here stands a runner like its own."""
+"""Others may end a Ray Train worker only after its training returned. A runner like Ray's stands in; guests run Ray."""
 
 from __future__ import annotations
 

@@ -9,11 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.guard import RankDoing
 from keepstep.guard.exchange import Folder
 from keepstep.guard.identity import Identity
-from keepstep.guard.settling import Meeting, claim, move, read_card
+from keepstep.guard.settling import CommonFolder, claim, move, read_card
 
 RANK = """
 import os, sys, time
@@ -36,7 +38,7 @@ while len(list(exchange.glob("here-*"))) < 2:
 
 
 def run(exchange: Path, *cwds: Path, job: str = "alone") -> None:
-    """Two ranks from two shells, each in a folder of its own."""
+    """Two ranks from two shells, each in its own folder."""
     exchange.mkdir()
     env = {**{name: value for name, value in os.environ.items() if name != "KEEPSTEP_DIR"}, "KEEPSTEP": "off"}
     ranks = [
@@ -98,7 +100,7 @@ def test_a_second_run_into_a_given_folder_is_read_alone(tmp_path: Path) -> None:
     assert any("rank 1" in each.what for each in explained.report.coverage)
 
 
-def test_unrelated_programs_of_one_folder_are_not_mixed(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_unrelated_programs_of_one_folder_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("keepstep.guard.settling._launch", lambda: None)
     assert claim(Identity(job="alone"), {}) != claim(Identity(rank=0, world=2, job="cluster-a"), {})
@@ -107,7 +109,7 @@ def test_unrelated_programs_of_one_folder_are_not_mixed(tmp_path: Path, monkeypa
     )
 
 
-def test_a_living_rank_of_the_same_cluster_is_joined(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_living_rank_of_the_same_cluster_is_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("keepstep.guard.settling._launch", lambda: None)
     first = claim(Identity(rank=0, world=2, job="cluster"), {})
@@ -124,9 +126,9 @@ def test_a_host_that_does_not_see_the_folder_of_rank_0_takes_its_name(tmp_path: 
     exchange = Folder(tmp_path / "x")
     far = tmp_path / "a" / "train-0"
     far.mkdir(parents=True)
-    Meeting(exchange, Identity(rank=0, world=2), far, moves=True).tell()
-    (far / ".job").unlink()  # as if the path were of another host
-    meeting = Meeting(exchange, Identity(rank=1, world=2), own, moves=True)
+    CommonFolder(exchange, Identity(rank=0, world=2), far, moves=True).tell()
+    (far / ".job").unlink()  # as if the path were on another host
+    meeting = CommonFolder(exchange, Identity(rank=1, world=2), own, moves=True)
     assert meeting.where() == tmp_path / "b" / "train-0"
     assert (read_card(tmp_path / "b" / "train-0") or {})["run"] == meeting.run
 

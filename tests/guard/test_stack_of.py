@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where another thread is: read in one go, while it runs on, dies, or is very deep."""
+"""Where another thread is: read at once, while it keeps running, ends, or is very deep."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_child_that_is_forked_while_the_stack_is_read_is_not_held() -> None:
 
 
 def test_a_thread_that_makes_and_drops_frames_and_garbage_meanwhile_is_not_harmed() -> None:
-    """What a walk over frame objects does not stand: they change between two steps of it."""
+    """What a walk over frame objects does not survive: they change between two of its steps."""
 
     class Cycle:
         def __init__(self) -> None:

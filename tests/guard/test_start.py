@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start-up hook: nothing when off, next to nothing when on, and never in anyone's way."""
+"""The start-up hook: nothing when off, next to nothing when on, and never in the way."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_a_module_is_told_of_once_and_never_sees_the_hook(tmp_path: Path) -> Non
     (tmp_path / "lib" / "late_part.py").write_text("")
     code = (
         "import sys; from keepstep.guard.importing import after_import; told = []\n"
-        "after_import({'trainer': lambda m: told.append(m.VALUE), 'absent': told.append, 'json': lambda m: told.append('now')})\n"
+        "after_import({'trainer': lambda m: told.append(m.VALUE), 'absent': told.append,\n"
+        "              'json': lambda m: told.append('now')})\n"
         "import json, trainer, importlib\n"
         "try:\n    import absent\nexcept ImportError as error: told.append(str(error))\n"
         "importlib.reload(trainer)\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep.guard()`` as a script calls it, the checks of batches, and the notes of other hosts."""
+"""``keepstep.guard.attach()`` as a script calls it, the checks of batches, and the notes of other hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from keepstep.guard.surface import Guard
 
 
 class Array:
-    """What has a shape and a type, as every framework's arrays."""
+    """Has a shape and a type, like every framework's arrays."""
 
     def __init__(
         self, *shape: int, dtype: str = "float32", least: float = 0.0, largest: float = 1.0, finite: bool = True
@@ -54,7 +54,7 @@ def test_a_loop_by_steps_is_recorded_with_its_phases(tmp_path: Path) -> None:
     guard = Guard(session)
     for number, batch in enumerate(guard.steps([Array(4, 8)] * 5)):
         assert batch.shape == (4, 8)
-        session.step_done()  # a hook that sees the same step: the script's own word counts
+        session.step_done()  # a hook that sees the same step: the script's own count wins
         if number == 2:
             with guard.phase("checkpoint"):
                 pass
@@ -111,9 +111,13 @@ def test_a_phase_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         (Array(4, 8), Array(4, 8, dtype="float64"), "dtype"),
         (Array(4, 8), Array(0, 8), "empty"),
         (Array(4, 8), Array(4, 8, finite=False), "not finite"),
-        ({"x": Array(4, 8), "label": Array(4, dtype="int64", largest=9)}, {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=10)}, "label"),
+        (
+            {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=9)},
+            {"x": Array(4, 8), "label": Array(4, dtype="int64", largest=10)},
+            "label",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_odd_batch_is_noted_and_stops_only_in_strict_mode(tmp_path: Path, usual: Any, odd: Any, kind: str) -> None:
     for mode in ("on", "strict"):
         session = session_in(tmp_path / mode, mode)
@@ -238,7 +242,7 @@ def test_secrets_do_not_reach_the_notes(tmp_path: Path) -> None:
 def test_a_script_may_ask_for_the_guard_without_any_variable(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        "import keepstep\nguard = keepstep.guard()\nfor batch in guard.steps(range(3)):\n    print(batch)\n"
+        "import keepstep\nguard = keepstep.guard.attach()\nfor batch in guard.steps(range(3)):\n    print(batch)\n"
     )
     env = {key: value for key, value in os.environ.items() if not key.startswith("KEEPSTEP")}
     for mode, boxes in ((None, 1), ("off", 0)):

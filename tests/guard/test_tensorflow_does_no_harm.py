@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real workers of TensorFlow that are well, or whose guard is broken: they train as without it, to the bit."""
+"""Real TensorFlow workers that are healthy, or whose guard is broken: they train as without it, to the bit."""
 
 from __future__ import annotations
 

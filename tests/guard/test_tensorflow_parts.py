@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from keepstep.guard.adapters.tensorflow_counts import Shares
-from keepstep.guard.adapters.tensorflow_exchange import ConfigKeys
-from keepstep.guard.adapters.tensorflow_graphs import Seen, arguments, contract, read_graph, tensor_words
-from keepstep.guard.adapters.tensorflow_pace import late_rank
-from keepstep.guard.adapters.tensorflow_programs import Traced
+from keepstep.guard.adapters.tensorflow.counts import Shares
+from keepstep.guard.adapters.tensorflow.exchange import ConfigKeys
+from keepstep.guard.adapters.tensorflow.graphs import Seen, arguments, contract, read_graph, tensor_words
+from keepstep.guard.adapters.tensorflow.pace import late_rank
+from keepstep.guard.adapters.tensorflow.programs import Traced
 
 
 class DeadlineExceededError(Exception):
@@ -87,7 +87,7 @@ def test_tracing_becomes_a_storm_only_when_it_goes_on_step_after_step() -> None:
 def test_functions_made_anew_each_time_are_told_as_that() -> None:
     storm = Traced()
     told = [found for n in range(1, 9) if (found := storm.again(n, {"x": "float32[8]"}, 0.1))]
-    assert told[0]["reason"] == "its arguments stay alike: a new tf.function is made each time"
+    assert told[0]["reason"] == "its arguments do not change: a new tf.function is made each time"
 
 
 def test_a_contract_lists_collectives_and_cuts_a_long_list_alike_on_all_ranks() -> None:
@@ -109,7 +109,8 @@ def test_a_contract_lists_collectives_and_cuts_a_long_list_alike_on_all_ranks() 
 
 def test_shapes_and_arguments_in_words() -> None:
     assert tensor_words(SimpleNamespace(name="float32"), None) == "float32[...]"
-    spec = "DistributedIteratorSpec((PerReplicaSpec(TensorSpec(shape=(8, 4), dtype=tf.float32, name=None)), 139712107540240)"
+    tensor = "TensorSpec(shape=(8, 4), dtype=tf.float32, name=None)"
+    spec = f"DistributedIteratorSpec((PerReplicaSpec({tensor}), 139712107540240)"
     parameters = {
         "x": spec,
         "rate": "Literal[0.1]",
@@ -133,12 +134,12 @@ def test_epochs_count_only_steps_that_were_taken() -> None:
 def test_the_late_rank_is_the_one_that_is_on_its_own_while_all_others_wait() -> None:
     waiting, working = {"own": 0.001, "step": 0.1}, {"own": 0.09, "step": 0.1}
     assert late_rank({0: waiting, 1: working, 2: waiting}, 3) == 1
-    assert late_rank({0: waiting, 1: working}, 3) is None  # not all have told
+    assert late_rank({0: waiting, 1: working}, 3) is None  # not all have reported
     assert (
         late_rank({0: waiting, 1: {**working, "ready": 0.9, "crowding": 10.0}}, 2) is None
-    )  # it only lacks the processor
+    )  # it only lacks processor time
     assert late_rank({0: waiting, 1: {**working, "ready": 0.1, "crowding": 10.0}}, 2) == 1
-    assert late_rank({0: working, 1: working}, 2) is None  # nobody waits
+    assert late_rank({0: working, 1: working}, 2) is None  # no rank waits
     assert late_rank({0: waiting, 1: waiting}, 2) is None
     assert (
         late_rank({0: {"own": 0.0001, "step": 0.003}, 1: {"own": 0.002, "step": 0.003}}, 2) is None

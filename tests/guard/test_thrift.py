@@ -31,7 +31,7 @@ def records(session: Session, *kinds: Kind) -> list[Record]:
 
 
 def weigh(session: Session, thrift: Thrift, hooks_us: int, step_ms: float) -> int:
-    """Two looks at a training whose steps and hooks take so long; one step in how many is recorded in full after that."""
+    """Two looks at a training with such steps and hooks; returns one step in how many is then recorded in full."""
     for _ in range(2):
         session.steps += FEWEST
         session.in_full += FEWEST
@@ -115,7 +115,7 @@ def test_a_lean_step_that_takes_long_is_written_down_by_the_guards_thread(sessio
     session.every = 100
     session.step_done()
     session.phase(Phase.INPUT)
-    while session.lean:  # until the guard's thread has seen that nothing moves
+    while session.lean:  # until the guard's thread has seen that there is no progress
         assert session.phase_now == Phase.INPUT
     session.phase(Phase.COMPUTE)
     last = [each.value for each in records(session, Kind.PHASE)]

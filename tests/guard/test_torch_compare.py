@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks tell of their collectives: what is a mismatch, and what only looks like one."""
+"""What ranks say about their collectives: what is a mismatch, and what only looks like one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable
 
 from keepstep.core.trails import packed, unpacked
-from keepstep.guard.adapters.torch_collectives import FORMS
-from keepstep.guard.adapters.torch_compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
-from keepstep.guard.adapters.torch_compiling import what_changes
-from keepstep.guard.adapters.torch_pace import Round, late_rank
+from keepstep.guard.adapters.torch.collectives import FORMS
+from keepstep.guard.adapters.torch.compare import BACKWARD, BELOW, COLLECTIVE, Op, Word, mismatch
+from keepstep.guard.adapters.torch.compiling import what_changes
+from keepstep.guard.adapters.torch.pace import Round, late_rank
 
 
 def ops(*words: str, first: int = 1, gap: int = 1, running: bool = False) -> tuple[Op, ...]:
@@ -94,14 +94,15 @@ def test_a_barrier_against_gradients_is_a_mismatch() -> None:
     script = ops("all_reduce float32[2]", "barrier", first=10, running=True)
     below = word(ops("all_reduce float32[2]", first=10), doing=BACKWARD, sequence=12)
     assert (
-        found(word(script), below, below)
-        == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 but barrier at train.py:1 in main on rank 0"
+        found(word(script), below, below) == f"#11 operation: {BELOW[BACKWARD]} at train.py:1 in main on ranks 1, 2 "
+        "but barrier at train.py:1 in main on rank 0"
     )
     assert found(word(script, idle=False), below) is None
     never = word((), doing=BACKWARD, sequence=4)
     assert (
         found(never, word(ops("barrier", first=4, running=True)))
-        == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 but barrier at train.py:1 in main on rank 1"
+        == f"#4 operation: {BELOW[BACKWARD]} at train.py:1 in main on rank 0 "
+        "but barrier at train.py:1 in main on rank 1"
     )
 
 

@@ -34,11 +34,13 @@ def test_ranks_that_exchange_are_not_told_to_train_alone(tmp_path: Path, way: st
 
 
 def test_weights_that_are_averaged_later_take_it_back(tmp_path: Path) -> None:
-    """The guard looks five times a second: these steps last long enough for it to look before the first average, and after."""
-    with ranks(tmp_path, "weights every 100 steps", script=SCRIPT) as run:
+    with ranks(tmp_path, "weights when asked", script=SCRIPT) as run:
+        run.wait_for(lambda: run.notes("NeverExchanged"))
+        (tmp_path / "average").touch()
+        run.wait_for(lambda: len(run.notes("NeverExchanged")) == 2)
+        (tmp_path / "end").touch()
         assert run.ended() == [0, 0], run.logs()
-        told = run.notes("NeverExchanged")
-        assert [bool(note["fields"].get("over")) for note in told] == [False, True], run.logs()
+        assert [bool(note["fields"].get("over")) for note in run.notes("NeverExchanged")] == [False, True], run.logs()
     assert not run.troubles()
 
 

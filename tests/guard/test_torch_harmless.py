@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard on PyTorch changes nothing: the same weights to the bit, not a word of healthy runs, and no part that may fail matters."""
+"""The guard on PyTorch changes nothing: the same weights to the bit, silence in healthy runs, even if parts fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPILED = Path(__file__).with_name("torch_compiled.py")
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the training comes to without the guard."""
+    """The results of the training without the guard."""
     with ranks(tmp_path_factory.mktemp("without"), KEEPSTEP="off") as run:
         assert run.ended() == [0, 0], run.logs()
         assert not run.guard.exists()
@@ -82,16 +82,16 @@ def test_compiled_steps_compile_and_give_equal_results(tmp_path: Path) -> None:
 BREAKS = {
     "hooks that raise, and another torch": """
 import types
-import keepstep.guard.adapters.torch as t, keepstep.guard.adapters.torch_loaders as l, keepstep.guard.adapters.torch_steps as s
-import keepstep.guard.adapters.torch_collectives as c, keepstep.guard.adapters.torch_models as m
-import keepstep.guard.adapters.torch_watch as w, keepstep.guard.adapters.torch_saving as k
+from keepstep.guard.adapters.torch import attach as t, loaders as l, steps as s, collectives as c, models as m
+from keepstep.guard.adapters.torch import watch as w, saving as k
 def broken(*args, **kwargs): raise RuntimeError("made to fail")
-l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = c.Collectives.begin = m._signature = w.Watch.tick = broken
+l.Loaders.got = l.Loaders.begun = s.Steps.before = s.Steps.after = broken
+c.Collectives.begin = m._signature = w.Watch.tick = broken
 def other(state, module): k.hook(state, types.ModuleType("torch.serialization"))
 t.PARTS = tuple((name, part, other if part == "checkpoints" else hook) for name, part, hook in t.PARTS)
 """,
     "a store that is gone": """
-import keepstep.guard.adapters.torch_world as w
+import keepstep.guard.adapters.torch.world as w
 def gone(*args, **kwargs): raise ConnectionError("made to fail")
 w.Store.put = w.Store.get = gone
 """,
@@ -139,9 +139,9 @@ def test_the_server_of_the_store_leaving_first_is_no_news(tmp_path: Path, weight
 def test_a_store_that_is_still_asked_when_the_process_leaves_does_not_abort_it(
     tmp_path: Path, weights: list[str]
 ) -> None:
-    """As on a machine so busy that an answer takes longer than is waited for: Python ends threads, and C++ cannot bear that."""
+    """As on a machine so busy that an answer comes too late: Python ends threads, and C++ aborts on that."""
     busy = """
-import keepstep.guard.adapters.torch_world as w
+import keepstep.guard.adapters.torch.world as w
 close = w.Store.close
 def closed(self):
     for _ in range(20000): self._ask(lambda store: store.check(["no such key"]), wait=False)

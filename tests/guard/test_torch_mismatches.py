@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch ranks that do different things: told with rank, what and both values, before or as it happens."""
+"""PyTorch ranks that do different things: reported with rank, what and both values, before or as it happens."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_another_operation_is_named_with_the_lines_of_both(tmp_path: Path) -> No
         assert seconds_until_told(run, 1) < NAMED_WITHIN_S
         line = r"at torch_training.py:\d+ in train"  # from the stacks, or from torch's own record of all collectives
         assert re.search(
-            rf"rank 0 {line}; rank 1 {line}|all_reduce float32\[2\] {line} on rank 0 but broadcast float32\[2\] {line} on rank 1",
+            rf"rank 0 {line}; rank 1 {line}|"
+            rf"all_reduce float32\[2\] {line} on rank 0 but broadcast float32\[2\] {line} on rank 1",
             run.log(0),
         )
 
@@ -85,7 +86,7 @@ def test_another_operation_is_named_with_the_lines_of_both(tmp_path: Path) -> No
 def test_a_size_that_makes_gloo_end_a_process_is_named_by_the_rank_that_is_left(
     tmp_path: Path, fault: str, what: str, mine: str
 ) -> None:
-    """gloo ends one of them in the very moment: in a run in which its guard could still speak, which most are, it is told."""
+    """gloo ends one of them at once: it is reported in runs in which its guard could still speak, which are most."""
     for attempt in range(5):
         with ranks(tmp_path / str(attempt), "--fault", fault) as run:
             assert any(run.ended()), run.logs()

@@ -35,7 +35,7 @@ def test_sentences_padded_to_their_longest_and_a_short_last_batch_are_healthy(tm
 
 
 def test_a_dataset_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -> None:
-    """Found with Accelerate's test_script: the ranks were said to feed different batches, since on one of them Python had used the memory again."""
+    """Found with Accelerate's test_script: batches were said to differ, since Python had reused memory on one rank."""
     with ranks(tmp_path, "looked over before", script=SCRIPT) as run:
         assert run.ended() == [0, 0], run.logs()
         assert "keepstep" not in run.logs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of Lightning and Hugging Face: against the real trainers where they are installed, else against their shape."""
+"""Callbacks of Lightning and Hugging Face: with the real trainers where they are installed, else with stand-ins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from keepstep.core.blackbox import Kind, Phase
 from keepstep.core.blackbox import read as read_box
 from keepstep.errors import UserError
-from keepstep.guard.adapters import trainers
+from keepstep.guard.adapters.torch import trainers
 from keepstep.guard.identity import Identity
 from keepstep.guard.session import Session
 
@@ -127,7 +127,8 @@ def test_the_real_hugging_face_tells_evaluation_and_saving(session: Session, tmp
     callback = trainers.hugging_face(session)
     assert isinstance(callback, TrainerCallback)
     settings = TrainingArguments(
-        output_dir=str(tmp_path / "saved"), max_steps=4, per_device_train_batch_size=2, save_steps=2, eval_strategy="steps", eval_steps=2,
+        output_dir=str(tmp_path / "saved"), max_steps=4, per_device_train_batch_size=2, save_steps=2,
+        eval_strategy="steps", eval_steps=2,
         use_cpu=True, report_to=[], disable_tqdm=True,
     )  # fmt: skip
     Trainer(model=Model(), args=settings, train_dataset=rows, eval_dataset=rows, callbacks=[callback]).train()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training of the tests with a guard that is broken in the ways that BROKEN names: all of its parts, or the service; or not
-broken, and with most steps lean."""
+"""The tests' training with a guard that BROKEN breaks: all its parts, or the service; or whole, with lean steps."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import tensorflow as tf
 import tf_training
 
 from keepstep.guard import contract, start
-from keepstep.guard.adapters import tensorflow_batches, tensorflow_exchange, tensorflow_graphs, tensorflow_programs
+from keepstep.guard.adapters.tensorflow import batches, exchange, graphs, programs
 
 
 def fails(*args: Any, **kwargs: Any) -> Any:
@@ -25,11 +24,11 @@ def main() -> None:
         start.session().every = 5
     elif os.environ["BROKEN"] == "all":
         tf.__version__ = "not a version"
-        tensorflow_programs.read_graph = tensorflow_graphs.read_graph = fails
-        tensorflow_batches.FunctionBatches.see = fails
-        tensorflow_exchange.ConfigKeys.get = fails
+        programs.read_graph = graphs.read_graph = fails
+        batches.FunctionBatches.see = fails
+        exchange.ConfigKeys.get = fails
     else:
-        tensorflow_exchange.ConfigKeys.put = tensorflow_exchange.ConfigKeys.get = fails
+        exchange.ConfigKeys.put = exchange.ConfigKeys.get = fails
     contract.PATIENCE_S = 1.0
     start.start()
     tf_training.main()

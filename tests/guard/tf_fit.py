@@ -42,7 +42,7 @@ def main() -> None:
     if options.callback:
         import keepstep
 
-        mine.append(keepstep.guard().keras())
+        mine.append(keepstep.guard.attach().keras())
     history = model.fit(data, epochs=3, validation_data=data, verbose=2 if rank == 0 else 0, callbacks=mine)
     model.save_weights(f"{os.environ.get('KEEPSTEP_DIR', '/tmp')}-{os.getpid()}.weights.h5")
     weights = b"".join(np.asarray(weight).tobytes() for weight in model.get_weights())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that serves a coordinator, until whoever started it kills it."""
+"""A worker that serves a coordinator, until it is killed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker of a custom loop whose batches are drawn inside of the graph; the argument says what is wrong with it."""
+"""One worker of a custom loop whose batches are drawn inside the graph; the argument says what is wrong with it."""
 
 from __future__ import annotations
 

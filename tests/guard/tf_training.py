@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker of a small training, started by the tests of the TensorFlow guard. ``--wrong KIND --at RANK`` breaks it."""
+"""One worker of a small training, started by the guard's TensorFlow tests. ``--wrong KIND --at RANK`` breaks it."""
 
 from __future__ import annotations
 

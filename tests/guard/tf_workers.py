@@ -25,12 +25,12 @@ from keepstep.sources.ports import free_ports
 HERE = Path(__file__).parent
 LIMIT_S = 240.0
 STATEMENTS = {"WorldFormed", "ContractStated", "PlanNamed", "RankEnded", "PeerSilent"}
-"""What a guard writes of a healthy run. On a busy machine a peer may answer late."""
+"""What a guard writes in a healthy run. On a busy machine a peer may answer late."""
 
 
 @dataclass
 class Ran:
-    """What came of it, a value for each rank."""
+    """The results, one value per rank."""
 
     codes: list[int]
     outputs: list[str]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small trainings as users write them, healthy or with an ordinary bug. Run by test_torch_programs.py; keepstep is not mentioned."""
+"""Small trainings as users write them, healthy or with an ordinary bug. Run by test_torch_programs.py."""
 
 from __future__ import annotations
 

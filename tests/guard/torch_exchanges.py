@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings whose ranks exchange in their own ways, with little or no DDP, or never. Run by test_torch_exchanges.py; keepstep is not mentioned."""
+"""Trainings whose ranks exchange in their own ways, with little or no DDP, or never. For test_torch_exchanges.py."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -45,6 +46,21 @@ def by_hand(every: int, *, weights: bool, frozen: bool = False, pause_s: float =
         if weights and (step + 1) % every == 0:
             average([each.data for each in model.parameters()])
         time.sleep(pause_s)
+
+
+def averaged_when_asked() -> None:
+    """Each rank trains by itself until it is asked to average its weights, and goes on until it is asked to end."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    averaged = False
+    while not Path("end").exists():
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).square().mean().backward()
+        optimizer.step()
+        if not averaged and Path("average").exists():
+            average([each.data for each in model.parameters()])
+            averaged = True
+        time.sleep(0.01)
 
 
 def accumulated() -> None:
@@ -109,7 +125,7 @@ def piped() -> None:
 WAYS = {
     "gradients by hand": lambda: by_hand(1, weights=False),
     "weights every 30 steps": lambda: by_hand(30, weights=True),
-    "weights every 100 steps": lambda: by_hand(100, weights=True, pause_s=0.04),
+    "weights when asked": averaged_when_asked,
     "head on a frozen backbone": lambda: by_hand(1, weights=False, frozen=True),
     "accumulated": accumulated,
     "sharded": sharded,

@@ -50,7 +50,7 @@ class Ranks:
         return [process.wait(max(0.1, end - time.monotonic())) for process in self.processes]
 
     def wait_for(self, condition: Callable[[], Any]) -> Any:
-        """Wait until it is so; what it said."""
+        """Wait until it holds; returns the answer."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             found = condition()
@@ -60,7 +60,7 @@ class Ranks:
         raise AssertionError(f"it never came to that; the logs:\n{self.logs()}")
 
     def troubles(self) -> list[Finding]:
-        """What `why` finds, but for a slow rank: where other tests take the processors, a rank may truly be kept from them."""
+        """What `why` finds, except a slow rank: while other tests use the processors, a rank may really be slow."""
         return [
             found for found in explain_paths([self.guard]).report.findings if not found.cause.value.startswith("slow.")
         ]
@@ -83,9 +83,9 @@ class Ranks:
         return found
 
     def noted(self) -> set[str]:
-        """The kinds of what was written down, but for what the moment decides.
+        """The kinds of what was written down, except those that depend on timing.
 
-        Whoever watches a process tells that it ended with status 0, soon or not at all; and a rank may be late where other tests run.
+        The watcher reports an exit with status 0 soon or not at all, and a rank may be late while other tests run.
         """
         chance = ("ProcessExited", 0), ("RankLate", None)
         return {note["fact"] for note in self.notes() if (note["fact"], note["fields"].get("code")) not in chance}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small training of several PyTorch processes, with something wrong in it where it is asked for. Run by test_torch_*.py."""
+"""A small training of several PyTorch processes, with a fault on request. Run by test_torch_*.py."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--wrap", default="ddp", help="ddp, fsdp or fully_shard")
     parser.add_argument("--first", default="", help="to be done before torch is imported")
-    parser.add_argument("--late", action="store_true", help="by `keepstep.guard()`, after the world was formed")
+    parser.add_argument("--late", action="store_true", help="by `keepstep.guard.attach()`, after the world was formed")
     options = parser.parse_args()
     if options.first:
-        exec(options.first, {})  # the tests' own words
+        exec(options.first, {})  # code from the tests
     import torch
     import torch.distributed as dist
 
@@ -33,7 +33,7 @@ def main() -> None:
     if options.late:
         import keepstep
 
-        keepstep.guard()
+        keepstep.guard.attach()
     torch.manual_seed(0)
     if options.fault == "model":
         models(fault)
@@ -90,7 +90,7 @@ def strike(torch, dist, fault, options):  # type: ignore[no-untyped-def]
 
 
 def sleep_until_it_is_noticed() -> None:
-    """As long as it takes until a peer has written down that it waits; not for ever."""
+    """Until a peer has written down that it waits, within bounds."""
     end = time.monotonic() + 20.0
     notes = pathlib.Path(os.environ["KEEPSTEP_DIR"])
     while time.monotonic() < end and not any(b"PeersWait" in path.read_bytes() for path in notes.glob("*.notes.jsonl")):

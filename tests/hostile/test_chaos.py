@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 TRAINS = """
 import os, subprocess, sys, time, keepstep
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-for step in keepstep.guard().steps(range({steps})):
+for step in keepstep.guard.attach().steps(range({steps})):
     time.sleep(0.01)
     if step == 20: open(f"trains-{{os.environ.get('RANK', 0)}}", "w").write(str(os.getpid()))
 worker.kill()

@@ -48,7 +48,7 @@ def test_a_failure_is_explained_although_the_disk_is_full(tmp_path: Path, small:
     script = TALKS + "if os.environ['RANK'] == '1': raise KeyError('learning_rate')\ntime.sleep(60)\n"
     run = Running(tmp_path, "-q", "-n", "2", "--max-attempts", "1", "--run-dir", str(small / "runs"), script=script)
     assert run.finish() == 1
-    assert run.err.count("the disk is full") == 1 and "goes on" not in run.err
+    assert run.err.count("the disk is full") == 1 and "continues" not in run.err
     assert "healthy" not in run.out
     assert "KeyError: 'learning_rate'" in run.out and "the disk was full" in run.out
     (folder,) = (small / "runs").glob("2*")
@@ -65,7 +65,7 @@ def test_a_run_that_ended_well_on_a_full_disk_is_not_called_healthy(tmp_path: Pa
     assert run.err.count("the disk is full") == 1
     (folder,) = (small / "runs").glob("2*")
     later = why(folder)
-    assert later.startswith("unknown  nothing wrong was found, but not all could be looked at")
+    assert later.startswith("unknown  nothing wrong was found, but not everything could be checked")
     (listed,) = runs.runs(small / "runs")
     assert listed.state == "finished"
 

@@ -17,19 +17,19 @@ from keepstep.core.evidence import CoverageState
 from keepstep.core.private_files import NOT_REGULAR
 from keepstep.guard.box import Box
 from keepstep.sources import inside
-from keepstep.sources.files import Chunks, Kind
-from keepstep.sources.search import Found, find_files
+from keepstep.sources.files import Chunks, FileKind
+from keepstep.sources.search import FoundFiles, find_files
 from keepstep.store import runs
 from tests.hostile.folders import CRASH, deep, links_out, pipes_and_sockets
 
 CORE = b"\x7fELF\x02\x01\x01" + b"\x00" * 9 + b"\x04\x00" + b"\x00" * 100
 
 
-def names(found: Found) -> list[str]:
+def names(found: FoundFiles) -> list[str]:
     return [left.name for left in found.files]
 
 
-def left_out(found: Found) -> str:
+def left_out(found: FoundFiles) -> str:
     return "\n".join(f"{each.what}: {each.why}" for each in found.coverage)
 
 
@@ -125,8 +125,8 @@ def test_our_own_links_to_boxes_and_cores_are_followed_if_they_are_what_they_say
     (folder / "core.1").symlink_to(away / "core.1")
     found = find_files([folder])
     assert {(left.name, left.kind) for left in found.files} == {
-        ("guard/rank0-1-0.box", Kind.BLACK_BOX),
-        ("cores/rank0.core", Kind.CORE),
+        ("guard/rank0-1-0.box", FileKind.BLACK_BOX),
+        ("cores/rank0.core", FileKind.CORE),
     }
     assert "3 links out of the folder" in left_out(found)
 

@@ -64,7 +64,7 @@ def test_all_that_a_run_leaves_is_for_its_user_alone(tmp_path: Path) -> None:
 
 
 def test_a_guard_without_a_supervisor_writes_for_its_user_alone(tmp_path: Path) -> None:
-    code = "import keepstep, sys\nkeepstep.guard()\nraise KeyError('x')\n"
+    code = "import keepstep, sys\nkeepstep.guard.attach()\nraise KeyError('x')\n"
     env = {**os.environ, "KEEPSTEP": "on", "KEEPSTEP_COMPANION": "off"}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60

@@ -41,8 +41,18 @@ def test_of_a_fix_whose_command_alone_is_for_another_framework_the_words_stay() 
         (Evidence(fact=WorldFormed(size=2, framework="jax"), origin=Origin(source="rank0.notes.jsonl")),)
     )
     made = Finding(
-        rule="DAT201", cause=Cause.DATA_SHAPE_MISMATCH, title="batches differ", because="their shapes do", evidence=seen.items,
-        ranks=(1,), confidence=Confidence.ESTABLISHED, severity=Severity.FATAL, standing=Standing.MECHANISM,
-        fixes=(Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"), Fix(do="with tf.data", command="dataset.batch(n)")),
-    )  # fmt: skip
+        rule="DAT201",
+        cause=Cause.DATA_SHAPE_MISMATCH,
+        title="batches differ",
+        because="their shapes do",
+        evidence=seen.items,
+        ranks=(1,),
+        confidence=Confidence.ESTABLISHED,
+        severity=Severity.FATAL,
+        standing=Standing.MECHANISM,
+        fixes=(
+            Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"),
+            Fix(do="with tf.data", command="dataset.batch(n)"),
+        ),
+    )
     assert without_advice_for_others(made, seen).fixes == (Fix(do="make all batches equally large"),)

@@ -61,7 +61,10 @@ def test_losses_are_found_whole_where_two_ranks_write_over_each_other(
 
 
 def test_what_a_program_leaves_is_noticed_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "import subprocess\nopen('more17.txt', 'w')\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\nprint('loss 1.0')"
+    text = (
+        "import subprocess\nopen('more17.txt', 'w')\nsubprocess.Popen(['sleep', '300'], "
+        "start_new_session=True)\nprint('loss 1.0')"
+    )
     monkeypatch.setattr("keepstep.lab.guests.visit.LEAVING_S", 0.5)
     with prepared(program(tmp_path, monkeypatch, text), Way.PLAIN) as visit:
         carry_out(visit)
@@ -83,7 +86,10 @@ def _carries(path: Path, token: str) -> bool:
 
 
 def test_a_word_of_keepstep_in_a_healthy_run_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "print('keepstep: run .keepstep/runs/x: 2 processes\\nkeepstep: finished with status 0\\nrank 0 | keepstep: rank 1 is slow')"
+    text = (
+        "print('keepstep: run .keepstep/runs/x: 2 processes\\nkeepstep: finished with status 0\\nrank 0 | "
+        "keepstep: rank 1 is slow')"
+    )
     with prepared(program(tmp_path, monkeypatch, text), Way.PLAIN) as visit:
         carry_out(visit)
         assert judge.spoken(visit) == ["it said: keepstep: rank 1 is slow"]

@@ -82,7 +82,7 @@ def test_what_was_left_out_is_said_and_never_healthy(tmp_path: Path) -> None:
     files = find_files([tmp_path]).files
     _, coverage = scan_logs(files, patience_s=-1.0)
     (said,) = [each for each in coverage if each.state is CoverageState.PARTLY]
-    assert said.what == "rank0.log" and "given up after" in said.why
+    assert said.what == "rank0.log" and "stopped after" in said.why
     looked = Coverage(what="1 log", state=CoverageState.CHECKED)
     assert diagnose(EvidenceSet(items=(), coverage=(looked,)), []).verdict is Verdict.HEALTHY
     assert diagnose(EvidenceSet(items=(), coverage=(looked, said)), []).verdict is Verdict.UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from keepstep.core.facts.process import Frame, StackDump
 from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.parse.formats.py_spy import BLOCKS
 
 
@@ -46,7 +46,7 @@ def test_every_thread_of_a_dump():
     assert whose(feeder.frames[1]) is Whose.PYTHON
     wait = waits_in(main.frames)
     assert wait is not None
-    assert wait.kind is Kind.COLLECTIVE
+    assert wait.kind is WaitKind.COLLECTIVE
 
 
 def test_the_form_of_its_first_versions_and_native_frames():

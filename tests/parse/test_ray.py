@@ -222,4 +222,4 @@ def test_more_asked_for_than_there_is_comes_before_the_end_by_hand(tmp_path: Pat
     )
     root = explain_paths([tmp_path]).report.root
     assert root is not None
-    assert (root.rule, root.title) == ("CFG008", "Ray could not give what the run asked for: 3.0 CPUs and 0 GPUs")
+    assert (root.rule, root.title) == ("CFG008", "Ray could not provide what the run asked for: 3.0 CPUs and 0 GPUs")

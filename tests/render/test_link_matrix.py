@@ -50,7 +50,7 @@ def test_a_small_cluster_is_a_matrix() -> None:
         "   0 node-0    ·  10G  10M",
         "   1 node-1  10G    · drop",
         "   2 node-2  10G  mtu    ·",
-        "  drop: no answer, mtu: full packets get lost",
+        "  drop: no answer, mtu: full-size packets get lost",
     ]
 
 

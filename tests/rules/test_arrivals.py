@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that wait for others at the start: what is said of it, and of what nothing is said."""
+"""Ranks that wait for others at the start: what keepstep reports, and what it does not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_rank_that_never_came() -> None:
         "config.world_size_mismatch",
         (2,),
     )
-    assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 never did, for 60 s"
+    assert root.title == "2 of 3 ranks arrived at 127.0.0.1:29500; rank 2 did not, in 60 s"
 
 
 def test_ranks_that_keepstep_run_started_itself() -> None:
@@ -55,7 +55,7 @@ def test_ranks_that_keepstep_run_started_itself() -> None:
     assert root is not None and (root.rule, root.cause.value) == ("CFG202", "config.world_size_mismatch")
     root = told(started(3), note(0)).root
     assert root is not None and (root.cause.value, root.ranks) == ("sync.deadlock_or_hang_waiting_rank", (2,))
-    assert root.title == "rank 2 did not come to 127.0.0.1:29500, where the others had waited for 20 s"
+    assert root.title == "rank 2 did not arrive at 127.0.0.1:29500, where the other ranks had waited for 20 s"
 
 
 def test_who_ends_a_run_whose_ranks_never_met_does_so_because_of_that() -> None:

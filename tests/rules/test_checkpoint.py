@@ -1,23 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints that are damaged, of another model, or slow."""
+"""Checkpoints that are damaged, slow, or belong to another model."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
-
-
-def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
-    for name, text in logs.items():
-        (folder / f"{name}.log").write_text(text)
-    return explain_paths([folder]).report.findings
-
-
-def causes(folder: Path, **logs: str) -> list[str]:
-    return [found.cause.value for found in findings(folder, **logs)]
-
+from tests.rules.explained import causes, findings
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 
@@ -39,8 +25,8 @@ def test_a_damaged_file_is_known_by_the_reader_that_failed(tmp_path):
 
 
 ORIGINAL = """\
-InvalidArgumentError: Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph \
-and the graph from the checkpoint. Original error:
+InvalidArgumentError: Restoring from checkpoint failed. This is most likely due to a mismatch between the current \
+graph and the graph from the checkpoint. Original error:
 
 Unsuccessful TensorSliceReader constructor: Failed to get matching files on gs://b/model.ckpt-52: Permission denied
 """
@@ -65,7 +51,8 @@ def test_other_names_and_shapes_are_told(tmp_path):
         "Traceback (most recent call last):\n"
         '  File "/srv/train.py", line 114, in load\n    model.load_state_dict(state)\n'
         "RuntimeError: Error(s) in loading state_dict for Net:\n"
-        "\tsize mismatch for fc.weight: copying a param with shape torch.Size([10]) from checkpoint, the shape is torch.Size([9]).\n"
+        "\tsize mismatch for fc.weight: copying a param with shape torch.Size([10]) from checkpoint, "
+        "the shape is torch.Size([9]).\n"
     )
     assert causes(tmp_path, rank0=text)[0] == "checkpoint.mismatch_keys_shapes"
 
@@ -77,9 +64,11 @@ def test_a_lenient_loader_that_trains_on_gives_nothing(tmp_path):
 
 def test_a_wait_that_ran_out_while_saving_blames_the_one_who_saved(tmp_path):
     text = (
-        "INFO:torchtune.utils._logging:Saving checkpoint. This may take some time. Retrieving full model state dict...\n"
-        "[rank4]:[E1129 09:26:57.536129071 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=27310, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600183 milliseconds before "
+        "INFO:torchtune.utils._logging:Saving checkpoint. This may take some time. "
+        "Retrieving full model state dict...\n"
+        "[rank4]:[E1129 09:26:57.536129071 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=27310, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) "
+        "ran for 600183 milliseconds before "
         "timing out.\n"
     )
     root = findings(tmp_path, log=text)[0]
@@ -97,7 +86,8 @@ def test_a_wait_inside_the_gathering_of_a_save_is_no_slow_disk(tmp_path):
 
 LACKING = """\
 Traceback (most recent call last): (RANK 3)
-  File "/opt/venv/lib/python3.9/site-packages/torch/distributed/_shard/checkpoint/default_planner.py", line 131, in create_default_local_load_plan
+  File "/opt/venv/lib/python3.9/site-packages/torch/distributed/_shard/checkpoint/default_planner.py", \
+line 131, in create_default_local_load_plan
     md = metadata.state_dict_metadata[fqn]
 KeyError: 'pos_embedding'
 """

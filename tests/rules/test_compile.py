@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a compiler refuses."""
+"""Programs that a compiler rejects."""
 
 from __future__ import annotations
 

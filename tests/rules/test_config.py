@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from keepstep.analyze.why import explain_paths
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.cluster import ClusterSeen, HostSeen, PortPrivileged
 from keepstep.core.facts.config import (
     AddressIsLocal,
     DeviceShared,
@@ -22,7 +28,9 @@ from keepstep.rules.config.announced_twice import announced_twice
 from keepstep.rules.config.cluster_spec import cluster_spec
 from keepstep.rules.config.localhost_address import localhost_address
 from keepstep.rules.config.missing_rank_env import missing_rank_env
+from keepstep.rules.config.more_ranks_than_devices import more_ranks_than_devices
 from keepstep.rules.config.never_scheduled import never_scheduled
+from keepstep.rules.config.port_privileged import port_privileged
 from keepstep.rules.config.same_task_twice import same_task_twice
 from keepstep.rules.config.trains_alone import trains_alone
 from keepstep.rules.config.world_size_mismatch import world_size_mismatch
@@ -161,4 +169,35 @@ def test_servers_that_say_localhost_or_trained_already_are_not_the_same_task() -
 def test_a_group_that_nobody_made_is_no_proof_of_a_missing_variable() -> None:
     (found,) = asked(missing_rank_env, (0, RankVariableMissing(name="the process group")))
     assert found.confidence is Confidence.SUPPORTED
-    assert "this process had made none" in found.title
+    assert "this process had not created one" in found.title
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (
+            "CFG006",
+            "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, "
+            "invalid usage, NCCL version 2.7.8\n",
+        ),
+        ("CFG009", "  what():  [gloo/transport/tcp/pair.cc:245] bind: Cannot assign requested address\n"),
+    ],
+)
+def test_a_message_alone_makes_its_rule_fire(tmp_path: Path, rule: str, text: str) -> None:
+    (tmp_path / "run.log").write_text(text)
+    assert [f.rule for f in explain_paths([tmp_path]).report.findings][:1] == [rule]
+
+
+def test_a_port_that_only_root_may_use_is_named_with_its_variable() -> None:
+    (found,) = asked(port_privileged, (0, PortPrivileged(port=80, variable="TF_CONFIG")))
+    assert "port 80" in found.title and "TF_CONFIG" in found.title
+
+
+def test_more_ranks_on_a_host_than_it_has_devices_is_a_warning() -> None:
+    def on(devices: int | None) -> list[Found]:
+        four = ClusterSeen(said_by="torchrun", size=4, local_size=4)
+        return asked(more_ranks_than_devices, (0, four), (0, HostSeen(name="n1", machine="m", accelerators=devices)))
+
+    (found,) = on(2)
+    assert "4 ranks on n1" in found.title and "2 GPUs" in found.title
+    assert not on(4) and not on(None)

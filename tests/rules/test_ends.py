@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks ended: who said goodbye, who was killed and by whom, who never came, and what a hang before the end is."""
+"""How ranks ended: which exited cleanly, which were killed and by whom, which never arrived, and which hung."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_rank_of_the_users_own_launcher_that_was_gone_before_the_run_was_ended
     )
     report = judged(*others, gone)
     assert report.root is not None and report.root.title == "rank 1's black box ends at step 151 without a goodbye"
-    report = judged(*others)  # without the supervisor's word it may have been ended by it
+    report = judged(*others)  # unless the supervisor reports its exit, the supervisor may have ended it
     assert report.root is not None and report.root.ranks != (1,)
 
 
@@ -109,7 +109,7 @@ def test_the_supervisor_knows_that_all_finished_well() -> None:
     assert judged(of(StartedWith()), *exits, of(LOST, 0)).verdict.value == "healthy"
     refused = of(
         ConnectFailed(why="refused", peer="127.0.0.1:19627"), 1, source="rank1.log"
-    )  # it left after the one that it tells
+    )  # it exited after the rank it reports
     assert judged(of(StartedWith()), *exits, refused).verdict.value == "healthy"
     assert judged(of(StartedWith()), refused).verdict.value == "failed"
 
@@ -141,7 +141,7 @@ def test_those_that_others_end_need_no_goodbye() -> None:
 
 
 def test_a_ray_worker_that_still_trained_was_not_ended_by_design() -> None:
-    """Ray ends the others before they notice that one is gone."""
+    """Ray ends the other ranks before they notice that one has died."""
     root = judged(
         *(
             left(rank, status=None, at=at, killed_as="Ray worker", in_training=True)
@@ -156,7 +156,7 @@ def test_a_ray_worker_that_still_trained_was_not_ended_by_design() -> None:
 
 @pytest.mark.parametrize("other_at", [101.0, 99.2])
 def test_a_ray_worker_that_was_missed_was_not_ended_by_design(other_at: float) -> None:
-    """Ray ends all of them afterwards; and within the second between two looks at a box, the times do not tell who was the first."""
+    """Ray ends all of them afterwards. A box is read once per second, so its times do not show which was first."""
     lost = (
         left(0, status=None, at=other_at, killed_as="Ray worker"),
         of(LOST, 0, at=None),
@@ -229,7 +229,7 @@ def test_who_ended_first_is_not_the_one_that_the_launcher_ended_for_it() -> None
 
 
 def test_of_two_that_ended_at_once_the_one_that_was_waited_for_was_the_first() -> None:
-    """Boxes are written once a second: a rank that is killed may seem to live longer than the one that was ended for it."""
+    """Boxes are written once per second: a killed rank may seem to outlive the one that was ended because of it."""
     ended = (left(0, status=None, at=100.0), left(1, status=None, at=100.7))
     waits = [of(RankDoing(phase="compute", steps=14, collective=16 - rank), rank, at=100.0) for rank in range(2)]
     root = judged(*ended, *waits).root
@@ -237,7 +237,7 @@ def test_of_two_that_ended_at_once_the_one_that_was_waited_for_was_the_first() -
     both = [of(RankDoing(phase="compute", steps=14, collective=16), rank, at=100.0) for rank in range(2)]
     root = judged(*ended, *both).root
     assert root is not None and (root.rule, root.confidence.value) == ("UNK003", "hypothesis")
-    assert "which was the first is not sure" in root.because
+    assert "too close to say which was first" in root.because
     late = judged(left(0, status=None, at=100.0), left(1, status=None, at=103.0), *waits).root
     assert late is not None and late.ranks == (0,)
 
@@ -250,7 +250,7 @@ def test_what_the_kernel_killed_of_others_does_not_hide_who_ended_the_run() -> N
 
 
 def test_what_a_rank_issues_on_its_way_out_is_no_mismatch() -> None:
-    """Lightning's handler of SIGTERM broadcasts: under the number that the others' all-reduce has been waiting with."""
+    """Lightning's SIGTERM handler broadcasts, with the number of the all-reduce that the other ranks wait in."""
 
     def issued(rank: int, at: float, *words: str) -> Evidence[Fact]:
         rows = tuple((number, each, each, "train.py:7") for number, each in enumerate(words, 61))

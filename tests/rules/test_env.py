@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries, drivers and versions that do not fit."""
+"""Incompatible libraries, drivers and versions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def test_an_old_driver_is_a_cuda_mismatch(tmp_path):
 
 
 def test_a_library_that_is_only_tried_is_no_finding(tmp_path):
-    text = "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file\n"
+    text = (
+        "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared "
+        "object file\n"
+    )
     assert root(tmp_path, log=text + STEPS) is None
 
 
@@ -123,8 +126,14 @@ def test_a_driver_that_did_not_start_is_nothing_where_training_goes_on(tmp_path)
     assert not findings(tmp_path, log=log + STEPS)
 
 
-_CUBLAS = "2022-12-27 15:27:14.6: E tensorflow/stream_executor/cuda/cuda_blas.cc:428] failed to run cuBLAS routine: CUBLAS_STATUS_EXECUTION_FAILED\n"
-_GEMM = "tensorflow.python.framework.errors_impl.InternalError: Blas GEMM launch failed : a.shape=(4096, 2), b.shape=(2, 128)\n"
+_CUBLAS = (
+    "2022-12-27 15:27:14.6: E tensorflow/stream_executor/cuda/cuda_blas.cc:428] failed to run cuBLAS routine: "
+    "CUBLAS_STATUS_EXECUTION_FAILED\n"
+)
+_GEMM = (
+    "tensorflow.python.framework.errors_impl.InternalError: Blas GEMM launch failed : a.shape=(4096, 2), "
+    "b.shape=(2, 128)\n"
+)
 
 
 def test_a_first_kernel_of_cublas_that_fails_does_not_fit_the_gpu(tmp_path):
@@ -159,13 +168,17 @@ def test_an_own_kernel_that_triton_refuses_is_the_program(tmp_path):
 
 
 DOUBTED = (
-    "2018-03-23 11:55:55.959752: E tensorflow/stream_executor/cuda/cuda_dnn.cc:385] could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED\n"
-    "2018-03-23 11:55:55.959905: E tensorflow/stream_executor/cuda/cuda_dnn.cc:393] possibly insufficient driver version: 384.69.0\n"
-    "2018-03-23 11:55:55.959929: F tensorflow/core/kernels/conv_ops.cc:717] Check failed: stream->parent()->GetConvolveAlgorithms( &algorithms)\n"
+    "2018-03-23 11:55:55.959752: E tensorflow/stream_executor/cuda/cuda_dnn.cc:385] could not create cudnn "
+    "handle: CUDNN_STATUS_NOT_INITIALIZED\n"
+    "2018-03-23 11:55:55.959905: E tensorflow/stream_executor/cuda/cuda_dnn.cc:393] possibly insufficient "
+    "driver version: 384.69.0\n"
+    "2018-03-23 11:55:55.959929: F tensorflow/core/kernels/conv_ops.cc:717] Check failed: "
+    "stream->parent()->GetConvolveAlgorithms( &algorithms)\n"
     "Aborted (core dumped)\n"
 )
 NO_MEMORY = (
-    "2018-03-23 11:55:50.416159: E tensorflow/stream_executor/cuda/cuda_driver.cc:936] failed to allocate 9.36G (10054249472 bytes) "
+    "2018-03-23 11:55:50.416159: E tensorflow/stream_executor/cuda/cuda_driver.cc:936] failed to allocate "
+    "9.36G (10054249472 bytes) "
     "from device: CUDA_ERROR_OUT_OF_MEMORY\n"
 )
 
@@ -178,7 +191,8 @@ def test_a_driver_that_cudnn_doubts_is_too_old_unless_memory_was_lacking_or_it_h
 
 
 NO_CONTEXT = (
-    "2024-02-02 10:00:00.111111: E external/xla/xla/stream_executor/cuda/cuda_driver.cc:268] failed call to cuDevicePrimaryCtxRetain: "
+    "2024-02-02 10:00:00.111111: E external/xla/xla/stream_executor/cuda/cuda_driver.cc:268] failed call "
+    "to cuDevicePrimaryCtxRetain: "
     "CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported: 16945512448\n"
 )
 NO_BACKEND = (
@@ -198,9 +212,11 @@ def test_a_gpu_whose_memory_is_taken_is_not_said_to_misfit_jax(tmp_path):
 
 SKIPPED = (
     "2024-02-02 10:00:00.111111: W external/local_xla/xla/stream_executor/gpu/asm_compiler.cc:1] note\n"
-    "2024-02-02 10:00:01.000001: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudnn.so.8'; "
+    "2024-02-02 10:00:01.000001: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not "
+    "load dynamic library 'libcudnn.so.8'; "
     "dlerror: libcudnn.so.8: cannot open shared object file: No such file or directory\n"
-    "2024-02-02 10:00:01.000002: W tensorflow/core/common_runtime/gpu/gpu_device.cc:1850] Cannot dlopen some GPU libraries. Please make sure the "
+    "2024-02-02 10:00:01.000002: W tensorflow/core/common_runtime/gpu/gpu_device.cc:1850] Cannot dlopen "
+    "some GPU libraries. Please make sure the "
     "missing libraries mentioned above are installed properly if you would like to use GPU.\n"
     "Skipping registering GPU devices...\n"
 )
@@ -208,8 +224,10 @@ NEEDED = (
     "Traceback (most recent call last):\n"
     '  File "train.py", line 10, in <module>\n'
     "    run()\n"
-    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Cannot assign a device for operation x: Operation was explicitly assigned to "
-    "/device:GPU:0 but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]. Make sure the device specification refers to a valid device.\n"
+    "tensorflow.python.framework.errors_impl.InvalidArgumentError: Cannot assign a device for operation x: "
+    "Operation was explicitly assigned to "
+    "/device:GPU:0 but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]. Make sure "
+    "the device specification refers to a valid device.\n"
 )
 
 

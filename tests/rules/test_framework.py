@@ -49,7 +49,7 @@ def test_an_allocation_of_a_nonsensical_size_is_a_fault_and_no_want_of_memory() 
 def test_a_thread_that_was_left_behind_is_named_as_what_terminates_without_an_exception() -> None:
     (found,) = asked(segfault, (1, NativeAbort(what="terminate called without an active exception")))
     assert found.confidence is Confidence.HYPOTHESIS
-    assert "thread is still at work" in found.because and "join background threads" in found.fixes[0].do
+    assert "a thread still runs" in found.because and "join background threads" in found.fixes[0].do
     (other,) = asked(segfault, (1, NativeAbort(what="double free or corruption (out)")))
     assert "thread" not in other.because
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices, links and machines that broke."""
+"""Devices, links and machines that failed."""
 
 from __future__ import annotations
 
@@ -90,12 +90,18 @@ def test_steps_after_set_up_are_no_finding(tmp_path):
 
 
 def test_a_peer_with_no_parameters_is_a_link_that_lost_them(tmp_path):
-    text = "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has inconsistent 0 params.\n"
+    text = (
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has "
+        "inconsistent 0 params.\n"
+    )
     assert root(tmp_path, rank0=text) == "hardware.nvlink_pcie_p2p"
 
 
 def test_a_peer_with_other_parameters_built_another_model(tmp_path):
-    text = "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has inconsistent 380 params.\n"
+    text = (
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 382 params, while rank 1 has "
+        "inconsistent 380 params.\n"
+    )
     assert root(tmp_path, rank0=text) == "sync.replica_desync"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that no signature knows: never called healthy, and named by their words where these are clear."""
+"""Errors that no signature matches: never called healthy, and named by their wording where it is clear."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from keepstep.core.facts.process import ErrorSaid, ExceptionRaised, Loudness
 from keepstep.core.finding import Confidence, Found, Standing
 from keepstep.core.report import Report, Verdict
 from keepstep.rules.last_resort.naming import named_by, named_in
+from keepstep.rules.last_resort.of_network import OF_NETWORK
+from keepstep.rules.last_resort.of_resources import OF_RESOURCES
 from keepstep.rules.last_resort.of_systems import OF_SYSTEMS
 from keepstep.rules.last_resort.of_tensorflow import OF_TENSORFLOW
 from keepstep.rules.last_resort.of_training import OF_TRAINING
@@ -64,7 +66,7 @@ def test_the_rank_whose_output_ends_in_the_error_is_named(tmp_path):
 def test_words_of_unknown_errors_name_a_cause_as_a_guess(tmp_path, text, cause):
     root = report(tmp_path, log="starting\n" + text).findings[0]
     assert (root.cause.value, root.confidence, root.standing) == (cause, Confidence.HYPOTHESIS, Standing.GUESS)
-    assert "speak of" in root.because and '"' in root.because
+    assert "suggests" in root.because and '"' in root.because
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_a_named_cause_quotes_its_words():
 
 
 def test_each_cause_has_one_row_in_a_table_and_a_name():
-    for table in ((*OF_SYSTEMS, *OF_TRAINING), OF_TENSORFLOW):
+    for table in ((*OF_RESOURCES, *OF_NETWORK, *OF_SYSTEMS, *OF_TRAINING), OF_TENSORFLOW):
         causes = [row.cause for row in table]
         assert len(causes) == len(set(causes))
     causes = [row.cause for row in TABLE]
@@ -157,7 +159,10 @@ def test_only_a_hypothesis_may_name_another_cause_than_its_rules():
     "message",
     [
         "tensor model parallel group is not initialized",
-        "`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: ['epoch', 'step']",
+        (
+            "`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: "
+            "['epoch', 'step']"
+        ),
         "This should be unreachable.",
         "unreachable code",
         "b matrix must have rank >= 1, got shape ()",

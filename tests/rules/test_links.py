@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the network check on small sets of evidence: one finding for one fault, whatever the size of the cluster."""
+"""The rules of the network check on small sets of evidence: one finding per fault, whatever the cluster's size."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def link(a: int, b: int, **more: Any) -> LinkProbed:
 
 
 def cluster(size: int, **changed: Any) -> list[LinkProbed]:
-    """All links of a healthy cluster; ``changed``: ``l1_2={...}`` for the link from 1 to 2."""
+    """All links of a healthy cluster; ``changed`` replaces fields, such as ``l1_2={...}`` for the link from 1 to 2."""
     return [link(a, b, **changed.get(f"l{a}_{b}", {})) for a in range(size) for b in range(size) if a != b]
 
 
@@ -109,11 +109,11 @@ def test_rates_that_scatter_as_on_a_busy_machine_are_silent() -> None:
         ),
         (
             {"l1_2": {"reached": Reached.NO_ANSWER, "owned": False, "name": "10.9.9.9"}},
-            "the job looks for node-2 at 10.9.9.9, which node-2 has not",
+            "the job looks for node-2 at 10.9.9.9, which node-2 does not have",
         ),
         (
             {"l1_2": {"reached": Reached.STRANGER}},
-            "node-2 resolves to 10.0.0.2 on node-1, which somebody else than node-2 answers at",
+            "node-2 resolves to 10.0.0.2 on node-1, where something other than node-2 answers",
         ),
     ],
 )
@@ -130,7 +130,9 @@ def test_one_slow_link_of_4950_is_named_by_its_two_ends() -> None:
     links = cluster(100, l17_81=slow, l81_17=slow)
     again = [dataclasses.replace(each, again=True) for each in links if each.rate_bytes_s != FAST]
     (finding,) = found(*links, *again)
-    assert finding.title.startswith("the link between node-17 and node-81 carries 200 Mbit/s, against 10.0 Gbit/s")
+    assert finding.title.startswith(
+        "the link between node-17 and node-81 carries 200 Mbit/s, against a median of 10.0 Gbit/s"
+    )
     assert finding.ranks == (17, 81)
 
 
@@ -146,7 +148,7 @@ def test_a_host_that_is_slow_in_all_its_links_is_named_as_that_host(size: int) -
     links = cluster(size, **{f"l{n}_2": slow for n in range(size)} | {f"l2_{n}": slow for n in range(size)})
     again = [dataclasses.replace(each, again=True) for each in links if each.rate_bytes_s != FAST][:3]
     (finding,) = found(*links, *again)
-    assert finding.title.startswith("node-2 is slow in")
+    assert finding.title.startswith("node-2 is slow on")
     assert finding.ranks == (2,) and finding.severity is Severity.FATAL
 
 
@@ -162,7 +164,7 @@ def test_answers_that_come_late_on_one_link_are_named() -> None:
     (finding,) = found(
         *cluster(6, l1_2=late, l2_1=late), link(1, 2, **late, again=True), link(2, 1, **late, again=True)
     )
-    assert finding.title == "answers from node-2 to node-1 take 40.0 ms, against 0.1 ms in the median"
+    assert finding.title == "answers from node-2 to node-1 take 40.0 ms, against a median of 0.1 ms"
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
@@ -229,7 +231,7 @@ def test_ranks_that_never_came_for_one_reason_are_one_finding() -> None:
         for n in range(8, 64)
     ]
     (finding,) = found(*missing)
-    assert finding.title.startswith("ranks 8-63 (node-1, node-2, node-3 and node-4 and others) never came: 8 of 64")
+    assert finding.title.startswith("ranks 8-63 (node-1, node-2, node-3 and node-4 and others) never joined: 8 of 64")
 
 
 def test_a_host_that_ssh_could_not_start_is_not_also_missing() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that do not find each other: by the loopback, a wrong link, or because one never came."""
+"""Processes that do not find each other: because of the loopback, a wrong network, or a process that never started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ CONNECTING = (
 ANNOUNCED = "[2026-11-15 05:26:05,286] p{rank} train INFO: jax process {rank} of {size}, coordinator {at}:52521\n"
 GAVE_UP = (
     "F1115 05:26:27.188160   20900 client.h:80] Terminating process because the JAX distributed service detected fatal "
-    "errors. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\nRPC: /xla.coordination.CoordinationService/RegisterTask\n"
+    "errors. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\n"
+    "RPC: /xla.coordination.CoordinationService/RegisterTask\n"
 )
 
 
@@ -48,8 +49,8 @@ def test_a_store_that_counted_and_a_caller_of_localhost_were_on_two_hosts(tmp_pa
         "torch.distributed.DistStoreError: Timed out after 11 seconds waiting for clients. 1/2 clients joined.\n"
     )
     (tmp_path / "rank1.log").write_text(
-        "[E1115 04:51:07.766341392 socket.cpp:1028] [c10d] The client socket has timed out after 10000ms while trying to "
-        "connect to (localhost, 44391).\n"
+        "[E1115 04:51:07.766341392 socket.cpp:1028] [c10d] The client socket has timed out after 10000ms while "
+        "trying to connect to (localhost, 44391).\n"
     )
     found = explain_paths([tmp_path]).report.findings[0]
     assert (found.cause.value, found.ranks) == ("config.localhost_address", (1,))
@@ -58,7 +59,8 @@ def test_a_store_that_counted_and_a_caller_of_localhost_were_on_two_hosts(tmp_pa
 def gave_out(folder: Path, address: str) -> Finding:
     (folder / "rank1.log").write_text(
         CONNECTING.format(rank=1, at="198.18.0.1")
-        + "jax.errors.JaxRuntimeError: UNKNOWN: Gloo context initialization failed: [external/gloo/gloo/transport/tcp/pair.cc:152]"
+        + "jax.errors.JaxRuntimeError: UNKNOWN: Gloo context initialization failed: "
+        "[external/gloo/gloo/transport/tcp/pair.cc:152]"
         f" timed out connecting: SO_ERROR: No route to host, remote=[{address}]:6540$1\n"
     )
     return explain_paths([folder]).report.findings[0]

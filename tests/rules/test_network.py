@@ -7,7 +7,10 @@ import json
 from pathlib import Path
 
 from keepstep.analyze.why import explain_paths
+from keepstep.core.evidence import Evidence, EvidenceSet, Origin
+from keepstep.core.facts.network import ConnectionStuck
 from keepstep.core.finding import Finding
+from keepstep.rules.network.no_answer import no_answer
 
 
 def findings(folder: Path, text: str) -> tuple[Finding, ...]:
@@ -20,6 +23,10 @@ def root(folder: Path, text: str) -> Finding:
 
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+REFUSED = (
+    "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n0]:29500 "
+    "(errno: 111 - Connection refused).\n"
+)
 NO_ROUTE = "h:1:2 [0] include/socket.h:409 NCCL WARN Net : Connect to 10.0.0.9<5426> failed : No route to host\n"
 
 
@@ -33,8 +40,7 @@ def test_a_connection_that_failed_before_training_went_on_gives_nothing(tmp_path
 
 
 def test_a_few_tries_that_failed_are_no_finding(tmp_path):
-    line = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n0]:29500 (errno: 111 - Connection refused).\n"
-    assert findings(tmp_path, line) == ()
+    assert findings(tmp_path, REFUSED) == ()
 
 
 def test_an_address_of_a_container_bridge_is_the_wrong_interface(tmp_path):
@@ -75,8 +81,8 @@ def test_a_lost_peer_without_a_reason_names_the_peer(tmp_path):
 
 def test_the_store_that_closes_at_a_healthy_end_gives_nothing(tmp_path):
     text = (
-        STEPS
-        + "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4, remote=[n0]:29500): Connection reset by peer\n"
+        STEPS + "[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4, remote=[n0]:29500): "
+        "Connection reset by peer\n"
     )
     assert findings(tmp_path, text) == ()
 
@@ -136,8 +142,7 @@ def test_a_peer_that_an_elastic_run_got_over_is_no_finding(tmp_path):
 
 
 def test_tries_that_failed_as_the_last_words_are_told(tmp_path):
-    line = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n0]:29500 (errno: 111 - Connection refused).\n"
-    assert root(tmp_path, line * 2).cause.value == "network.unreachable_or_firewall"
+    assert root(tmp_path, REFUSED * 2).cause.value == "network.unreachable_or_firewall"
 
 
 def test_gloo_that_dials_the_hosts_own_entry_was_given_a_local_address(tmp_path):
@@ -216,11 +221,13 @@ def test_ranks_that_waited_in_different_lines_are_not_blamed_on_the_network(tmp_
 
 SILENT = (
     "E1115 04:55:58.906835   19307 coordination_service.cc:1549] Use error polling to propagate the following error to "
-    "all tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n1\nThe tasks have crashed.\n"
+    "all tasks: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n"
+    "1\nThe tasks have crashed.\n"
 )
 UNANSWERED = (
     "F1115 04:55:37.063170   19333 client.h:80] Terminating process because the JAX distributed service detected fatal "
-    "errors. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\nRPC: /xla.coordination.CoordinationService/Heartbeat\n"
+    "errors. absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded\n\n"
+    "RPC: /xla.coordination.CoordinationService/Heartbeat\n"
 )
 
 
@@ -297,7 +304,34 @@ def test_an_agent_that_waited_for_slower_ones_to_end_is_no_finding(tmp_path):
 
 
 def test_an_agent_that_does_not_come_when_a_worker_failed_is_gone(tmp_path):
-    failed = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) local_rank: 0 (pid: 269) of binary: python3\n"
+    failed = (
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) "
+        "local_rank: 0 (pid: 269) of binary: python3\n"
+    )
     found = root(tmp_path, STEPS + failed + EXIT_BARRIER)
     assert found.cause.value == "network.connection_reset_peer_died"
     assert "agent" in found.because
+
+
+WAITS = (
+    "2018-03-02 08:5{n}:57.918293: I tensorflow/core/distributed_runtime/master.cc:221] "
+    "CreateSession still waiting for response from worker: /job:ps/replica:0/task:0\n"
+)
+
+
+def test_a_peer_that_a_session_waited_for_again_and_again_is_named(tmp_path):
+    found = root(tmp_path, "".join(WAITS.format(n=n) for n in range(4)))
+    assert found.rule == "NET050"
+    assert "/job:ps" in found.title and "never answered" in found.title
+
+
+def test_a_peer_that_came_after_a_wait_is_no_finding(tmp_path):
+    assert findings(tmp_path, WAITS.format(n=0) + STEPS) == ()
+
+
+def test_a_live_connection_whose_packets_are_never_acknowledged_is_the_network():
+    facts = (ConnectionStuck(peer="10.0.0.7:29500", tries=5, connecting=True), ConnectionStuck(peer="h:1", tries=2))
+    items = tuple(Evidence(fact=fact, origin=Origin(source="ss")) for fact in facts)
+    (found,) = no_answer.find(EvidenceSet(items=items))
+    assert found.title == "10.0.0.7:29500 did not answer: 6 attempts to connect"
+    assert found.fixes[0].command == "nc -vz 10.0.0.7 29500"

@@ -3,23 +3,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding, Severity
-
-
-def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
-    for name, text in logs.items():
-        (folder / f"{name}.log").write_text(text)
-    return explain_paths([folder]).report.findings
-
-
-def causes(folder: Path, **logs: str) -> list[str]:
-    return [found.cause.value for found in findings(folder, **logs)]
-
+from keepstep.core.finding import Severity
+from tests.rules.explained import causes, findings
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 

@@ -1,24 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that were told to end."""
+"""Runs that were ended from outside."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding
-
-
-def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
-    for name, text in logs.items():
-        (folder / f"{name}.log").write_text(text)
-    return explain_paths([folder]).report.findings
-
-
-def root(folder: Path, **logs: str) -> str | None:
-    found = findings(folder, **logs)
-    return found[0].cause.value if found else None
-
+from tests.rules.explained import findings, root
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 
@@ -62,7 +47,8 @@ def test_the_time_limit_after_a_failure_is_the_end_and_not_the_cause(tmp_path):
 
 def test_a_tpu_that_was_taken_back_only_looks_ill(tmp_path):
     text = (
-        "INFO:tensorflow:ShutdownHook: lame workers found: HeartbeatManager(/job:worker/replica:0/task:0/device:CPU:0)\n"
+        "INFO:tensorflow:ShutdownHook: lame workers found: "
+        "HeartbeatManager(/job:worker/replica:0/task:0/device:CPU:0)\n"
         "WARNING:tensorflow:TPUPollingThread found TPU b'tpu-pre-1' in state PREEMPTED, and health UNKNOWN.\n"
     )
     assert root(tmp_path, run=text) == "preemption.sigterm"

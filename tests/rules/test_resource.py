@@ -92,7 +92,7 @@ def test_a_device_held_by_another_process_is_contention(tmp_path):
 
 def test_several_ranks_that_were_killed_are_told_in_the_plural(tmp_path):
     text = "process 0 terminated with signal SIGKILL\nprocess 1 terminated with signal SIGKILL\n"
-    assert findings(tmp_path, run=text)[0].title.startswith("ranks 0 and 1 were ended by SIGKILL")
+    assert findings(tmp_path, run=text)[0].title.startswith("ranks 0 and 1 were killed (SIGKILL)")
 
 
 def test_a_killed_rank_explains_those_that_merely_lost_it(tmp_path):
@@ -192,7 +192,7 @@ def test_memory_of_one_rank_that_was_measured_to_rise_is_a_leak(tmp_path):
     measured(tmp_path, lambda rank, step: 400 + rank * step * 2, epoch=None)
     (found,) = findings(tmp_path, rank0=STEPS, rank1=STEPS)
     assert (found.cause.value, found.ranks, found.severity.value) == ("resource.memory_leak", (1,), "warning")
-    assert "2.1 MB a step, and that of no other rank did" in found.because
+    assert "2.1 MB per step, and no other rank's memory did" in found.because
 
 
 def test_memory_of_all_ranks_that_rises_on_after_the_first_epoch_is_a_leak(tmp_path):
@@ -210,7 +210,7 @@ def test_memory_of_all_ranks_that_rises_may_be_a_cache_where_epochs_are_unknown(
 def test_memory_of_all_ranks_that_rises_is_told_when_it_will_be_full_soon(tmp_path):
     measured(tmp_path, lambda rank, step: 400 + step * 2, epoch=None, step_s=10.0, left=1 << 30)
     (found,) = findings(tmp_path, rank0=STEPS)
-    assert "what is left lasts" in found.because
+    assert "the rest lasts" in found.because
 
 
 def test_memory_that_rose_until_the_kernel_killed_is_what_began_it(tmp_path):

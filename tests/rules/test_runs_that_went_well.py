@@ -20,7 +20,10 @@ def causes(folder: Path, text: str) -> list[str]:
     return [found.cause.value for found in explain_paths([folder]).report.findings]
 
 
-RAISED = "3: Traceback (most recent call last):\n3:   File \"/w/train.py\", line 9, in load\n3:     return table[key]\n3: KeyError: 'fast_path'\n"
+RAISED = (
+    '3: Traceback (most recent call last):\n3:   File "/w/train.py", line 9, in load\n3:     return '
+    "table[key]\n3: KeyError: 'fast_path'\n"
+)
 WROTE_ON = "".join(f"3: using the slow path for layer {n}\n" for n in range(90))
 
 
@@ -32,7 +35,10 @@ def test_an_exception_that_was_the_last_word_of_its_rank_is_told_though_another_
     assert causes(tmp_path, WROTE_ON + STEPS + RAISED + FINISHED) == ["user.code_exception"]
 
 
-HELPER = "srun: error: node-115: task 0: Exited with exit code 1\n+ echo 'usage: sysjson.sh'\n+ set -e\n+ true\n+ mkdir -p /results\n+ ls\n"
+HELPER = (
+    "srun: error: node-115: task 0: Exited with exit code 1\n+ echo 'usage: sysjson.sh'\n+ set -e\n+ true\n+ "
+    "mkdir -p /results\n+ ls\n"
+)
 
 
 def test_a_helper_that_failed_before_a_run_that_finished_gives_nothing(tmp_path):
@@ -54,8 +60,10 @@ def test_a_process_told_to_end_counts_only_before_the_run_is_finished(tmp_path, 
 
 
 STALLED = (
-    "[2021-05-17 17:33:12.555429: W horovod/common/stall_inspector.cc:105] One or more tensors were submitted to be reduced, gathered or"
-    " broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\nMissing ranks:\n4: [allreduce.0]\n"
+    "[2021-05-17 17:33:12.555429: W horovod/common/stall_inspector.cc:105] One or more tensors were "
+    "submitted to be reduced, gathered or"
+    " broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+    "Missing ranks:\n4: [allreduce.0]\n"
 )
 
 
@@ -65,7 +73,8 @@ def test_ranks_that_waited_and_then_finished_give_nothing(tmp_path, after, expec
 
 
 AT_THE_END = (
-    'Traceback (most recent call last):\n  File "/usr/lib/python3.10/multiprocessing/util.py", line 300, in _run_finalizers\n    finalizer()\n'
+    'Traceback (most recent call last):\n  File "/usr/lib/python3.10/multiprocessing/util.py", line 300, '
+    "in _run_finalizers\n    finalizer()\n"
     '  File "/usr/lib/python3.10/multiprocessing/synchronize.py", line 87, in _cleanup\n    sem_unlink(name)\n'
     "FileNotFoundError: [Errno 2] No such file or directory\n"
 )
@@ -77,7 +86,8 @@ def test_what_finalizers_raise_gives_nothing(tmp_path):
 
 PROBED = (
     "40: Import of quick_gelu from megatron.core.fusions failed with: Traceback (most recent call last):\n"
-    '40:   File "/workspace/NeMo/nemo/utils/import_utils.py", line 319, in safe_import_from\n40:     return getattr(module, symbol), True\n'
+    '40:   File "/workspace/NeMo/nemo/utils/import_utils.py", line 319, in safe_import_from\n40:     '
+    "return getattr(module, symbol), True\n"
     "40: AttributeError: module 'megatron.core.fusions' has no attribute 'quick_gelu'\n40:\n"
 )
 
@@ -128,7 +138,10 @@ def test_of_the_last_words_of_nccl_only_those_of_the_set_up_are_taken_for_a_wait
     assert causes(tmp_path, text) == expected
 
 
-READ = "[2025-10-22 19:52:1{n},281] [INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = {gb} GB, percent = 6.8%\n"
+READ = (
+    "[2025-10-22 19:52:1{n},281] [INFO] [utils.py:789:see_memory_usage] CPU Virtual Memory:  used = {gb} GB, "
+    "percent = 6.8%\n"
+)
 
 
 @pytest.mark.parametrize(("between", "expected"), [("", []), ("step={n}, loss=1.5\n", ["resource.memory_leak"])])
@@ -169,12 +182,16 @@ def test_errors_above_the_results_have_ended_nothing(tmp_path, after, expected):
 
 
 def test_a_text_that_a_program_reads_is_none_that_it_says(tmp_path):
-    read = "'Methods that failed to converge were aborted, and lost data could not be recovered by any of the known algorithms for such sets'"
+    read = (
+        "'Methods that failed to converge were aborted, and lost data could not be recovered by any of the "
+        "known algorithms for such sets'"
+    )
     assert causes(tmp_path, f"env started\n[{read}\n {read}]\ncleaning done\n") == []
 
 
 LOOKED = (
-    "An error occurred while trying to fetch /hub/sd/unet: Error no file named diffusion_pytorch_model.safetensors found in directory /hub/sd/unet.\n"
+    "An error occurred while trying to fetch /hub/sd/unet: Error no file named "
+    "diffusion_pytorch_model.safetensors found in directory /hub/sd/unet.\n"
     "Defaulting to unsafe serialization. Pass `allow_pickle=False` to raise an error instead.\n"
 )
 
@@ -190,7 +207,10 @@ def test_weights_that_were_found_in_another_file_are_not_missing(tmp_path, text,
     assert causes(tmp_path, text) == expected
 
 
-RAN_OUT = "919/Unknown 1s 2ms/step - loss: 1.0546\nUserWarning: Your input ran out of data; interrupting training. Make sure that your dataset\n"
+RAN_OUT = (
+    "919/Unknown 1s 2ms/step - loss: 1.0546\nUserWarning: Your input ran out of data; interrupting training. "
+    "Make sure that your dataset\n"
+)
 
 
 @pytest.mark.parametrize(("after", "expected"), [("927/927", []), ("150/500", ["data.out_of_range_end_of_sequence"])])
@@ -205,7 +225,10 @@ def test_a_component_that_is_ignored_is_not_missed(tmp_path, end, expected):
 
 
 RULER = "-" * 70 + "\n"
-BOX = "There is more than one active port on host 'a'.\nPorts of other networks cannot be reached by this job, and\nwill be lost.\n"
+BOX = (
+    "There is more than one active port on host 'a'.\nPorts of other networks cannot be reached by this job, "
+    "and\nwill be lost.\n"
+)
 
 
 @pytest.mark.parametrize(("level", "expected"), [("WARNING: ", []), ("", ["network.unreachable_or_firewall"])])
@@ -251,7 +274,10 @@ def test_the_same_model_with_a_larger_loss_has(tmp_path):
     assert causes(tmp_path, text) == ["numeric.nan_or_divergence"]
 
 
-ENDED = "{where}UserWarning: Your input ran out of data; interrupting training. Make sure that your dataset can generate enough\n"
+ENDED = (
+    "{where}UserWarning: Your input ran out of data; interrupting training. Make sure that your dataset can "
+    "generate enough\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,18 @@ def test_native_code_that_gave_up_without_a_word_is_guessed_to_be_the_frameworks
         ("epoch 1\n段错误 (核心已转储)\n", "framework.bug_segfault", None),
         ("Loading data\n已杀死\n", "resource.host_oom_killed", None),
         (
-            "subprocess.CalledProcessError: Command '['python.exe', 'train.py']' returned non-zero exit status 3221225477.\n",
+            (
+                "subprocess.CalledProcessError: Command '['python.exe', 'train.py']' returned non-zero exit "
+                "status 3221225477.\n"
+            ),
             "framework.bug_segfault",
             None,
         ),
         (
-            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 3221225477) local_rank: 2 (pid: 15724) of binary: python.exe\n",
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 3221225477) local_rank: "
+                "2 (pid: 15724) of binary: python.exe\n"
+            ),
             "framework.bug_segfault",
             (2,),
         ),
@@ -91,7 +97,10 @@ def test_short_last_words_are_read(tmp_path, text, cause, ranks):
 
 
 def test_a_gradient_that_is_no_number_is_read_from_the_lines_of_progress(tmp_path):
-    line = " iteration {i:8d}/ 5000 | elapsed time per iteration (ms): 812.1 | lm loss: 1.0{i}E+01 | grad norm: nan | number of nan iterations:   0 |\n"
+    line = (
+        " iteration {i:8d}/ 5000 | elapsed time per iteration (ms): 812.1 | lm loss: 1.0{i}E+01 | grad norm: "
+        "nan | number of nan iterations:   0 |\n"
+    )
     found = first(tmp_path, "".join(line.format(i=i) for i in range(1, 6)))
     assert found is not None and found.cause.value == "numeric.nan_or_divergence"
 
@@ -164,7 +173,8 @@ def test_what_does_not_divide_is_told_by_the_line_that_divides(tmp_path, code, c
 @pytest.mark.parametrize(("rank", "cause"), [(10, "network.wrong_interface"), (1, "network.unreachable_or_firewall")])
 def test_nccl_on_the_loopback_is_wrong_where_the_ranks_cannot_be_on_one_host(tmp_path, rank, cause):
     text = (
-        f"[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, unhandled system error\n"
+        f"[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1331, "
+        f"unhandled system error\n"
         f"[rank{rank}]: Last error:\n"
         f"[rank{rank}]: socketStartConnect: Connect to 127.0.0.1<45069> failed : Software caused connection abort\n"
     )
@@ -174,7 +184,8 @@ def test_nccl_on_the_loopback_is_wrong_where_the_ranks_cannot_be_on_one_host(tmp
 
 def test_a_log_in_which_one_member_alone_speaks_is_that_members(tmp_path):
     text = (
-        "FileNotFoundError: [Errno 2] Failed to open local file '/c/datasets/json/x/cache-1.arrow'. Detail: [errno 2] No such\n"
+        "FileNotFoundError: [Errno 2] Failed to open local file '/c/datasets/json/x/cache-1.arrow'. "
+        "Detail: [errno 2] No such\n"
         "NCCL INFO comm 0x24a37dd0 rank 1 nranks 2 cudaDev 0 busId 2010 - Abort COMPLETE\n"
     )
     found = first(tmp_path, text)
@@ -213,7 +224,10 @@ def test_a_check_that_failed_beside_a_traceback_that_was_cut_is_still_the_crash(
     assert found is not None and found.cause.value == "framework.bug_segfault"
 
 
-NCCL_INIT = "host-{host}:4{rank}:98{rank} [0] NCCL INFO ncclCommInitRank comm 0x39{rank} rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 100000 commId 0xaa9b - Init START\n"
+NCCL_INIT = (
+    "host-{host}:4{rank}:98{rank} [0] NCCL INFO ncclCommInitRank comm 0x39{rank} rank {rank} nranks 2 cudaDev "
+    "0 nvmlDev 0 busId 100000 commId 0xaa9b - Init START\n"
+)
 REFUSED = "RuntimeError: NCCL error in communicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'\n"
 
 

@@ -3,27 +3,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from keepstep.analyze.why import explain_paths
-from keepstep.core.finding import Finding, Severity
-
-
-def findings(folder: Path, **logs: str) -> tuple[Finding, ...]:
-    for name, text in logs.items():
-        (folder / f"{name}.log").write_text(text)
-    return explain_paths([folder]).report.findings
-
-
-def causes(folder: Path, **logs: str) -> list[str]:
-    return [found.cause.value for found in findings(folder, **logs)]
-
+from keepstep.core.finding import Severity
+from tests.rules.explained import causes, findings
 
 STEPS = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
 
-RETRACED = "WARNING:tensorflow:{n} out of the last {n} calls to <function step at 0x7f> triggered tf.function retracing. Tracing is\n"
+RETRACED = (
+    "WARNING:tensorflow:{n} out of the last {n} calls to <function step at 0x7f> "
+    "triggered tf.function retracing. Tracing is\n"
+)
 
 
 def test_a_storm_of_retracing_is_a_warning(tmp_path):
@@ -46,7 +36,10 @@ def test_a_profiler_that_says_so_once_is_enough(tmp_path):
     assert causes(tmp_path, rank0=text) == ["slow.input_bound"]
 
 
-TIMED = "2024-05-01 10:00:0{n} - mmdet - INFO - Epoch [1][5{n}/7330] lr: 1.9e-03, time: 0.80, data_time: {data}, loss: 1.2\n"
+TIMED = (
+    "2024-05-01 10:00:0{n} - mmdet - INFO - Epoch [1][5{n}/7330] lr: 1.9e-03, "
+    "time: 0.80, data_time: {data}, loss: 1.2\n"
+)
 
 
 def test_a_rank_that_waits_for_data_while_the_others_wait_for_it_is_named(tmp_path):

@@ -21,13 +21,13 @@ from keepstep.core.facts.process import (
     ProcessSeen,
     StackDump,
 )
-from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
 from keepstep.core.finding import Confidence, Finding
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
 from keepstep.core.rule import rules_in
 from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.sources.dumps import read_flight_recorder
 
 SITE = "/venv/lib/python3.11/site-packages"
@@ -102,21 +102,21 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
 @pytest.mark.parametrize(
     ("frames", "kind"),
     [
-        ((*ALL_REDUCE, py("/job/train.py")), Kind.COLLECTIVE),
-        ((*LEAVING, py("/job/train.py")), Kind.LEAVING),
-        ((*SLEEP, py("/job/train.py")), Kind.SLEEP),
-        ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), Kind.LOCK),
-        ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), Kind.INPUT),
-        ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), Kind.LEAVING),
+        ((*ALL_REDUCE, py("/job/train.py")), WaitKind.COLLECTIVE),
+        ((*LEAVING, py("/job/train.py")), WaitKind.LEAVING),
+        ((*SLEEP, py("/job/train.py")), WaitKind.SLEEP),
+        ((py("/usr/lib/python3.11/threading.py", "wait"), py("/job/train.py")), WaitKind.LOCK),
+        ((py(f"{SITE}/torch/utils/data/dataloader.py", "_try_get_data"), py("/job/train.py")), WaitKind.INPUT),
+        ((py(f"{SITE}/jax/_src/distributed.py", "shutdown"),), WaitKind.LEAVING),
         (
             (
                 py("/usr/lib/python3.11/cmd.py", "cmdloop"),
                 py("/usr/lib/python3.11/pdb.py", "interaction"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
-        ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), Kind.PERSON),
+        ((py(f"{SITE}/debugpy/public_api.py", "wait_for_client"), py("/job/train.py")), WaitKind.PERSON),
         (
             (
                 interpreter("_io_FileIO_readinto_impl"),
@@ -124,7 +124,7 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
                 interpreter("PyFile_GetLine"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
         (
             (
@@ -133,16 +133,16 @@ def test_a_frame_belongs_to_somebody(frame: Frame, owner: Whose) -> None:
                 interpreter("PyOS_Readline"),
                 py("/job/train.py"),
             ),
-            Kind.PERSON,
+            WaitKind.PERSON,
         ),
         (
             (interpreter("_io_FileIO_readinto_impl"), interpreter("_textiowrapper_readline"), py("/job/train.py")),
-            Kind.FILE,
+            WaitKind.FILE,
         ),
-        ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), Kind.COLLECTIVE),
+        ((py(f"{SITE}/tensorflow/python/eager/execute.py", "quick_execute"), py("/job/train.py")), WaitKind.COLLECTIVE),
     ],
 )
-def test_frames_tell_what_a_thread_waits_in(frames: tuple[Frame, ...], kind: Kind) -> None:
+def test_frames_tell_what_a_thread_waits_in(frames: tuple[Frame, ...], kind: WaitKind) -> None:
     wait = waits_in(frames)
     assert wait is not None and wait.kind is kind
 
@@ -169,7 +169,7 @@ def test_a_ctypes_call_belongs_to_the_line_that_made_it() -> None:
     frames = (py("/usr/lib/python3.11/ctypes/__init__.py", "string_at", 519), py("/job/train.py", "step", 6))
     finding = root(of(FatalSignal(signal="SIGSEGV", frames=frames), 1))
     assert finding.cause is Cause.USER_NATIVE_CRASH
-    assert "train.py:6 in step" in finding.title
+    assert "train.py:6, in step()" in finding.title
 
 
 def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
@@ -182,11 +182,11 @@ def test_a_crash_inside_the_framework_is_the_frameworks() -> None:
     "struck", [(py("/usr/lib/python3.11/dataclasses.py", "_init_fn", 485),), (interpreter("_PyEval_EvalFrameDefault"),)]
 )
 def test_a_package_that_only_called_python_is_not_surely_to_blame(struck: tuple[Frame, ...]) -> None:
-    """Somebody's `kill -FPE` was told as a bug of the package whose Python lines ran at that moment."""
+    """A `kill -FPE` was reported as a bug of the package whose Python lines happened to run."""
     frames = (*struck, py(f"{SITE}/accelerate/utils/dataclasses.py", "__init__", 60), py("/job/train.py"))
     finding = root(of(FatalSignal(signal="SIGFPE", frames=frames), 1))
     assert finding.confidence is Confidence.HYPOTHESIS
-    assert "a signal that somebody sent looks the same" in finding.because
+    assert "a signal from another process looks the same" in finding.because
 
 
 def test_a_segfault_without_frames_is_a_guess_that_names_the_rank() -> None:
@@ -204,7 +204,7 @@ def test_an_unknown_extension_on_a_users_line_points_to_the_user() -> None:
     )
     finding = root(of(struck, 0))
     assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.HYPOTHESIS)
-    assert "perhaps of my_ops" in finding.title
+    assert "perhaps in my_ops" in finding.title
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_loaded_extensions_that_may_be_anybodys_are_not_named(extensions: tuple[
     struck = FatalSignal(signal="SIGSEGV", frames=(py("/job/train.py"),), extensions=extensions)
     finding = root(of(struck, 0))
     assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.HYPOTHESIS)
-    assert "native code at train.py:10 in step" in finding.title
+    assert "native code at train.py:10, in step()" in finding.title
     assert not any(name in finding.title + finding.because for name in extensions)
 
 
@@ -272,7 +272,7 @@ def test_native_frames_of_a_core_and_python_lines_of_a_log_are_put_together(core
     log = of(FatalSignal(signal="SIGSEGV", frames=(py("/job/ops.py", "mix", 29),)), 1, 13)
     finding = root(*((core, log) if core_first else (log, core)))
     assert (finding.cause, finding.confidence) == (Cause.USER_NATIVE_CRASH, Confidence.ESTABLISHED)
-    assert "a ctypes call at ops.py:29 in mix" in finding.title
+    assert "a ctypes call at ops.py:29, in mix()" in finding.title
     assert "core.7" in finding.because and "run.log" in finding.because
 
 
@@ -296,7 +296,8 @@ def test_native_frames_that_were_cut_inside_the_framework_still_say_so() -> None
 @pytest.mark.parametrize(
     "what",
     [
-        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: Watchdog caught collective timeout",
+        "c10::DistBackendError: [Rank 1] NCCL watchdog thread terminated with exception: "
+        "Watchdog caught collective timeout",
         "Terminating process because the JAX distributed service detected fatal errors",
         "gloo::IoException: Connection closed by peer",
     ],
@@ -499,6 +500,40 @@ def test_a_rank_that_waits_in_another_group_is_not_the_one_to_blame() -> None:
     items = [entry(0, 7, state="started", members=(0, 1)), entry(1, 6, members=(0, 1))]
     items += [entry(1, 3, group="tp", state="started", members=(1, 2)), entry(2, 2, group="tp", members=(1, 2))]
     assert root(*items).ranks == (2,)
+
+
+def on_a_mesh(state: dict[int, str]) -> list[Evidence[Fact]]:
+    """16 ranks of a real shape: tensor groups of 4, data groups of 4; all have scheduled all, by rank how far they came."""
+    tensor = [tuple(range(first, first + 4)) for first in range(0, 16, 4)]
+    data = [tuple(range(first, 16, 4)) for first in range(4)]
+    items = [entry(r, 9, group=f"tp{g}", members=g) for g in tensor for r in g]
+    return items + [entry(r, 3, group=f"dp{g}", members=g, state=state.get(r, "started")) for g in data for r in g]
+
+
+def test_two_devices_that_never_began_what_all_were_handed_are_both_named() -> None:
+    findings = report(*on_a_mesh({5: "scheduled", 14: "scheduled"})).findings
+    assert {f.ranks for f in findings} == {(5,), (14,)}
+    assert findings[0].title == "rank 5 did not start all_reduce #3, in which ranks 1, 9 and 13 waited"
+
+
+def test_an_empty_dump_is_one() -> None:
+    items = [entry(0, 1, state="started", members=(0, 1)), of(NothingRecorded(), 1)]
+    (finding,) = report(*items).findings
+    assert (finding.ranks, finding.confidence) == ((1,), Confidence.SUPPORTED)
+    assert "did not join all_reduce #1" in finding.title
+
+
+def test_ranks_that_enter_two_groups_in_different_orders_wait_for_each_other() -> None:
+    items = [entry(0, 4, group="a", state="started", members=(0, 1)), entry(1, 3, group="a", members=(0, 1))]
+    items += [entry(1, 8, group="b", state="started", members=(0, 1)), entry(0, 7, group="b", members=(0, 1))]
+    finding = root(*items)
+    assert finding.ranks == (0, 1) and "wait for each other" in finding.title
+
+
+def test_the_rank_that_does_not_finish_what_the_others_finished_is_named() -> None:
+    items = [entry(r, 7, members=(0, 1, 2), state="started" if r == 1 else "completed") for r in range(3)]
+    items += [entry(r, 8, members=(0, 1, 2), state="scheduled" if r == 1 else "started") for r in range(3)]
+    assert root(*items).ranks == (1,)
 
 
 def test_operations_whose_sizes_may_differ_are_not_compared_by_size() -> None:

@@ -41,7 +41,10 @@ def test_different_sizes_at_one_sequence_number_are_a_mismatch_of_the_odd_rank(t
 
 
 def test_without_numbers_the_rank_in_another_operation_is_named(tmp_path):
-    line = "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(OpType={}, Timeout(ms)=1800000) ran for 1801060 milliseconds before timing out.\n"
+    line = (
+        "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(OpType={}, Timeout(ms)=1800000) ran for 1801060 milliseconds before timing out.\n"
+    )
     found = root(tmp_path, "".join(line.format(r, "ALLREDUCE" if r == 0 else "BROADCAST") for r in (0, 1, 3, 2, 4)))
     assert (found.cause.value, found.ranks) == ("sync.collective_mismatch", (0,))
 
@@ -70,7 +73,10 @@ def test_the_rank_that_did_not_time_out_is_the_one_waited_for(tmp_path):
 
 
 def test_the_rank_that_only_heard_of_the_time_out_is_named(tmp_path):
-    heard = "[rank1]:[E1 ProcessGroupNCCL.cpp:1806] [PG ID 0 PG GUID 0(default_pg) Rank 1] Observed flight recorder dump signal from another rank via TCPStore.\n"
+    heard = (
+        "[rank1]:[E1 ProcessGroupNCCL.cpp:1806] [PG ID 0 PG GUID 0(default_pg) Rank 1] "
+        "Observed flight recorder dump signal from another rank via TCPStore.\n"
+    )
     assert root(tmp_path, timeout(0, 7) + heard + timeout(2, 7)).ranks == (1,)
 
 
@@ -112,7 +118,10 @@ def test_parameters_without_gradient_are_named(tmp_path):
 
 
 def test_models_that_differ_are_a_desync(tmp_path):
-    text = "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent 3 params.\n"
+    text = (
+        "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, "
+        "while rank 0 has inconsistent 3 params.\n"
+    )
     assert root(tmp_path, text).cause.value == "sync.replica_desync"
 
 
@@ -129,7 +138,10 @@ def test_a_folder_that_another_rank_made_first_is_a_race(tmp_path):
 
 
 def test_a_fork_that_was_only_warned_of_gives_nothing(tmp_path):
-    line = "RuntimeWarning: os.fork() was called. os.fork() is incompatible with multithreaded code, and JAX is multithreaded\n"
+    line = (
+        "RuntimeWarning: os.fork() was called. "
+        "os.fork() is incompatible with multithreaded code, and JAX is multithreaded\n"
+    )
     assert findings(tmp_path, line) == ()
 
 
@@ -184,10 +196,14 @@ def test_a_log_that_ends_when_only_some_ranks_have_come_tells_of_a_wait_for_the_
 
 
 def test_what_does_not_fit_after_a_rank_was_killed_is_no_mismatch(tmp_path):
-    gloo = "[rank0]: RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8192 vs 4\n"
+    gloo = (
+        "[rank0]: RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] "
+        "op.preamble.length <= op.nbytes. 8192 vs 4\n"
+    )
     killed = (
-        "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-09-01_08:12:24\n  host      : a\n"
-        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 4242)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 4242\n"
+        "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-09-01_08:12:24\n"
+        "  host      : a\n  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 4242)\n  error_file: <N/A>\n"
+        "  traceback : Signal 9 (SIGKILL) received by PID 4242\n"
     )
     assert root(tmp_path, gloo).cause.value == "sync.collective_mismatch"
     found = root(tmp_path, gloo + killed)
@@ -205,3 +221,13 @@ def test_connections_that_end_after_one_waited_in_vain_follow_from_the_wait(tmp_
 
 def test_a_connection_that_ended_before_anyone_waited_in_vain_is_the_reason(tmp_path):
     assert root(tmp_path, CLOSED + LATE).cause.value == "network.connection_reset_peer_died"
+
+
+def test_a_rank_that_stops_early_by_itself_leaves_the_others_in_a_collective(tmp_path):
+    found = root(tmp_path, "[rank0]: Early stopping conditions are met. Exiting.\n" + timeout(1, 7) + timeout(2, 7))
+    assert (found.rule, found.cause.value, found.ranks) == ("SYN050", "sync.collective_mismatch", (0,))
+
+
+def test_ranks_that_all_stop_early_are_not_out_of_step(tmp_path):
+    stops = "".join(f"[rank{rank}]: Early stopping conditions are met. Exiting.\n" for rank in range(2))
+    assert "SYN050" not in [found.rule for found in findings(tmp_path, stops + timeout(0, 7) + timeout(1, 7))]

@@ -15,7 +15,10 @@ _WAITS = (
     "INFO:tensorflow:Waiting for model to be ready.  Ready_for_local_init_op:  Variables not initialized: global_step, "
     "dense/kernel, ready: None\n"
 )
-_OPENS = "2017-11-03 09:49:{:02}.819230: I tensorflow/core/distributed_runtime/master_session.cc:998] Start master session 28f97991c51e14a{} with config: \n"
+_OPENS = (
+    "2017-11-03 09:49:{:02}.819230: I tensorflow/core/distributed_runtime/master_session.cc:998] Start master "
+    "session 28f97991c51e14a{} with config: \n"
+)
 
 
 def findings(folder: Path, text: str) -> tuple[Finding, ...]:
@@ -28,7 +31,8 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
     [
         (
             "InvalidArgumentError: Cannot assign a device to node 'x': Could not satisfy explicit device specification "
-            "'/job:ps/task:1/device:CPU:0' because no devices matching that specification are registered in this process; "
+            "'/job:ps/task:1/device:CPU:0' because no devices matching that specification are registered "
+            "in this process; "
             "available devices: /job:ps/replica:0/task:0/cpu:0, /job:worker/replica:0/task:1/cpu:0",
             "config.cluster_spec",
         ),
@@ -41,7 +45,10 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
             "resource.gpu_oom",
         ),
         (
-            "InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: device kernel image is invalid",
+            (
+                "InternalError: CUDA runtime implicit initialization on GPU:0 failed. Status: device kernel "
+                "image is invalid"
+            ),
             "env.framework_cuda_mismatch",
         ),
         ("UnimplementedError: DNN library is not found.", "env.framework_cuda_mismatch"),
@@ -52,11 +59,15 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
         ),
         ("InvalidArgumentError: var and delta do not have the same shape[10,20] [10,30]", "data.shape_mismatch"),
         (
-            "InvalidArgumentError: TypeError: `generator` yielded an element of shape (3,) where an element of shape (4,) was expected.",
+            (
+                "InvalidArgumentError: TypeError: `generator` yielded an element of shape (3,) where an "
+                "element of shape (4,) was expected."
+            ),
             "data.shape_mismatch",
         ),
         (
-            "InvalidArgumentError: Shape mismatch: The shape of labels (received (64,)) should equal the shape of logits except "
+            "InvalidArgumentError: Shape mismatch: The shape of labels (received (64,)) should equal the "
+            "shape of logits except "
             "for the last dimension (received (32, 10)).",
             "data.shape_mismatch",
         ),
@@ -67,7 +78,8 @@ def findings(folder: Path, text: str) -> tuple[Finding, ...]:
         ),
         ("FailedPreconditionError: /nfs/ckpt/workertemp_1; Directory not empty", "sync.race_on_shared_state"),
         (
-            "InvalidArgumentError: Trying to access resource w located in device /job:worker/replica:0/task:0/device:CPU:0 from "
+            "InvalidArgumentError: Trying to access resource w located in device "
+            "/job:worker/replica:0/task:0/device:CPU:0 from "
             "device /job:worker/replica:0/task:1/device:CPU:0",
             "sync.variable_outside_strategy_scope",
         ),
@@ -91,7 +103,10 @@ def test_an_exception_of_the_runtime_names_its_cause(tmp_path: Path, line: str, 
         ("ValueError: Must specify an explicit `task_index`.", "config.cluster_spec"),
         ("RuntimeError: Requested 4 tasks but only 2 were assigned.", "config.world_size_mismatch"),
         (
-            "ValueError: The batch size (5) could not be sharded evenly across the sync replicas (4) in the distribution strategy.",
+            (
+                "ValueError: The batch size (5) could not be sharded evenly across the sync replicas (4) in "
+                "the distribution strategy."
+            ),
             "data.batch_not_divisible",
         ),
     ],

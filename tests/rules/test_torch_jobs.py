@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of PyTorch jobs whose last words are not their cause."""
+"""Logs of PyTorch jobs whose last message is not the cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def told(folder, text):
 
 def call(rank: int, count: int, comm: str = "", number: str = "0", op: str = "Broadcast", size: int = 4) -> str:
     return (
-        f"n1:{100 + rank}:{100 + rank} [{rank}] NCCL INFO {op}: opCount {number} sendbuff 0x7f recvbuff 0x7f count {count} datatype 4 op 0 "
+        f"n1:{100 + rank}:{100 + rank} [{rank}] NCCL INFO {op}: opCount {number} sendbuff 0x7f recvbuff "
+        f"0x7f count {count} datatype 4 op 0 "
         f"root 0 comm {comm or hex(4096 + rank)} [nranks={size}] stream 0x55\n"
     )
 
@@ -62,7 +63,8 @@ def test_an_error_within_logging_is_not_the_programs(tmp_path):
 
 def test_a_monitored_barrier_whose_peer_hung_up(tmp_path):
     text = (
-        "RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 1. "
+        "RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting "
+        "for send/recv from rank 1. "
         "Please check rank 1 logs for faulty rank.\n"
         " Original exception:\n"
         "[../third_party/gloo/gloo/transport/tcp/pair.cc:589] Connection closed by peer [10.0.0.2]:20000\n"
@@ -105,8 +107,10 @@ def test_a_stack_that_steps_follow_is_no_hang(tmp_path):
 
 def test_two_threads_in_collectives(tmp_path):
     text = (
-        'Thread 1234 (active): "MainThread"\n    barrier (torch/distributed/distributed_c10d.py:4159)\n    save (manager.py:218)\n    <module> (train.py:260)\n'
-        'Thread 1300 (active): "AsyncCheckpointExecutor_0"\n    all_gather (torch/distributed/distributed_c10d.py:3346)\n    run (threading.py:975)\n'
+        'Thread 1234 (active): "MainThread"\n    barrier (torch/distributed/distributed_c10d.py:4159)\n'
+        "    save (manager.py:218)\n    <module> (train.py:260)\n"
+        'Thread 1300 (active): "AsyncCheckpointExecutor_0"\n'
+        "    all_gather (torch/distributed/distributed_c10d.py:3346)\n    run (threading.py:975)\n"
     )
     assert told(tmp_path, text)[0] == ("sync.multiple_threads_or_fork", ())
 
@@ -118,22 +122,30 @@ def test_a_package_that_the_program_asks_for(tmp_path):
 
 def test_backward_runs_its_collectives_on_a_thread_of_its_own(tmp_path):
     text = (
-        'Thread 42 (idle): "MainThread"\n    backward (torch/autograd/__init__.py:266)\n    backward (torch/_tensor.py:522)\n    <module> (tune.py:587)\n'
-        "Thread 4076 (idle)\nThread 4079 (active)\n    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)\n"
-        "    wrapper (torch/distributed/c10d_logger.py:72)\n    fetch_sub_module (deepspeed/runtime/zero/partitioned_param_coordinator.py:310)\n"
+        'Thread 42 (idle): "MainThread"\n    backward (torch/autograd/__init__.py:266)\n'
+        "    backward (torch/_tensor.py:522)\n    <module> (tune.py:587)\n"
+        "Thread 4076 (idle)\nThread 4079 (active)\n"
+        "    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)\n"
+        "    wrapper (torch/distributed/c10d_logger.py:72)\n"
+        "    fetch_sub_module (deepspeed/runtime/zero/partitioned_param_coordinator.py:310)\n"
     )
     assert told(tmp_path, text) == [("sync.deadlock_or_hang_waiting_rank", ())]
 
 
 def test_a_traceback_that_is_cut_off_is_not_a_healthy_run(tmp_path):
-    text = 'step 1 loss 2.0\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n  File "train.py", line 2, in main\n    step()\n'
+    text = (
+        'step 1 loss 2.0\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
+        '    main()\n  File "train.py", line 2, in main\n    step()\n'
+    )
     assert told(tmp_path, text) == [("unknown.not_established", ())]
 
 
 def test_a_main_thread_that_waits_for_its_device(tmp_path):
     text = (
-        'Thread 175053 (active): "MainThread"\n    synchronize (torch/cuda/__init__.py:792)\n    synchronize (deepspeed/accelerator/cuda_accelerator.py:78)\n'
-        "    allreduce_gradients (deepspeed/runtime/engine.py:1912)\n    training_step (transformers/trainer.py:3452)\n    <module> (sft.py:5)\n"
+        'Thread 175053 (active): "MainThread"\n    synchronize (torch/cuda/__init__.py:792)\n'
+        "    synchronize (deepspeed/accelerator/cuda_accelerator.py:78)\n"
+        "    allreduce_gradients (deepspeed/runtime/engine.py:1912)\n"
+        "    training_step (transformers/trainer.py:3452)\n    <module> (sft.py:5)\n"
     )
     assert told(tmp_path, text) == [("sync.deadlock_or_hang_waiting_rank", ())]
 
@@ -141,13 +153,18 @@ def test_a_main_thread_that_waits_for_its_device(tmp_path):
 def test_the_thread_that_asked_for_the_stacks_is_not_the_one_that_hangs(tmp_path):
     text = (
         "Process 3 timed out with traceback:\nCurrent thread 0x00007ff3363ff700 (most recent call first):\n"
-        '  File "torch/testing/_internal/common_distributed.py", line 373 in _event_listener\n  File "threading.py", line 870 in run\n\n'
+        '  File "torch/testing/_internal/common_distributed.py", line 373 in _event_listener\n'
+        '  File "threading.py", line 870 in run\n\n'
         "Thread 0x00007ff406132180 (most recent call first):\n"
-        '  File "torch/distributed/distributed_c10d.py", line 2477 in barrier\n  File "multiprocessing/process.py", line 108 in run\n'
+        '  File "torch/distributed/distributed_c10d.py", line 2477 in barrier\n'
+        '  File "multiprocessing/process.py", line 108 in run\n'
     )
     assert told(tmp_path, text)[0][0] == "sync.deadlock_or_hang_waiting_rank"
 
 
 def test_a_process_that_waits_for_its_input_is_not_said_to_wait_for_others(tmp_path):
-    text = 'Thread 1 (idle): "MainThread"\n    wait (threading.py:359)\n    get (queue.py:180)\n    _try_get_data (torch/utils/data/dataloader.py:1310)\n    <module> (t.py:4)\n'
+    text = (
+        'Thread 1 (idle): "MainThread"\n    wait (threading.py:359)\n    get (queue.py:180)\n'
+        "    _try_get_data (torch/utils/data/dataloader.py:1310)\n    <module> (t.py:4)\n"
+    )
     assert told(tmp_path, text) == []

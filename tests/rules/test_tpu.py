@@ -57,7 +57,10 @@ def test_a_run_that_trains_on_gives_nothing(tmp_path):
     assert findings(tmp_path, rank0="libtpu.so already in used by another process.\n" + STEPS) == ()
 
 
-SLOW = "UserWarning: TPU backend initialization is taking more than 60.0 seconds. Did you run your code on all TPU hosts?\n"
+SLOW = (
+    "UserWarning: TPU backend initialization is taking more than 60.0 seconds. Did you run your code on all "
+    "TPU hosts?\n"
+)
 
 
 def test_a_set_up_that_never_ended_is_told(tmp_path):
@@ -65,7 +68,10 @@ def test_a_set_up_that_never_ended_is_told(tmp_path):
 
 
 def test_a_crash_on_one_host_comes_before_those_that_waited_for_it(tmp_path):
-    crash = "*** SIGSEGV (@(nil)) received by PID 11743 (TID 12350) on cpu 17; stack trace: ***\nSegmentation fault (core dumped)\n"
+    crash = (
+        "*** SIGSEGV (@(nil)) received by PID 11743 (TID 12350) on cpu 17; stack trace: ***\nSegmentation "
+        "fault (core dumped)\n"
+    )
     found = findings(tmp_path, rank0=SLOW + crash, rank1=SLOW)
     assert found[0].cause.value == "framework.bug_segfault"
     assert found[0].ranks == (0,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions whose words no table knows, but whose subject they tell."""
+"""Exceptions that no signature matches, but whose subject is clear from the wording."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from keepstep.analyze.why import explain_paths
 from keepstep.core.facts.process import ExceptionRaised, Frame
+from keepstep.core.finding import Confidence
 from keepstep.rules.last_resort.words import Subject, speaks_of
 
 LIBRARY = (Frame(function="check", file="/opt/venv/lib/python3.11/site-packages/megatron/core/check.py", line=3),)
@@ -102,3 +103,22 @@ def test_what_a_configuration_lacks_is_no_combination(tmp_path):
     trace = TRACE.replace("runtime/pipe/engine.py", "runtime/config.py")
     said = "AssertionError: Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided\n"
     assert causes(tmp_path, trace + said) == ["user.code_exception"]
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("the shapes (8, 4) and (5, 4) do not match", "data.shape_mismatch"),
+        ("the dtypes float32 and bfloat16 must match", "data.dtype_mismatch"),
+        ("the checkpoint lacks parameters: missing keys ['a', 'b'] in state_dict", "checkpoint.mismatch_keys_shapes"),
+        ("flux is not supported with frobs", "framework.unsupported_combination"),
+    ],
+)
+def test_the_same_words_get_the_same_grade_whoever_reads_them(tmp_path, message, cause):
+    (tmp_path / "raised").mkdir()
+    (tmp_path / "said").mkdir()
+    (tmp_path / "raised" / "rank0.log").write_text(f"{TRACE}RuntimeError: {message}\n")
+    (tmp_path / "said" / "rank0.log").write_text(f"starting\nERROR frob: {message}\n")
+    roots = [explain_paths([tmp_path / name]).report.findings[0] for name in ("raised", "said")]
+    assert [(each.cause.value, each.confidence) for each in roots] == [(cause, Confidence.HYPOTHESIS)] * 2
+    assert roots[0].rule != roots[1].rule

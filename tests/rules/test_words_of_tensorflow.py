@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What errors of TensorFlow, XLA and JAX speak of, where no table knows them; and stacks whose head was cut off."""
+"""What errors of TensorFlow, XLA and JAX suggest when no signature matches; and stacks whose top was cut off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def findings(folder: Path, text: str):
         ),
         ("Insufficient devices for this mesh: found 1, expected 8", "config.world_size_mismatch"),
         (
-            "'FooDatasetV9' is neither a type of a primitive operation nor a name of a function registered in binary running",
+            (
+                "'FooDatasetV9' is neither a type of a primitive operation nor a name of a function registered "
+                "in binary running"
+            ),
             "env.version_mismatch_between_nodes",
         ),
         ("failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED", "resource.gpu_oom"),
@@ -47,7 +50,10 @@ def test_the_words_of_a_failure_name_its_cause(said, cause):
 
 
 def test_names_of_functions_in_a_native_stack_are_not_words_of_the_failure():
-    message = "Check failed: it did not answer\n*** Begin stack trace ***\n\ttensorflow::CurrentStackTrace[abi:cxx11]()\n\tundefined symbol"
+    message = (
+        "Check failed: it did not answer\n*** Begin stack trace ***\n"
+        "\ttensorflow::CurrentStackTrace[abi:cxx11]()\n\tundefined symbol"
+    )
     assert "stack" not in words_of(ExceptionRaised(type="RuntimeError", message=message))[1]
     assert "undefined" not in words_of_abort(NativeAbort(what=message))[1]
 
@@ -91,8 +97,14 @@ def test_a_loss_that_is_nan_before_the_first_step_or_passes_is_not_told(tmp_path
     assert findings(tmp_path, text) == ()
 
 
-CHANNELS = "2020-05-08 11:58:12.1: I tensorflow/core/distributed_runtime/rpc/grpc_channel.cc:300] Initialize GrpcChannelCache for job"
-STARTED = "2020-05-08 11:58:12.1: I tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc:390] Started server with target: grpc://localhost:8888\n"
+CHANNELS = (
+    "2020-05-08 11:58:12.1: I tensorflow/core/distributed_runtime/rpc/grpc_channel.cc:300] Initialize "
+    "GrpcChannelCache for job"
+)
+STARTED = (
+    "2020-05-08 11:58:12.1: I tensorflow/core/distributed_runtime/rpc/grpc_server_lib.cc:390] Started server "
+    "with target: grpc://localhost:8888\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +113,10 @@ STARTED = "2020-05-08 11:58:12.1: I tensorflow/core/distributed_runtime/rpc/grpc
         f"{CHANNELS} worker -> {{0 -> localhost:8888, 1 -> node8:8888}}\n{STARTED}",
         "INFO:tensorflow:Waiting for the cluster, timeout = inf\n",
         "INFO:2024-01-01 10:00:00,1:jax._src.distributed:119: Connecting to JAX distributed service on 10.0.0.1:1234\n",
-        "Epoch 1/500\nINFO:tensorflow:Collective all_reduce tensors: 6 all_reduces, num_devices = 1, group_size = 2, num_packs = 1\n",
+        (
+            "Epoch 1/500\nINFO:tensorflow:Collective all_reduce tensors: 6 all_reduces, num_devices = 1, "
+            "group_size = 2, num_packs = 1\n"
+        ),
         "box:15421:15488 [0] INFO Launch mode Parallel\n",
     ],
 )
@@ -115,9 +130,15 @@ def test_a_log_that_ends_where_workers_wait_for_each_other_is_told_as_a_guess(tm
 @pytest.mark.parametrize(
     "text",
     [
-        f"{CHANNELS} ps -> {{0 -> localhost:8888}}\n{CHANNELS} worker -> {{0 -> node7:8888, 1 -> node8:8888}}\n{STARTED}",
+        (
+            f"{CHANNELS} ps -> {{0 -> localhost:8888}}\n{CHANNELS} worker -> "
+            f"{{0 -> node7:8888, 1 -> node8:8888}}\n{STARTED}"
+        ),
         f"{CHANNELS} worker -> {{0 -> localhost:8888, 1 -> node8:8888}}\n{STARTED}step 1 loss 0.4\n",
-        "INFO:tensorflow:Collective all_reduce tensors: 6 all_reduces, num_devices = 1, group_size = 1, num_packs = 1\n",
+        (
+            "INFO:tensorflow:Collective all_reduce tensors: 6 all_reduces, num_devices = 1, group_size = 1, "
+            "num_packs = 1\n"
+        ),
     ],
 )
 def test_a_server_that_only_serves_and_a_worker_that_went_on_are_well(tmp_path, text):

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Workers and parameter servers that were lost or restarted."""
+
 from __future__ import annotations
 
+from pathlib import Path
+
+from keepstep.analyze.why import explain_paths
 from keepstep.core.evidence import Evidence, EvidenceSet, Origin
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.network import ConnectFailed, Why
@@ -45,3 +50,15 @@ def test_a_handle_of_a_member_that_was_never_reached_tells_of_no_restart() -> No
     gone = (0, MemberRestarted(sure=False))
     assert len(asked(restarted_or_incarnation_mismatch, gone)) == 1
     assert asked(restarted_or_incarnation_mismatch, (0, ConnectFailed(why=Why.FAILED)), gone) == []
+
+
+def test_the_message_about_a_remote_target_names_the_server(tmp_path: Path) -> None:
+    message = (
+        "step 10 loss 0.5\n"
+        "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped__X}} Socket closed\n"
+        "Additional GRPC error information from remote target /job:ps/replica:0/task:0:\n"
+    )
+    (tmp_path / "run.log").write_text(message)
+    found = explain_paths([tmp_path]).report.findings[0]
+    assert (found.rule, found.cause.value) == ("WRK002", "worker.parameter_server_lost")
+    assert "/job:ps/replica:0/task:0" in found.title

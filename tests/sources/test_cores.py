@@ -175,7 +175,7 @@ def test_native_frames_of_gdb_and_faulthandlers_python_line_establish_whose_cras
     root = explain_paths([handled.parent]).report.root
     assert root is not None
     assert (root.cause, root.ranks, root.confidence) == (Cause.USER_NATIVE_CRASH, (3,), Confidence.ESTABLISHED)
-    assert "a ctypes call at train.py:7 in train_step" in root.title
+    assert "a ctypes call at train.py:7, in train_step()" in root.title
     assert "rank3.log" in root.because and handled.name in root.because
 
 

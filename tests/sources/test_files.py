@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from keepstep.core.evidence import CoverageState
-from keepstep.sources.files import Chunks, Kind, Left
+from keepstep.sources.files import Chunks, FileKind, Left
 from keepstep.sources.search import find_files
 
 TEXT = b"".join(b"line %d\n" % n for n in range(200_000))
@@ -95,4 +95,4 @@ def test_an_elf_core_is_told_from_an_elf_program(tmp_path):
     head = b"\x7fELF\x02\x01\x01" + b"\x00" * 9
     (tmp_path / "core").write_bytes(head + b"\x04\x00" + b"\x00" * 100)
     (tmp_path / "program").write_bytes(head + b"\x02\x00" + b"\x00" * 100)
-    assert [(left.name, left.kind) for left in find_files([tmp_path]).files] == [("core", Kind.CORE)]
+    assert [(left.name, left.kind) for left in find_files([tmp_path]).files] == [("core", FileKind.CORE)]

@@ -106,7 +106,7 @@ def test_the_rank_that_holds_up_the_other_is_named_with_its_line(tmp_path: Path)
     assert found.verdict is Verdict.HUNG
     assert found.root is not None
     assert (found.root.cause, found.root.ranks) == (Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, (1,))
-    assert "time.sleep at train.py:12 in train" in found.root.title
+    assert "time.sleep at train.py:12, in train()" in found.root.title
     assert "rank 0 waited in all_reduce" in found.root.title
 
 

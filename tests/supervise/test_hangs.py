@@ -28,8 +28,9 @@ from keepstep.supervise.stopped import Sign, Stop
 
 def found(*ranks: int, still: bool | None = True, sure: bool = True) -> Looked:
     root = Finding(
-        rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock", ranks=ranks,
-        because="it waits", evidence=(), severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
+        rule="SYN001", cause=Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, title=f"rank {ranks[0]} was stuck in a lock",
+        because="it waits", evidence=(), ranks=ranks,
+        severity=Severity.FATAL, confidence=Confidence.SUPPORTED, standing=Standing.MECHANISM,
     )  # fmt: skip
     return Looked(EvidenceSet(items=()), still, Report(verdict=Verdict.HUNG, findings=(root,)), sure)
 
@@ -75,7 +76,7 @@ def test_the_rank_is_named_before_the_native_stacks_are_there(tmp_path, monkeypa
     assert scene.glanced.wait(60)
     assert scene.at(3.5) is None
     assert scene.said == [
-        "nothing has moved for 2.5 s, 25 times the usual step; looking closer before anything is done",
+        "no progress for 2.5 s, 25 times the usual step; looking closer before doing anything",
         "  rank 1 was stuck in a lock",
     ]
     assert scene.at(3.7) is None and len(scene.said) == 2
@@ -103,7 +104,7 @@ def test_a_run_that_was_named_and_moves_after_all_is_said_to_go_on(tmp_path, mon
     scene.at(3.5)
     scene.end_look()
     assert scene.at(5.0) is None
-    assert scene.said[-1] == "the run goes on"
+    assert scene.said[-1] == "the run continues"
 
 
 @pytest.mark.parametrize("early", [found(0, 1), found(1, still=None)])

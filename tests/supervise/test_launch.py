@@ -151,9 +151,9 @@ def test_the_users_own_command_is_called_by_its_name(
 
 def test_mistakes_are_told() -> None:
     for command, more, words in (
-        ([], {}, "nothing to run"),
-        (["no-such-program"], {}, "no program"),
-        ([sys.executable], {"ranks": 0}, "cannot be"),
+        ([], {}, "no command to run"),
+        (["no-such-program"], {}, "program no-such-program not found"),
+        ([sys.executable], {"ranks": 0}, "at least 1"),
     ):
         with pytest.raises(UserError, match=words):
             plan(command, **{"ranks": 1, **more})
@@ -208,7 +208,7 @@ def test_where_the_kernel_puts_core_files(pattern: str, uses_pid: bool, expected
 def test_why_there_is_no_core_file() -> None:
     assert "coredumpctl dump 42" in (CorePlace("|/usr/lib/systemd/systemd-coredump %P").why_none(42) or "")
     assert "apport" in (CorePlace("|/usr/share/apport/apport -p%p").why_none(42) or "")
-    assert "only that program knows" in (CorePlace("|/opt/take %p").why_none(42) or "")
+    assert "which decides what happens" in (CorePlace("|/opt/take %p").why_none(42) or "")
     assert "empty" in (CorePlace("").why_none(42) or "")
     assert core_files.find(CorePlace("|/opt/take"), [1], Path("/"), 0.0) == {}
 
@@ -217,7 +217,7 @@ def test_a_script_that_is_not_there_is_told_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"there is no script train\.py"):
+    with pytest.raises(UserError, match=r"script train\.py not found"):
         plan([sys.executable, "train.py"], ranks=2)
     (tmp_path / "train.py").touch()
     assert plan([sys.executable, "train.py"], ranks=2).world == 2

@@ -50,7 +50,7 @@ time.sleep(1.0)
     assert running.finish() == 0, running.err
     assert len(running.manifest["attempts"]) == 1
     decision = next(
-        n for n, line in enumerate(running.err.splitlines()) if "decision: start worker 1 (rank 2) again now" in line
+        n for n, line in enumerate(running.err.splitlines()) if "decision: restart worker 1 (rank 2) alone now" in line
     )
     assert "rank 2 ended with SIGKILL" in running.err.splitlines()[decision - 1]
     texts = {path.read_text() for path in tmp_path.glob("worker1-*.start")}
@@ -81,7 +81,7 @@ time.sleep(120)
     assert running.finish() == 3, running.err
     assert len(list(tmp_path.glob("worker0-*.start"))) == 1 + MOST
     assert len(running.manifest["attempts"]) == 1
-    assert "worker 0 (rank 1) was started again 3 times and ended each time, now with exit code 3" in running.err
+    assert "worker 0 (rank 1) was restarted 3 times and failed each time, now with exit code 3" in running.err
 
 
 def test_a_lost_parameter_server_restarts_all(tmp_path: Path) -> None:

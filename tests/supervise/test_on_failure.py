@@ -63,7 +63,7 @@ def test_a_command_gets_the_redacted_report(tmp_path: Path) -> None:
     out = tmp_path / "got.json"
     about = {"folder": "/runs/1", "attempt": 2, "command": ["python", "train.py", f"--token={SECRET}"]}
     said = tell(f"cat > {out}; echo $KEEPSTEP_CAUSE; exit 3", report(), about)
-    assert said == "--on-failure: cat ended with status 3 (user.code_exception)"
+    assert said == "--on-failure: cat exited with status 3 (user.code_exception)"
     text = out.read_text()
     found = json.loads(text)
     assert SECRET not in text
@@ -82,7 +82,7 @@ def test_a_webhook_gets_the_redacted_report(server: tuple[str, list[bytes]]) -> 
 
 def test_a_hook_that_hangs_or_is_absent_harms_nothing() -> None:
     began = time.monotonic()
-    assert "was ended after" in tell("sleep 60 | cat", report(), {}, timeout_s=0.5)
+    assert "was killed after" in tell("sleep 60 | cat", report(), {}, timeout_s=0.5)
     assert time.monotonic() - began < 10
     assert "status 127" in tell("/no/such/program", report(), {})
     assert tell("http://127.0.0.1:9/", report(), {}).startswith("--on-failure failed")

@@ -118,7 +118,10 @@ def test_a_run_goes_on_when_its_disk_is_full(tmp_path: Path) -> None:
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
     try:
-        script = "import os\nfor n in range(400): print('z' * 8000, flush=True)\nopen(f'done-{os.environ[\"RANK\"]}', 'w').write('x')"
+        script = (
+            "import os\nfor n in range(400): print('z' * 8000, flush=True)\n"
+            "open(f'done-{os.environ[\"RANK\"]}', 'w').write('x')"
+        )
         run = Running(tmp_path, "-n", "2", "--run-dir", str(small / "runs"), script=script)
         assert run.finish() == 0
         assert (tmp_path / "done-0").exists() and (tmp_path / "done-1").exists()

@@ -16,11 +16,14 @@ from keepstep.core.facts.process import ExceptionRaised, ProcessExited
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.finding import Confidence, Finding, Fix, Safety, Severity, Standing
 from keepstep.core.report import Report, Verdict
-from keepstep.supervise.backoff import LONGEST_S, wait_s
-from keepstep.supervise.policy import Action, Attempt, Decision, Happened, Settings, budget_used, decide
+from keepstep.supervise.decision import Action, Decision, Settings
+from keepstep.supervise.history import budget_used
+from keepstep.supervise.policy import decide
 from keepstep.supervise.progress import progress_of
 from keepstep.supervise.remedy import Remedy, RemedyMode
-from keepstep.supervise.standing import KNOWN, Returns
+from keepstep.supervise.returning import KNOWN, Returns
+from keepstep.supervise.situation import Happened, Situation
+from keepstep.supervise.waiting import LONGEST_S, backoff_s
 
 RAISE = Remedy(name="raise RLIMIT_NOFILE", does="raise the limit on open files", limits=(("RLIMIT_NOFILE", 4096),))
 SMALLER = Remedy(name="batch", does="halve the batch", safety=Safety.CHANGES_RESULTS)
@@ -54,9 +57,9 @@ def report(
 
 def attempt(
     cause: Cause | None = Cause.UNKNOWN_NOT_ESTABLISHED, number: int = 0, *facts: Fact, **known: Any
-) -> Attempt:
+) -> Situation:
     found = known.pop("report", None) or report(cause, *facts)
-    return Attempt(
+    return Situation(
         **{"number": number, "happened": Happened.EXITED, "report": found, "first_rank": 1, "code": 1, **known}
     )
 
@@ -115,7 +118,7 @@ def test_a_finding_that_kills_nothing_is_not_decided_upon() -> None:
     slow = report(Cause.SLOW_STRAGGLER, severity=Severity.FATAL)
     decision = decide(attempt(report=slow, steps=3, signal="SIGKILL", code=None))
     assert decision.action is Action.RESTART
-    assert "rank 1 was ended by SIGKILL" in decision.reason
+    assert "rank 1 was killed by SIGKILL" in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_the_same_cause_at_the_same_step_twice_is_no_accident() -> None:
     first = attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 0, steps=12)
     again = decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, steps=12), (first,))
     assert again.action is Action.END
-    assert "attempt 0 ended in the same way at the same place (after 12 steps)" in again.reason
+    assert "attempt 0 ended the same way at the same place (after 12 steps)" in again.reason
     assert decide(attempt(Cause.FRAMEWORK_BUG_SEGFAULT, 1, steps=13), (first,)).action is Action.RESTART
     assert decide(attempt(Cause.RESOURCE_HOST_OOM_KILLED, 1, steps=12), (first,)).action is Action.RESTART
     unknown = replace(first, steps=None, lived_s=3600.0)
@@ -193,7 +196,7 @@ def test_the_budget_is_used_up_without_progress_and_filled_again_by_it() -> None
     decisions = [decide(idle[n], tuple(idle[:n]), Settings(max_attempts=3), chance=0.0) for n in range(4)]
     assert [each.action for each in decisions] == [Action.RESTART] * 3 + [Action.END]
     assert [each.wait_s for each in decisions[:3]] == [0.0, 1.0, 2.0]
-    assert "3 attempts without progress in between were all that may be" in decisions[3].reason
+    assert "3 attempts in a row made no progress" in decisions[3].reason
     further = attempt(Cause.WORKER_PARAMETER_SERVER_LOST, 3, steps=11)
     again = decide(further, tuple(idle[:3]), Settings(max_attempts=3))
     assert (again.action, again.attempts_left, again.wait_s) == (Action.RESTART, 2, 0.0)
@@ -222,7 +225,7 @@ def test_a_proven_hang_restarts_and_a_suspected_one_waits_first() -> None:
     assert decide(attempt(hang, happened=Happened.STOPPED, code=None, stopped_s=6.0)).action is Action.RESTART
     waits = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=1.0))
     assert (waits.action, waits.wait_s) == (Action.WAIT, 580.0)
-    assert "wait 10 min" in waits.words and "not proven that rank 1 hangs" in waits.words
+    assert "wait 10 min" in waits.words and "rank 1 may be hanging" in waits.words
     slow = decide(attempt(None, happened=Happened.SUSPECTED, code=None, stopped_s=20.0, usual_s=60.0))
     assert slow.wait_s == 2980.0
     asked = decide(
@@ -261,7 +264,7 @@ def test_under_a_launcher_of_the_user_nothing_is_restarted_or_ended() -> None:
     assert (
         hangs.action is Action.WAIT
         and "only with --max-attempts" in hangs.reason
-        and "nothing is ended" in hangs.reason
+        and "it is left running" in hangs.reason
     )
 
 
@@ -292,17 +295,17 @@ def test_a_yes_in_the_terminal_turns_the_end_into_a_restart() -> None:
     now = attempt(Cause.RESOURCE_TPU_HBM_OOM, steps=0)
     decision = decide(now, settings=Settings(remedy=RemedyMode.ASK), offered=(SMALLER,))
     assert (decision.action, decision.ask) == (Action.END, (SMALLER,))
-    assert "could help, if you want it: halve the batch" in decision.words
+    assert "could help, if you agree: halve the batch" in decision.words
     yes = decision.accepted([SMALLER])
     assert (yes.action, yes.remedies, yes.ask) == (Action.RESTART, (SMALLER,), ())
     assert decision.accepted([]).action is Action.END
 
 
 def test_waits_double_with_jitter_up_to_a_bound() -> None:
-    assert [wait_s(n, 0.0) for n in range(5)] == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert wait_s(3, 0.999) == pytest.approx(2.0, abs=0.01)
-    assert wait_s(1000, 0.0) == LONGEST_S
-    assert all(0.5 * wait_s(4, 0.0) <= wait_s(4, n / 10) <= wait_s(4, 0.0) for n in range(10))
+    assert [backoff_s(n, 0.0) for n in range(5)] == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert backoff_s(3, 0.999) == pytest.approx(2.0, abs=0.01)
+    assert backoff_s(1000, 0.0) == LONGEST_S
+    assert all(0.5 * backoff_s(4, 0.0) <= backoff_s(4, n / 10) <= backoff_s(4, 0.0) for n in range(10))
 
 
 def test_progress_is_read_from_boxes_and_logs() -> None:

@@ -103,9 +103,9 @@ def test_a_damaged_checkpoint_goes_aside_and_the_one_before_is_the_newest(tmp_pa
     bad = archive(folder / "model_60.pt", whole=False)
     unreadable = report(Cause.CHECKPOINT_CORRUPT_OR_MISSING, CheckpointUnreadable(path="ckpts/model_60.pt"))
     (found,) = remedy.offered(unreadable, {}, tmp_path)
-    assert "model_60.pt aside" in found.does and "model_40.pt" in found.does
+    assert "checkpoint model_60.pt to" in found.does and "model_40.pt" in found.does
     assert bad.exists()  # offering changes nothing
-    assert "newest one is model_40.pt" in remedy.apply(found)
+    assert "newest checkpoint is now model_40.pt" in remedy.apply(found)
     assert sorted(each.name for each in folder.iterdir()) == ["model_20.pt", "model_40.pt"]
     assert (tmp_path / "ckpts.aside" / "model_60.pt").exists()
 

@@ -29,7 +29,7 @@ def test_the_same_death_at_the_start_twice_ends_the_run(tmp_path: Path) -> None:
     )
     assert running.finish() == 137
     assert len(running.manifest["attempts"]) == 2
-    assert "ended in the same way at the same place (before the first step)" in running.err + running.out
+    assert "ended the same way at the same place (before the first step)" in running.err + running.out
 
 
 def test_the_budget_bounds_attempts(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ print("sum", value.item(), flush=True)
 """
     running = Running(tmp_path, "-n", "2", script=script, env={"GLOO_SOCKET_IFNAME": "nosuch0"})
     assert running.finish(150) == 0, running.err
-    assert "remedy: use the interface lo, by which the ranks reach each other" in running.err
+    assert "remedy: use the interface lo, through which the ranks reach each other" in running.err
     assert "sum 2.0" in running.log(0, attempt=1)
 
 
@@ -96,7 +96,7 @@ print("resumed at", torch.load(newest)["step"], flush=True)
     status = running.finish(150)
     told = running.out + running.err
     assert status == 0, told
-    assert "put the damaged checkpoint model-20.pt aside" in told
+    assert "move the damaged checkpoint model-20.pt to" in told
     assert "resumed at 10" in running.log(0, attempt=1)
     assert (tmp_path / "saved.aside" / "model-20.pt").exists()
 
@@ -113,7 +113,7 @@ raise RuntimeError("PytorchStreamReader failed reading zip archive: failed findi
     running = Running(tmp_path, "-n", "1", "--remedy", "off", script=script)
     assert running.finish() == 1
     assert len(running.manifest["attempts"]) == 1
-    assert "advice: put the damaged checkpoint model-20.pt aside" in running.err
+    assert "advice: move the damaged checkpoint model-20.pt to" in running.err
     assert (tmp_path / "saved" / "model-20.pt").exists()
 
 
@@ -196,7 +196,7 @@ def test_a_killed_rank_comes_back_from_a_spare_with_the_same_results(tmp_path: P
         calm.kill()
         struck.kill()
     told = struck.out + struck.err
-    assert "decision: restart now" in told and "came back 1 time" in told
+    assert "decision: restart now" in told and "with 1 restart" in told
     assert "resumed at" in struck.log(0, attempt=1)
     results = [line for line in calm.log(0).splitlines() if line.startswith("weights")]
     assert results and results == [line for line in struck.log(0, attempt=1).splitlines() if line.startswith("weights")]

@@ -71,7 +71,10 @@ def test_a_signal_is_128_and_its_number(tmp_path: Path) -> None:
 
 
 def test_a_death_is_noticed_within_half_a_second(tmp_path: Path) -> None:
-    script = "import os, signal, time\nprint('up', flush=True)\nif os.environ['RANK'] == '1':\n  time.sleep(1); open('died', 'w').write(str(time.time())); os._exit(3)\ntime.sleep(60)"
+    script = (
+        "import os, signal, time\nprint('up', flush=True)\nif os.environ['RANK'] == '1':\n"
+        "  time.sleep(1); open('died', 'w').write(str(time.time())); os._exit(3)\ntime.sleep(60)"
+    )
     run = Running(tmp_path, "-n", "2", "--max-attempts", "1", script=script)
     assert run.finish() == 3
     exits = (run.run / "attempt-0" / "exits.jsonl").read_text()
@@ -100,7 +103,7 @@ while True: time.sleep(0.1)
     ("sent", "told"),
     [
         (signal.SIGINT, "the user ended the run (Ctrl-C)"),
-        (signal.SIGTERM, "the run was told to end from outside (SIGTERM)"),
+        (signal.SIGTERM, "the run was ended from outside (SIGTERM)"),
     ],
     ids=["SIGINT", "SIGTERM"],
 )
@@ -147,7 +150,8 @@ if os.fork() == 0:
     os.setsid()
     note("daemon")
     while True: time.sleep(1)
-subprocess.Popen([sys.executable, "-c", f"import os, time; open('pid-{rank}-bare', 'w').write(str(os.getpid())); time.sleep(600)"], env={})
+bare = f"import os, time; open('pid-{rank}-bare', 'w').write(str(os.getpid())); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", bare], env={})
 note("rank")
 while True: time.sleep(1)
 """
@@ -165,7 +169,7 @@ while True: time.sleep(1)
 def test_a_killed_supervisor_leaves_nothing_in_shared_memory(tmp_path: Path) -> None:
     script = """
 import time, keepstep
-for step in keepstep.guard().steps(range(100_000)): time.sleep(0.01)
+for step in keepstep.guard.attach().steps(range(100_000)): time.sleep(0.01)
 """
     run = Running(tmp_path, "-n", "2", script=script)
     boxes = wait_for(lambda: found if len(found := list(run.run.glob("attempt-0/guard/*.box"))) == 2 else None)
@@ -196,4 +200,4 @@ while not os.path.exists("pid-worker"): time.sleep(0.01)
 def test_a_program_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     run = Running(tmp_path, "-n", "2", script="", command=["no-such-program"])
     assert run.finish() == 2
-    assert "there is no program no-such-program" in run.err
+    assert "program no-such-program not found" in run.err

@@ -21,9 +21,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 SLURM_CONF = os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf")
 STEPS = """
 import os, signal, sys, time, keepstep
-rank = int(next(os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK") if name in os.environ))
+names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
+rank = int(next(os.environ[name] for name in names if name in os.environ))
 open(f"pid-{rank}", "w").write(str(os.getpid()))
-for step in keepstep.guard().steps(range(10_000 if sys.argv[-1] == "long" else 40)):
+for step in keepstep.guard.attach().steps(range(10_000 if sys.argv[-1] == "long" else 40)):
     if step == 20 and rank == 1 and sys.argv[-1] == "raise": raise ValueError("batch 20 is bad")
     if step == 20 and rank == 1 and sys.argv[-1] == "crash": os.kill(os.getpid(), signal.SIGSEGV)
     time.sleep(0.05)
@@ -39,7 +40,10 @@ LAUNCHERS = {
     "mpirun": _mpirun(),
     "srun": ["srun", "-n", "2", "--overcommit", sys.executable],
     "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"],
-    "accelerate": ["accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"],
+    "accelerate": [
+        "accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+        "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+    ],
     "deepspeed": ["deepspeed", "--num_gpus", "2", "--no_local_rank", "--master_port", "29781"],
 }  # fmt: skip
 

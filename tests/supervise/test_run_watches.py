@@ -124,7 +124,7 @@ LEAKS = """
 import os, time, keepstep
 held = []
 leaks = os.environ["RANK"] == "1"
-for step in keepstep.guard().steps(range({steps} if leaks else 100_000)):
+for step in keepstep.guard.attach().steps(range({steps} if leaks else 100_000)):
     if leaks:
         held.append(b"x" * (2 << 20))
     elif os.path.exists("done"):

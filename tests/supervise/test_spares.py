@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warm spares with real processes: what a rank that came from a spare sees and computes is what a cold start sees and computes."""
+"""Warm spares with real processes: a rank from a spare sees and computes exactly what a cold start does."""
 
 from __future__ import annotations
 
@@ -141,10 +141,13 @@ LOOK = """
     import jax
     del os.environ["SETTING"]
     import helper
-    print("main", __name__, __file__, __package__, getattr(__spec__, "name", None), __doc__, type(__loader__).__name__, sorted(vars()))
+    print("main", __name__, __file__, __package__, getattr(__spec__, "name", None), __doc__)
+    print("loader", type(__loader__).__name__, sorted(vars()))
     print("argv", sys.argv, "path", sys.path[0], len(sys.path), "cwd", os.getcwd())
-    print("variables", sorted((k, v) for k, v in os.environ.items() if not k.startswith("KEEPSTEP_") and k != "MASTER_PORT"))
-    print("jax", jax.SEEN, jax.__spec__.name, type(jax.__spec__.loader).__name__, jax.__loader__ is jax.__spec__.loader, jax.__path__)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("KEEPSTEP_") and k != "MASTER_PORT"}
+    print("variables", sorted(kept.items()))
+    loader = jax.__spec__.loader
+    print("jax", jax.SEEN, jax.__spec__.name, type(loader).__name__, jax.__loader__ is loader, jax.__path__)
     print("modules", sys.modules["__main__"].__file__, "jax" in sys.modules, helper.NAME)
     print("out", sys.stdout.encoding, sys.stdout.line_buffering, sys.stdin.read(), flush=True)
     print("WAITING", flush=True)

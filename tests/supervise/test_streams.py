@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard input, output and error of what `keepstep run` starts: in pipes, on a terminal, and when the reader is gone."""
+"""Standard input, output and error under `keepstep run`: in pipes, on a terminal, and after the reader is gone."""
 
 from __future__ import annotations
 
@@ -160,12 +160,15 @@ def test_a_debugger_works_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_reaches_the_users_own_program_as_it_would_without_us(tmp_path: Path) -> None:
-    script = "import time\nprint('trains', flush=True)\ntry:\n    time.sleep(300)\nexcept KeyboardInterrupt:\n    print('saved', flush=True)\n"
+    script = (
+        "import time\nprint('trains', flush=True)\n"
+        "try:\n    time.sleep(300)\nexcept KeyboardInterrupt:\n    print('saved', flush=True)\n"
+    )
     run = OnTerminal(tmp_path, "--", sys.executable, "train.py", script=script)
     run.until("trains")
     run.type("\x03")
     assert run.finish() == 130
-    assert "saved" in run.text and "train.py is ended (SIGINT" in run.text
+    assert "saved" in run.text and "stopping train.py (SIGINT" in run.text
 
 
 def test_bars_of_several_ranks_stand_in_the_live_part(tmp_path: Path) -> None:
@@ -180,7 +183,10 @@ def test_bars_of_several_ranks_stand_in_the_live_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")])
 def test_a_reader_that_goes_away_harms_nobody(tmp_path: Path, options: tuple[str, ...]) -> None:
-    script = "import os, time\nfor n in range(30): print('line', n, flush=True); time.sleep(0.02)\nopen(f'done-{os.getpid()}', 'w').close()\n"
+    script = (
+        "import os, time\nfor n in range(30): print('line', n, flush=True); time.sleep(0.02)\n"
+        "open(f'done-{os.getpid()}', 'w').close()\n"
+    )
     (tmp_path / "train.py").write_text(script)
     clean = {name: value for name, value in os.environ.items() if name not in OURS}
     process = subprocess.Popen(

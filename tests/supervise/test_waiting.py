@@ -13,14 +13,16 @@ from keepstep.core.cause import Cause
 from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence
 from keepstep.errors import UserError
-from keepstep.supervise.policy import Action, Attempt, Happened, Settings, decide
+from keepstep.supervise.decision import Action, Settings
+from keepstep.supervise.policy import decide
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.stopped import Sign, Watch
 from tests.supervise.test_policy import attempt, report
 
 HANG = Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK
 
 
-def silent(number: int = 0, **known: Any) -> Attempt:
+def silent(number: int = 0, **known: Any) -> Situation:
     """A rank that is idle in a step, in a run whose restart costs 14 s."""
     usual: dict[str, Any] = {
         "happened": Happened.SUSPECTED,
@@ -96,7 +98,7 @@ def test_a_busy_rank_is_reported_and_never_restarted(known: dict[str, Any]) -> N
 
 
 def test_the_same_place_gets_twice_as_long_and_the_last_attempt_ten_minutes() -> None:
-    before: list[Attempt] = []
+    before: list[Situation] = []
     waits = []
     for number in range(5):
         now = silent(number)
@@ -143,7 +145,7 @@ def test_a_rank_that_raised_and_did_not_exit_is_decided_at_once(type_: str, sett
     decision = decide(raised, settings=settings)
     assert decision.action is action
     if action is Action.WAIT:
-        assert "nothing is ended" in decision.reason
+        assert "it is left running" in decision.reason
 
 
 LONG: dict[str, Any] = {"work_s": 3600.0, "steps": 900, "code": None, "signal": "SIGKILL"}
@@ -157,20 +159,20 @@ KILLED = Cause.RESOURCE_HOST_OOM_KILLED
             attempt(KILLED, 0, saved=True, resumed=False, **LONG),
             (),
             Action.RESTART,
-            "it is not known whether this script resumes",
+            "it is unknown whether this script resumes",
         ),
         (attempt(KILLED, 0, saved=True, resumed=True, **LONG), (), Action.RESTART, None),
         (
             attempt(KILLED, 0, saved=False, resumed=False, **LONG),
             (),
             Action.RESTART,
-            "no checkpoint was saved: a restart begins at the first step, and 60 min",
+            "no checkpoint was saved: a restart begins at the first step and loses 60 min",
         ),
         (
             attempt(KILLED, 0, saved=False, resumed=False, happened=Happened.STOPPED, **LONG),
             (),
             Action.END,
-            "more than 10 min of work would be lost",
+            "would lose more than 10 min of work",
         ),
         (
             attempt(KILLED, 1, saved=True, resumed=False, **{**LONG, "steps": 950}),
@@ -197,7 +199,7 @@ KILLED = Cause.RESOURCE_HOST_OOM_KILLED
     ],
 )
 def test_a_restart_that_would_lose_much_is_not_done_unasked(
-    now: Attempt, before: tuple[Attempt, ...], action: Action, words: str | None
+    now: Situation, before: tuple[Situation, ...], action: Action, words: str | None
 ) -> None:
     decision = decide(now, before)
     assert decision.action is action

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assembles a dead or live run for the engine: sources, parsers, identities, one set of evidence."""
+"""Assembles a dead or live run for the engine: from sources and parsers to one set of evidence."""

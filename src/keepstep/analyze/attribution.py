@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose words these are: ranks for sightings, from prefixes, file names and the text itself. Pure."""
+"""Which rank wrote each message, from prefixes, file names and the text itself. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from keepstep.parse.scan.logscan import Sighting
 from keepstep.parse.scan.prefix import NOBODY, Writer, identify
 
 OF_MANY = ("launcher.log", "command.log")
-"""What `keepstep run` calls the output of the user's own command: many ranks may speak in it, whatever one of them says of itself."""
+"""`keepstep run`'s name for the output of the user's own command. Many ranks may write to it."""
 SAME_WORDS = 200
-"""So much of a message is compared: guards and parsers cut long ones."""
+"""This much of a message is compared: guards and parsers cut long ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Scanned:
 
 
 def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
-    """Evidence of all logs, each with the rank that wrote it where that can be told."""
+    """Evidence from all logs, each with the rank that wrote it, if known."""
     owners = {log.name: _owner(log) for log in logs}
     writers = [w for log in logs for w in (owners[log.name], *{id(s.writer): s.writer for s in log.sightings}.values())]
     numbering = _Numbering(writers, _Learned(logs))
@@ -58,7 +58,7 @@ def attribute(logs: Sequence[Scanned]) -> list[Evidence[Fact]]:
 
 
 def with_guards_words(logged: Sequence[Evidence[Fact]], told: Sequence[Evidence[Fact]]) -> list[Evidence[Fact]]:
-    """What stands in a traceback that nobody signed is of the rank whose guard told of that very exception, if only one did."""
+    """An unsigned traceback belongs to the rank whose guard reported that very exception, if only one did."""
     raised = [(e.fact, e.rank) for e in told if isinstance(e.fact, RankRaised) and e.rank is not None]
     owners: dict[str, list[tuple[range, Rank]]] = {}
     for each in logged if raised else ():
@@ -91,14 +91,14 @@ def _within(origin: Origin, owners: Mapping[str, Sequence[tuple[range, Rank]]]) 
 
 
 def _is_of_another(fact: Fact, owner: Writer) -> bool:
-    """Whether a launcher speaks of another process than the one whose words in the same log told its rank."""
+    """Whether a launcher means another process than the one that gave its rank in the same log."""
     if not isinstance(fact, ProcessExited) or fact.rank is not None or fact.local_rank is None or not owner.by_words:
         return False
     return owner.rank is not None and fact.local_rank != owner.rank and fact.local_rank > 0
 
 
 def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
-    """By the clock where every source carries one, else source by source as read."""
+    """By the clock if every source has one, else source by source as read."""
     timed: dict[str, float] = {}
     for each in evidence:
         if each.at is not None:
@@ -116,7 +116,7 @@ def in_time_order(evidence: list[Evidence[Fact]]) -> list[Evidence[Fact]]:
 
 
 def _owner(log: Scanned) -> Writer:
-    """Who wrote a whole file: by its name, else by what a single writer says of itself."""
+    """Who wrote a whole file: by its name, else by what its single writer says about itself."""
     named = identify(log.name.lower())
     if named.rank is not None or PurePath(log.name).name in OF_MANY:
         return named
@@ -140,7 +140,7 @@ def _owner(log: Scanned) -> Writer:
 
 
 def _own_task(log: Scanned) -> tuple[str, int] | None:
-    """The task of a TensorFlow server, by the one address it started at and where its cluster has that address."""
+    """The task of a TensorFlow server, by the address it started at and that address's place in the cluster."""
     own = [s for s in log.sightings if not s.writer.key]
     started = {s.fact.address for s in own if isinstance(s.fact, ServerStarted)}
     if len(started) != 1:
@@ -154,14 +154,14 @@ def _own_task(log: Scanned) -> tuple[str, int] | None:
 
 
 _OF_A_STEP = lazy_pattern(r"\brank[ =:] ?(\d{1,5})\b")
-"""Whose step a line of progress tells. The first rank's alone prove nothing: often only it reports, and all fail."""
+"""The rank whose step a progress line shows. Rank 0 alone proves nothing: often only it reports, and all fail."""
 
 
 _OWN_WORD = lazy_pattern(r"\[(?:PG [^\]]{0,80} )?Rank (\d+)\]")
 
 
 class _Learned:
-    """What the lines themselves say of ranks: whose prefix tells only a device, a rank on a host, or the host."""
+    """What the lines themselves say about ranks whose prefix gives only a device, a local rank or a host."""
 
     def __init__(self, logs: Sequence[Scanned]) -> None:
         self._members: dict[tuple[str, int], tuple[int, int]] = {}
@@ -203,11 +203,11 @@ class _Learned:
                 self._locals.setdefault(writer.local, set()).add(int(own[1]))
 
     def is_a_host(self, writer: Writer) -> bool:
-        """Whether the number of a prefix is that of a host: several ranks speak behind it, or others than it says."""
+        """Whether a prefix's number is that of a host: several ranks write behind it, or others than it says."""
         return self._of_hosts and not writer.own and bool(writer.key)
 
     def rank(self, writer: Writer) -> int | None:
-        """The global rank of one whose prefix tells its device on a host, or its rank on a host."""
+        """The global rank of a writer whose prefix gives its device or its rank on a host."""
         if writer.local is None:
             return None
         if writer.node:
@@ -219,13 +219,13 @@ class _Learned:
         return next(iter(known)) if len(known) == 1 else self._failed_first.get(writer.local)
 
     def _by_distance(self, local: int) -> set[int]:
-        """As far from its number on the host as the others of that host are from theirs."""
+        """Its local number plus the same offset that the host's other ranks have."""
         distances = {each - here for here, ranks in self._locals.items() for each in ranks}
         return {local + distance for distance in distances or {0}}
 
 
 class _Numbering:
-    """TensorFlow counts within roles; one global number a task: chief, workers, ps, evaluator."""
+    """TensorFlow counts within roles; this gives each task one global number: chief, workers, ps, evaluator."""
 
     def __init__(self, writers: Sequence[Writer], learned: _Learned) -> None:
         self._learned = learned

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report on a run of several attempts: why each earlier one ended, that the run came back, and how the last one ended."""
+"""The report on a run of several attempts: why each earlier one ended, and how the last one did."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from keepstep.store.runs import AttemptSaid
 
 
 def numbered(report: Report, attempt: int) -> Report:
-    """The report on one attempt, every finding of it with the attempt's number."""
+    """The report on one attempt, with the attempt's number in every finding."""
     return replace(report, findings=tuple(replace(each, attempt=attempt) for each in report.findings))
 
 
 def of_all_attempts(reports: Mapping[int, Report], attempts: Sequence[AttemptSaid]) -> Report:
-    """One report of the reports on the attempts, by number; the last attempt's must be there.
+    """One report from the reports on the attempts, by number; the last attempt's must be there.
 
-    The first finding is of the last attempt that failed. What earlier attempts ended of contributed, and no more: the run came back.
+    The first finding is from the last attempt that failed. What ended earlier attempts only contributed: the run came back.
     """
     last = attempts[-1]
     own = numbered(reports[last.number], last.number)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host's kernel said in the minutes in which the run broke, and of its processes only.
+"""What this host's kernel said about the run's processes in the minutes in which it broke.
 
-Other programs are killed and crash on the same host: a kernel line counts when it names
-a process that the logs name too; a kill for memory also where they name none and it was
-a Python process; a fault of the hardware when the run broke. And the run must have been
-here: a log that was copied from elsewhere was not last written when its last line says.
+Other programs are killed and crash on the same host. So a kernel line counts if it names a process that the logs name
+too; an out-of-memory kill also if they name none and it hit a Python process; a hardware fault if it came when the run
+broke. And the run must have been here: a log copied from elsewhere was not last written when its last line says.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BEFORE_S = 60.0
 AFTER_S = 60.0
 OLDEST_S = 7 * 86400.0
 CLOSE_S = 120.0
-"""Between the last time that was read and the last change of a file, where the file was written here."""
+"""The most between the last time in a log and the file's last change, if the file was written here."""
 
 _PYTHON = lazy_pattern(r"\b(?:python|pt_main_thread|pt_data_worker|ray::)")
 
@@ -34,7 +33,10 @@ _PYTHON = lazy_pattern(r"\b(?:python|pt_main_thread|pt_data_worker|ray::)")
 def kernel_evidence(
     evidence: Sequence[Evidence[Fact]], written: Sequence[float]
 ) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """Kernel facts that belong to the run; ``written``: when its files last changed. Logs without times, old or foreign ones leave nothing to look for."""
+    """Kernel facts that belong to the run; ``written``: when its files last changed.
+
+    Nothing can be found for logs that have no times, are old, or come from another host.
+    """
     ended = _ended([e.at for e in evidence if e.at is not None], written)
     now = time.time()
     if ended is None or not now - OLDEST_S < ended <= now + 60:
@@ -52,10 +54,13 @@ def kernel_evidence(
 
 
 def _ended(times: Sequence[float], written: Sequence[float]) -> float | None:
-    """When the run ended by this host's clock, in whose zone or in UTC its lines may be; None where that does not fit together."""
-    for last in written if times else ():
+    """When the run ended by this host's clock, with its lines in local time or UTC; None if neither fits."""
+    if not times:
+        return None
+    latest = max(times)
+    for last in written:
         zone = time.localtime(last).tm_gmtoff
-        if any(abs(max(times) - offset - last) <= CLOSE_S for offset in (0, zone)):
+        if any(abs(latest - offset - last) <= CLOSE_S for offset in (0, zone)):
             return last
     return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of messages, ready for use: what is slow to derive from them is kept from one start to the next."""
+"""The tables of messages, ready for use: what is slow to derive from them is kept between starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def known() -> Knowledge:
 
 
 def known_with(own_signatures: Iterable[Signature], own_blocks: Iterable[Block], kept: Kept | None = None) -> Knowledge:
-    """The knowledge that comes with keepstep, and the user's own."""
+    """The knowledge that comes with keepstep, and the user's."""
     kept = kept or Kept(user_folder())
     recall(kept)
     signatures, blocks, progress = tables()
@@ -35,14 +35,14 @@ def known_with(own_signatures: Iterable[Signature], own_blocks: Iterable[Block],
 
 
 def recall(kept: Kept) -> None:
-    """What an earlier start derived from patterns, so that they need not be parsed again."""
+    """What an earlier start derived from patterns, to save parsing them again."""
     body = kept.get(PATTERNS, _way_of_deriving())
     for pattern, (expression, anchors, folds_case, groups) in json.loads(body or b"{}").items():
         signature.recalled[pattern] = Derived(expression, tuple(anchors), folds_case, tuple(groups))
 
 
 def keep(kept: Kept) -> None:
-    """Keep what this start derived, if it had to derive anything anew."""
+    """Keep what this start derived, if it derived anything new."""
     if signature.derived.keys() - signature.recalled.keys():
         kept.put(PATTERNS, _way_of_deriving(), json.dumps(signature.derived).encode())
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live job on this host: its processes and their stacks, seen several times.
+"""A live job on this host: its processes and their stacks, sampled several times.
 
-A job that moves is left in peace: the first looks do not stop a process, and only when
-no rank has moved between them is each stopped once, for a moment, for its native stack.
+A job that makes progress is not disturbed: the first samples stop no process. Only if no rank has moved between them is
+each process stopped once, for a moment, for its native stack.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from keepstep.core.facts.process import Frame, ProcessSeen, StackDump
 from keepstep.core.identity import Rank
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.stacks import Whose, whose
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.sources import processes, sockets, stacks
-from keepstep.sources.processes import Reading, Training
+from keepstep.sources.processes import ProcessReading, Training
 from keepstep.sources.stacks import Stacks
 
 MOST_HELPERS = 16
 MOST_CONNECTIONS = 4
 MOVES_DATA = 4 << 20
-"""Bytes read or written while watched: a rank that loads or saves is at work."""
+"""Bytes read or written while watched: a rank that loads or saves is working."""
 _ASKS_PEERS = lazy_pattern(r"keepstep/guard/(?:contract|peers|exchange)\.py$")
-"""The guard asks again and again for what the other ranks state: where it is in that does not count."""
+"""The guard polls for what the other ranks state: where it is in that loop does not count."""
 PAUSES_S = (0.4, 1.2, 2.6)
-"""Between the looks: unequal, so that a loop with a beat of its own is not met at the same place."""
+"""Seconds between samples: unequal, so a periodic loop is not caught at the same place each time."""
 
 
 @dataclass
 class _Watched:
     training: Training
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[ProcessReading] = field(default_factory=list)
     places: list[tuple[Frame, ...] | None] = field(default_factory=list)
     stacks: Stacks = field(default_factory=Stacks)
     helpers: dict[int, Stacks] = field(default_factory=dict)
-    """Child processes that it may wait for: loaders, pools."""
+    """Child processes it may wait for: loaders, pools."""
     unanswered: list[ConnectionStuck] = field(default_factory=list)
-    """Its connections that get no answer, where it does not move."""
+    """Its connections that get no answer, if it does not move."""
 
     @property
     def still(self) -> bool | None:
-        """Whether the main thread was at the same Python place each time; None: not known."""
+        """Whether the main thread was at the same Python line each time; None: unknown."""
         if len(self.readings) > 1 and all(r.state in "Tt" for r in self.readings):
             return True
         if len(self.places) < 2 or None in self.places:
@@ -57,7 +57,7 @@ class _Watched:
 
     @property
     def moves(self) -> bool:
-        """Whether it surely makes progress: it was elsewhere, or it woke up often and worked each time."""
+        """Whether it certainly makes progress: it was elsewhere, or it woke up often and worked each time."""
         return self.still is False or self._wakes_and_works
 
     @property
@@ -88,15 +88,15 @@ def look_at_live(
     stopped_s: float = stacks.LIVE_LIMIT_S,
     early: Callable[[EvidenceSet], None] | None = None,
 ) -> EvidenceSet:
-    """The evidence of the job that runs here now, or of the given processes, each of which may be stopped for ``stopped_s``.
+    """Evidence from the job running here, or from the given processes; each may be stopped for ``stopped_s``.
 
-    ``early`` gets what Python stacks alone show, where nobody moves: native ones take their time.
+    ``early`` gets what the Python stacks alone show if no rank moves: native stacks take a while.
     """
     found, coverage = processes.find(pids)
     if not found:
         if pids is None and not any(c.state is CoverageState.UNAVAILABLE for c in coverage):
-            why = "no Python process of this host has TensorFlow, PyTorch or JAX loaded"
-            coverage = [Coverage(what="training processes of this host", state=CoverageState.UNAVAILABLE, why=why)]
+            why = "no Python process on this host has TensorFlow, PyTorch or JAX loaded"
+            coverage = [Coverage(what="training processes on this host", state=CoverageState.UNAVAILABLE, why=why)]
         return EvidenceSet(items=(), coverage=tuple(coverage))
     watched = [_Watched(training) for training in found]
     _look(watched)
@@ -113,7 +113,11 @@ def look_at_live(
     coverage += stacks.coverage_of({each.training.pid: each.stacks for each in watched})
     if stacks.have_pystack() and watched and all(each.still is None for each in watched):
         coverage.append(
-            Coverage(what="whether the job moves", state=CoverageState.NOT_CHECKED, why="no stacks could be compared")
+            Coverage(
+                what="whether the job makes progress",
+                state=CoverageState.NOT_CHECKED,
+                why="no stacks could be compared",
+            )
         )
     return _all_evidence(watched, coverage)
 
@@ -134,7 +138,7 @@ def _look(watched: list[_Watched]) -> None:
 
 
 def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
-    """Native stacks, of those that can be stopped: a process in D or T is only read."""
+    """Native stacks of those that can be stopped: a process in state D or T is only read."""
     for each in watched:
         each.unanswered = sockets.stuck(each.training.pid)[:MOST_CONNECTIONS]
     able = [each for each in watched if not each.frozen]
@@ -147,7 +151,7 @@ def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
     for each in watched:
         main = each.stacks.main
         wait = waits_in(main.frames) if main is not None else None
-        if wait is not None and wait.kind in (Kind.INPUT, Kind.LOCK, Kind.CHILDREN):
+        if wait is not None and wait.kind in (WaitKind.INPUT, WaitKind.LOCK, WaitKind.CHILDREN):
             children = processes.children(each.training.pid)[:MOST_HELPERS]
             each.helpers = stacks.look_at_all(children, native=False, stop=False)
             for pid in [pid for pid, helper in each.helpers.items() if _in_own_code(helper.main)]:
@@ -161,24 +165,24 @@ def _look_closely(watched: list[_Watched], stopped_s: float) -> None:
 
 
 def _in_own_code(main: StackDump | None) -> bool:
-    """Whether the innermost Python line is the user's: what it waits for there only a native stack tells."""
+    """Whether the innermost Python line is the user's: only a native stack shows what it waits for there."""
     return main is not None and bool(main.frames) and whose(main.frames[0]) is Whose.USER
 
 
 def _hides_threads(main: StackDump | None) -> bool:
-    """Whether the main thread only waits for others of its threads, which then tell what for."""
+    """Whether the main thread only waits for its other threads, which then show what for."""
     wait = waits_in(main.frames) if main is not None else None
-    return wait is not None and (wait.kind is Kind.DEVICE or wait.vague)
+    return wait is not None and (wait.kind is WaitKind.DEVICE or wait.vague)
 
 
 def _without_launchers(watched: list[_Watched]) -> list[_Watched]:
-    """Without processes that only wait for other processes of the list."""
+    """The list without processes that only wait for others on it."""
     parents = {each.training.parent for each in watched}
 
     def launches(each: _Watched) -> bool:
         main = each.stacks.main
         wait = waits_in(main.frames) if main is not None else None
-        return each.training.pid in parents and wait is not None and wait.kind is Kind.CHILDREN
+        return each.training.pid in parents and wait is not None and wait.kind is WaitKind.CHILDREN
 
     return [each for each in watched if not launches(each)]
 

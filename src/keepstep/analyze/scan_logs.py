@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scan many logs, on all cores when there is enough to read."""
+"""Scan many logs, on all cores if there is enough to read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PART = 128 << 20
 PR_SET_PDEATHSIG = 1
 
 Tell = Callable[[int], None]
-"""Called with how many more bytes were read."""
+"""Called with the number of bytes read since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ def scan_logs(
     meanwhile: Callable[[], object] = lambda: None,
     patience_s: float = PER_FILE_S,
 ) -> tuple[list[Scanned], list[Coverage]]:
-    """Every log's sightings, in the order of the files, and what went wrong in reading.
+    """Every log's sightings, in the order of the files, and what went wrong while reading.
 
-    ``meanwhile`` is done while other processes read, if they do. A log that takes longer than ``patience_s``, and
-    a second more for each megabyte, is left there.
+    ``meanwhile`` runs while other processes read, if they do. Reading a log stops after ``patience_s`` plus one second
+    per megabyte.
     """
     global _knowledge
     _knowledge = knowledge or known()
@@ -84,16 +84,18 @@ def scan_logs(
 
 
 def _not_read(parts: list[_Done]) -> Iterator[str]:
-    """What was left out of a log because it took too long, or was too much."""
+    """What was left out of a log because it took too long or was too much."""
     yield from {part.stopped: None for part in parts if part.stopped}
     gave_up = [part for part in parts if part.gave_up_after_s is not None]
     if gave_up:
         took = sum(part.gave_up_after_s or 0 for part in gave_up)
         read = sum(part.size for part in parts)
-        yield f"given up after {took:.0f} s of processor time, {size(read)} of it read; --seconds-per-file gives it more"
+        yield (
+            f"stopped after {took:.0f} s of processor time with {size(read)} read; --seconds-per-file gives it more time"
+        )
     cut = sum(part.cut_lines for part in parts)
     if cut:
-        yield f"{count(cut, 'long line')} held too much to search all of it"
+        yield f"{count(cut, 'long line')} held too much to search completely"
 
 
 def _joined(parts: list[_Done]) -> Iterator[Sighting]:
@@ -133,7 +135,7 @@ def _run(parts: list[_Part], tell: Tell, meanwhile: Callable[[], object]) -> Ite
 
 
 def _end_with_parent() -> None:
-    """A parent that a signal ends takes its readers along."""
+    """When a signal ends the parent, its readers end too."""
     if sys.platform == "linux":
         import ctypes
 
@@ -141,12 +143,12 @@ def _end_with_parent() -> None:
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _grouped(parts: list[_Part]) -> list[list[_Part]]:
-    """Small files together, so that the work is handed over in pieces of some megabytes."""
+    """Small files together, so work is handed over in pieces of a few megabytes."""
     groups: list[list[_Part]] = [[]]
     size = 0
     for part in parts:
@@ -184,7 +186,7 @@ def _scan(part: _Part) -> _Done:
 
 
 def _split(index: int, left: Left, patience_s: float) -> list[_Part]:
-    """A large plain file in parts at line ends; all else whole."""
+    """A large plain file in parts, split at line ends; everything else whole."""
     whole = [_Part(index, left, 0, None, patience_s)]
     if left.path is None or left.size < 2 * PART:
         return whole

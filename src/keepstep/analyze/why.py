@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb's work: what a dead run left, or a stuck one does, to a report."""
+"""From what a dead run left behind, or what a stuck one is doing, to a report."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from keepstep.parse.scan.prefix import identify
 from keepstep.rules import builtin_rules
 from keepstep.sources.arrivals import with_arrivals
 from keepstep.sources.boxes import read_own
-from keepstep.sources.files import Kind, Left
+from keepstep.sources.files import FileKind, Left
 from keepstep.sources.memory_series import read_metrics
-from keepstep.sources.search import Found, find_files
+from keepstep.sources.search import FoundFiles, find_files
 
 Progress = Callable[[int, int], None]
-"""Called with bytes read and bytes in all."""
+"""Called with the bytes read so far and the total."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """A report with what it was made from, for bundles and pages."""
+    """A report and what it was made from, for bundles and pages."""
 
     report: Report
     seen: EvidenceSet
@@ -63,29 +63,31 @@ def explain_paths(
     patience_s: float = PER_FILE_S,
     follow: bool = False,
 ) -> Explained:
-    """Read everything under the paths (and ``more`` that was read already) and diagnose it.
+    """Read everything in the paths (and ``more``, which was read already) and diagnose it.
 
-    ``rules`` are asked besides the built-in ones. ``kernel_log``: also this host's, for the minutes in question.
-    ``patience_s``: how long one log may take, and a second more for each megabyte of it.
-    ``follow``: also where links lead out of the paths.
+    ``rules`` are asked besides the built-in ones. ``kernel_log``: also read this host's, for the minutes in question.
+    ``patience_s``: how long one log may take, plus one second per megabyte.
+    ``follow``: also follow links that lead out of the paths.
     """
     found = find_files(list(paths), follow=follow)
     files = [*more, *found.files]
     if found.missing and not files:
         raise UserError(
             f"no such file or folder: {found.missing[0]}",
-            hint="give the folder or files that the run wrote, e.g. `keepstep why logs/`",
+            hint="give the folder or files that the run wrote, for example `keepstep why logs/`",
         )
     gathered = _Gathered()
     with _no_collecting():
-        logs = [left for left in files if left.kind is Kind.LOG]
+        logs = [left for left in files if left.kind is FileKind.LOG]
         _read_logs(logs, gathered, knowledge, progress, patience_s)
-    gathered.evidence = with_arrivals(gathered.evidence, (left for left in files if left.kind is Kind.ARRIVALS), logs)
-    _read_dumps([left for left in files if left.kind in (Kind.CORE, Kind.FLIGHT_RECORDER)], gathered)
-    own, looked = read_own(left for left in files if left.kind in (Kind.BLACK_BOX, Kind.NOTES))
+    gathered.evidence = with_arrivals(
+        gathered.evidence, (left for left in files if left.kind is FileKind.ARRIVALS), logs
+    )
+    _read_dumps([left for left in files if left.kind in (FileKind.CORE, FileKind.FLIGHT_RECORDER)], gathered)
+    own, looked = read_own(left for left in files if left.kind in (FileKind.BLACK_BOX, FileKind.NOTES))
     gathered.evidence = [*with_guards_words(gathered.evidence, own), *own]
     gathered.coverage += looked
-    measured, looked = read_metrics(left for left in files if left.kind is Kind.METRICS)
+    measured, looked = read_metrics(left for left in files if left.kind is FileKind.METRICS)
     gathered.evidence += measured
     gathered.coverage += looked
     gathered.evidence += evidence
@@ -103,7 +105,7 @@ def explain_paths(
 
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Hundreds of thousands of small objects come and stay here, in no cycles: to look for these again and again is in vain."""
+    """Pause garbage collection: hundreds of thousands of objects are made here, all of them kept and none in a cycle."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -114,7 +116,7 @@ def _no_collecting() -> Iterator[None]:
 
 
 def explain_live(pids: list[int] | None, *, rules: Sequence[Rule] = ()) -> Explained:
-    """Look at the running processes of this host and diagnose them."""
+    """Look at the running processes on this host and diagnose them."""
     from keepstep.analyze.live import look_at_live
 
     seen = look_at_live(pids)
@@ -148,7 +150,7 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
             continue
         named = identify(left.name.lower())
         rank = Rank(index=named.rank, role=named.role) if named.rank is not None else None
-        if left.kind is Kind.CORE:
+        if left.kind is FileKind.CORE:
             from keepstep.sources.cores import read_core
 
             found, looked = read_core(left.path, left.name, rank, same=left.same)
@@ -160,11 +162,11 @@ def _read_dumps(dumps: list[Left], gathered: _Gathered) -> None:
         gathered.coverage += looked
 
 
-def _blind_spots(found: Found) -> list[Coverage]:
+def _blind_spots(found: FoundFiles) -> list[Coverage]:
     spots = list(found.coverage)
     for path in found.missing:
         spots.append(Coverage(what=path, state=CoverageState.UNAVAILABLE, why="no such file or folder"))
     if not accelerated():
-        why = "package hyperscan is not installed; the same answers, slower"
+        why = "the package hyperscan is not installed; the answers are the same, but slower"
         spots.append(Coverage(what="fast log search", state=CoverageState.UNAVAILABLE, why=why))
     return spots

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The preflight: what would kill the run, found before it starts."""
+"""The preflight: what would kill the run, found before it starts. From Python: ``keepstep.check.check("network")``."""
 
 from __future__ import annotations
 
-import sys
-import types
 from typing import Any
 
 from keepstep.core.report import Report
 
 
-class _Callable(types.ModuleType):
-    """``keepstep.check(...)``: look, and return the report; on ranks other than 0 of a job, None."""
+def check(*parts: str, **settings: Any) -> Report | None:
+    """Check these parts, or all, and return the report; None on ranks other than 0 of a job.
 
-    def __call__(self, *parts: str, **settings: Any) -> Report | None:
-        from keepstep.check.checkup import Asked, check
-        from keepstep.check.parts import PARTS
+    ``settings`` are the fields of :class:`keepstep.check.checkup.CheckRequest`.
+    """
+    from keepstep.check.checkup import CheckRequest
+    from keepstep.check.checkup import check as carry_out
+    from keepstep.check.parts import PARTS
 
-        unknown = set(parts) - set(PARTS)
-        if unknown:
-            raise ValueError(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-        return check(Asked(parts=parts or tuple(PARTS), **settings)).report
-
-
-sys.modules[__name__].__class__ = _Callable
+    unknown = set(parts) - set(PARTS)
+    if unknown:
+        raise ValueError(f"no such part: {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
+    return carry_out(CheckRequest(parts=parts or tuple(PARTS), **settings)).report

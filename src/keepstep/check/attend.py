@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A check of several processes from both sides: rank 0 leads it, the others attend and do as they are asked."""
+"""A check of several processes, from both sides: rank 0 leads it, the others attend and do what it asks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keepstep.check.channel import Channel
-from keepstep.check.meeting import Appointment, Desk, Guest, join, open_desk
+from keepstep.check.meeting import Appointment, Attendee, Desk, join, open_desk
 from keepstep.check.network import Duty, own_addresses, reach
 from keepstep.check.network_probe import Attempt
 from keepstep.check.network_rounds import conduct
 from keepstep.check.packing import packed, unpacked
 from keepstep.check.parts import look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.evidence import Evidence, Origin
 from keepstep.core.facts.cluster import NameLookedUp
 from keepstep.core.facts.link import MeetingFailed, MeetingPortsTaken, MemberLeft, MemberMissing, Reached
@@ -24,27 +24,31 @@ from keepstep.core.wording import duration
 from keepstep.sources import host as this_host
 
 TELL_S = 120.0
-"""Longest that a process may take to look around on its host."""
+"""The longest a process may take to look around on its host."""
 IDLE_S = 900.0
-"""Longest that rank 0 may be busy with others before a process gives up on it; its death is noticed at once."""
+"""How long rank 0 may be busy with others before a process gives up on it; its death is noticed at once."""
 END_S = 5.0
 MOST_LOOKED_FOR = 64
 
 
 def lead(
-    place: Place, appointment: Appointment, parts: tuple[str, ...], sample: int | None, judge: Callable[[Looked], int]
+    place: Place,
+    appointment: Appointment,
+    parts: tuple[str, ...],
+    sample: int | None,
+    judge: Callable[[Collected], int],
 ) -> int:
-    """Receive the others, gather what they saw, hold the tournament, judge, and tell everybody the status."""
+    """Receive the others, gather what they saw, hold the tournament, judge, and send everyone the status."""
     looked = look(place, parts)
-    lost = Looked()
+    lost = Collected()
 
-    def on_lost(guest: Guest, during: str, how: str) -> None:
+    def on_lost(guest: Attendee, during: str, how: str) -> None:
         fact = MemberLeft(rank=guest.rank, host=guest.host, during=during, how=how)
         lost.add(place.saw(fact, "the check", f"{guest.host}: {how} during {during}"))
 
     desk = open_desk(appointment, _hello(place), on_lost)
     if isinstance(desk, Channel):
-        # another process says that it is rank 0 too, and was first: what this one saw belongs into its report
+        # another process also claims to be rank 0, and came first: what this one saw goes into its report
         with_it, status = _attend(place, desk, Duty(place, appointment.token), _Looking(place, parts))
         return judge(with_it) if status is None else status
     if desk is None:
@@ -71,18 +75,18 @@ def lead(
         desk.close()
 
 
-def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Looked:
-    """The tournament; an error of the check itself is said, and the rest is still judged."""
+def _links(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Collected:
+    """The tournament; an error in the check itself is reported, and the rest is still judged."""
     try:
         return conduct(place, appointment, desk, duty, sample)
     except Exception as error:
-        looked = Looked()
+        looked = Collected()
         looked.unavailable("links between hosts", f"the check itself failed: {type(error).__name__}: {error}")
         return looked
 
 
-def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Looked, int | None]:
-    """Come to rank 0 and do as it asks; its status, or None with what is to be judged here, because it cannot be reached."""
+def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tuple[Collected, int | None]:
+    """Connect to rank 0 and do what it asks. Returns its status, or None and what to judge here if it is unreachable."""
     looking = _Looking(place, parts)
     found = join(appointment, _hello(place))
     if isinstance(found, Channel):
@@ -99,11 +103,11 @@ def attend(place: Place, appointment: Appointment, parts: tuple[str, ...]) -> tu
                 f"{appointment.host}: {found.said}",
             )
         )
-    looked.unavailable("the other processes", f"rank 0 could not be reached at {appointment.where}")
+    looked.unavailable("the other processes", f"rank 0 is unreachable at {appointment.where}")
     return looked, None
 
 
-def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tuple[Looked, int | None]:
+def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tuple[Collected, int | None]:
     try:
         while True:
             asked = channel.receive(IDLE_S)
@@ -111,15 +115,15 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
                 channel.send(packed(looking.result()))
             elif asked.get("do") == "end":
                 channel.send({})
-                return Looked(), int(asked["status"])
+                return Collected(), int(asked["status"])
             else:
                 channel.send(_done(duty, asked))
     except (OSError, ValueError, TypeError, KeyError) as error:
         looked = looking.result()
         said = (error.strerror if isinstance(error, OSError) else None) or str(error)
         fact = MeetingFailed(where="rank 0", reached=Reached.RESET, waited_s=0.0, said=said)
-        looked.add(place.saw(fact, "the meeting of the check", f"rank 0 went away: {said}"))
-        looked.unavailable("the other processes", "rank 0 went away in the middle of the check")
+        looked.add(place.saw(fact, "the meeting of the check", f"rank 0 disconnected: {said}"))
+        looked.unavailable("the other processes", "rank 0 disconnected during the check")
         return looked, None
     finally:
         duty.close()
@@ -127,7 +131,7 @@ def _attend(place: Place, channel: Channel, duty: Duty, looking: _Looking) -> tu
 
 
 def _done(duty: Duty, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the duty answers; an error of the check itself ends nothing."""
+    """What the duty answers; an error in the check itself ends nothing."""
     try:
         return duty.do(asked)
     except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
@@ -135,14 +139,14 @@ def _done(duty: Duty, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Looking:
-    """Looks around in a thread of its own, while this process is on its way to rank 0."""
+    """Looks around in a thread of its own while this process connects to rank 0."""
 
     def __init__(self, place: Place, parts: tuple[str, ...]) -> None:
-        self._looked = Looked()
+        self._looked = Collected()
         self._thread = threading.Thread(target=lambda: self._looked.take(look(place, parts)), daemon=True)
         self._thread.start()
 
-    def result(self) -> Looked:
+    def result(self) -> Collected:
         self._thread.join(TELL_S)
         return self._looked
 
@@ -156,18 +160,18 @@ def _hello(place: Place) -> dict[str, Any]:
     }
 
 
-def _told(desk: Desk) -> Looked:
+def _told(desk: Desk) -> Collected:
     """What the others saw on their hosts."""
-    looked = Looked()
+    looked = Collected()
     for guest, told in desk.ask({guest: {"do": "tell"} for guest in desk.guests}, TELL_S, "looking around").items():
         looked.take(unpacked(told, guest.host))
     looked.coverage = list(dict.fromkeys(looked.coverage))
     return looked
 
 
-def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Looked:
-    """Who did not come, and whether the hosts of those are there at all."""
-    looked = Looked()
+def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) -> Collected:
+    """Which ranks did not come, and whether their hosts answer at all."""
+    looked = Collected()
     missing = desk.missing()
     hosts = {task.rank: task.host for task in place.cluster.tasks} if place.cluster else {}
     came = {guest.host for guest in desk.guests} | {place.host}
@@ -190,7 +194,7 @@ def _missing(place: Place, appointment: Appointment, desk: Desk, waited: float) 
             reached=attempt.reached if attempt else None,
             said=attempt.said if attempt else "",
         )
-        words = f"rank {rank}{f' on {host}' if host else ''} did not come in {duration(waited)}"
+        words = f"rank {rank}{f' on {host}' if host else ''} did not come within {duration(waited)}"
         if attempt is not None:
             words += f"; its host: {attempt.said or attempt.reached.value}"
         if attempt is not None and attempt.reached is Reached.UNRESOLVED:

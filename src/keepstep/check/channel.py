@@ -3,11 +3,11 @@
 
 The one who was called sends a fixed greeting and a random number; the caller answers with a random number and
 an HMAC of both under the token; the called one checks it and answers with one of its own. Neither reads
-anything of variable length before that. Every later message carries an HMAC over its place in the sequence, so nothing can be
-put in between. Messages are not encrypted: they hold what a report holds, and no secrets.
+anything of variable length before that. Every later message carries an HMAC over its place in the sequence, so nothing
+can be inserted. Messages are not encrypted: they hold what a report holds, and no secrets.
 
-The talk has to survive the very faults that are looked for. Where packets of full size get lost, a large message
-would hang, so it is sent in small pieces, each acknowledged before the next.
+The exchange must survive the very faults it looks for. Where full-size packets get lost, a large message would hang,
+so it is sent in small pieces, each acknowledged before the next.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ NONCE = 32
 LARGEST = 32 << 20
 """Bytes of one message, unpacked."""
 PIECE = 900
-"""Fits into the smallest packets that are in use, with all headers."""
+"""Fits into the smallest packets in use, with all headers."""
 HANDSHAKE_S = 4.0
 SEND_S = 30.0
 
 
 class Stranger(ConnectionError):
-    """Who answered is not of this check: it speaks something else, or does not know the token."""
+    """The program that answered is not part of this check: another protocol, or no knowledge of the token."""
 
 
-class Broken(ConnectionError):
-    """The other side sent what cannot be."""
+class BadMessage(ConnectionError):
+    """The other side sent an invalid message."""
 
 
 class Channel:
@@ -68,7 +68,7 @@ class Channel:
                 time.sleep(0.0001)
 
     def receive(self, within: float) -> dict[str, Any]:
-        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`Broken`."""
+        """The next message. Raises ``OSError``: ``TimeoutError``, ``ConnectionError``, :class:`BadMessage`."""
         deadline = time.monotonic() + within
         while (message := self.waiting()) is None:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -91,12 +91,12 @@ class Channel:
             return None
         (size,) = struct.unpack(">I", self._buffer[:4])
         if size > LARGEST:
-            raise Broken(f"a message of {size} bytes is announced")
+            raise BadMessage(f"the other side announced a message of {size} bytes")
         if len(self._buffer) < head + size:
             return None
         body = bytes(self._buffer[head : head + size])
         if not hmac.compare_digest(bytes(self._buffer[4:head]), self._mac(self._theirs, self._got, body)):
-            raise Broken("a message is not of this conversation")
+            raise BadMessage("a message does not belong to this conversation")
         self._got += 1
         del self._buffer[: head + size]
         return _unpacked(body)
@@ -113,12 +113,12 @@ def _unpacked(body: bytes) -> dict[str, Any]:
         unpack = zlib.decompressobj()
         text = unpack.decompress(body, LARGEST)
         if unpack.unconsumed_tail:
-            raise Broken("a message is too large")
+            raise BadMessage("a message is too large")
         message = foreign_json.loads(text)
     except (zlib.error, ValueError) as error:
-        raise Broken(f"a message cannot be read: {error}") from error
+        raise BadMessage(f"a message cannot be read: {error}") from error
     if not isinstance(message, dict):
-        raise Broken("a message is no object")
+        raise BadMessage("a message is not a JSON object")
     return message
 
 
@@ -132,28 +132,28 @@ def answer(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S)
     told = _exactly(connection, NONCE + 32, deadline)
     theirs, proof = told[:NONCE], told[NONCE:]
     if not hmac.compare_digest(proof, hmac.digest(token, b"caller" + mine + theirs, "sha256")):
-        raise Stranger("who called does not know the token")
+        raise Stranger("the caller does not know the token")
     connection.sendall(hmac.digest(token, b"called" + theirs + mine, "sha256"))
     return Channel(connection, hmac.digest(token, b"key" + mine + theirs, "sha256"), called=True)
 
 
 def call(connection: socket.socket, token: bytes, within: float = HANDSHAKE_S) -> Channel:
-    """The side that called; ``connection`` stands already. Raises :class:`Stranger`, or ``OSError`` if it breaks."""
+    """The calling side, on an open connection. Raises :class:`Stranger`, or ``OSError`` if it breaks."""
     deadline = time.monotonic() + within
     _prepare(connection)
     told = _exactly(connection, len(GREETING) + NONCE, deadline)
     if not told.startswith(GREETING):
-        raise Stranger("what answered is not keepstep")
+        raise Stranger("another program answered, not keepstep")
     theirs, mine = told[len(GREETING) :], secrets.token_bytes(NONCE)
     connection.sendall(mine + hmac.digest(token, b"caller" + theirs + mine, "sha256"))
     try:
         proof = _exactly(connection, 32, deadline)
     except ConnectionError as error:
         if error.errno is not None:
-            raise  # cut on the way
-        raise Stranger("what answered has another token") from error
+            raise  # the connection was cut
+        raise Stranger("the check that answered has another token") from error
     if not hmac.compare_digest(proof, hmac.digest(token, b"called" + mine + theirs, "sha256")):
-        raise Stranger("what answered does not know the token")
+        raise Stranger("the check that answered does not know the token")
     return Channel(connection, hmac.digest(token, b"key" + theirs + mine, "sha256"), called=False)
 
 
@@ -174,5 +174,5 @@ def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
             raise ConnectionResetError("the other side closed the connection")
         found += data
         if not found.startswith(GREETING[: len(found)]) and size == len(GREETING) + NONCE:
-            raise Stranger("what answered is not keepstep")
+            raise Stranger("another program answered, not keepstep")
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole check: who this process is, what it sees, what the others see, and one report of it all."""
+"""The whole check: who this process is, what it and the others see, and one report on all of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.check.attend import attend, lead
 from keepstep.check.meeting import arrange
 from keepstep.check.over_ssh import cluster_of
 from keepstep.check.parts import PARTS, look
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.slurm_hosts import reachable
 from keepstep.check.started import started_by
 from keepstep.cluster import understand
@@ -25,40 +25,40 @@ from keepstep.core.identity import Rank
 from keepstep.core.report import Report
 
 WAIT_S = 30.0
-NO_MEETING = "nothing says where rank 0 is: give --meet HOST:PORT"
+NO_MEETING = "rank 0's address is unknown: give --meet HOST:PORT"
 NOT_ASKED = (
-    "not asked, because nothing shows that they were started: run `keepstep check` under the job's launcher"
-    " (srun, torchrun, mpirun), or `keepstep check --wait` once for each of them"
+    "not asked, because no launcher seems to have started them: run `keepstep check` under the job's launcher"
+    " (srun, torchrun, mpirun), or `keepstep check --wait` once per process"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a person wants checked, and how the processes find each other."""
+class CheckRequest:
+    """What to check, and how the processes find each other."""
 
     parts: tuple[str, ...] = tuple(PARTS)
     script: Path | None = None
     paths: tuple[Path, ...] = ()
     meet: str | None = None
-    """``host:port`` of rank 0's check, where the launcher does not say it."""
+    """``host:port`` of rank 0's check, if the launcher does not give it."""
     wait: float | None = None
-    """Seconds that rank 0 waits for the others. None: as long as usual where a launcher started them, else not at all."""
+    """Seconds that rank 0 waits for the others. None: the usual time if a launcher started them, else not at all."""
     sample: int | None = None
-    """So many rounds between the hosts instead of all."""
+    """This many rounds between the hosts instead of all."""
     member: tuple[int, tuple[str, ...]] | None = None
-    """Which of these hosts this one is, where no launcher says it (``--hosts``)."""
+    """Which of these hosts this one is, if no launcher says so (``--hosts``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What came of a check. ``report`` is None where rank 0 has it; the exit status is the same everywhere."""
+    """The result of a check. ``report`` is None where rank 0 has it; the exit status is the same everywhere."""
 
     report: Report | None
     status: int
     seen: EvidenceSet
 
 
-def place_of(asked: Asked, env: Mapping[str, str] = os.environ) -> Place:
+def place_of(asked: CheckRequest, env: Mapping[str, str] = os.environ) -> Place:
     """This process, as its launcher describes it."""
     cluster = understand(env) if asked.member is None else cluster_of(asked.member[1], asked.member[0])
     if cluster is not None:
@@ -69,11 +69,13 @@ def place_of(asked: Asked, env: Mapping[str, str] = os.environ) -> Place:
     return Place(env=env, host=host, rank=rank, cluster=cluster, script=asked.script, paths=asked.paths)
 
 
-def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Checked], None] | None = None) -> Checked:
+def check(
+    asked: CheckRequest, env: Mapping[str, str] = os.environ, tell: Callable[[Checked], None] | None = None
+) -> Checked:
     """Look, meet the other processes of the job if there are any, and judge.
 
-    ``tell`` is called with what came of it before the other processes are let go: a launcher may end everything as soon
-    as the first of them ends with a status of 1.
+    ``tell`` is called with the result before the other processes are released: a launcher may end everything as soon as
+    the first of them exits with status 1.
     """
     place = place_of(asked, env)
     expects = (
@@ -82,7 +84,7 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     appointment = arrange(place, asked.meet, WAIT_S if asked.wait is None else asked.wait) if expects else None
     done: list[Checked] = []
 
-    def conclude(looked: Looked) -> int:
+    def conclude(looked: Collected) -> int:
         done.append(judged(looked))
         if tell is not None:
             tell(done[0])
@@ -103,9 +105,9 @@ def check(asked: Asked, env: Mapping[str, str] = os.environ, tell: Callable[[Che
     return done[0] if done else Checked(report=None, status=status, seen=EvidenceSet(items=()))
 
 
-def judged(looked: Looked) -> Checked:
-    """The report on everything that was seen."""
-    # only who judges needs the rules: hundreds of processes may start at once on one machine
+def judged(looked: Collected) -> Checked:
+    """The result, from everything that was seen."""
+    # only the process that judges needs the rules: hundreds may start at once on one machine
     from keepstep.rules import builtin_rules
 
     seen = EvidenceSet(items=tuple(looked.evidence), coverage=tuple(looked.coverage))
@@ -113,7 +115,7 @@ def judged(looked: Looked) -> Checked:
     return Checked(report=report, status=report.exit_status, seen=seen)
 
 
-def judge(looked: Looked) -> Report:
+def judge(looked: Collected) -> Report:
     """Only the report of it."""
     report = judged(looked).report
     assert report is not None
@@ -121,7 +123,7 @@ def judge(looked: Looked) -> Report:
 
 
 def side_by_side(seen: EvidenceSet, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Before a run nothing follows from anything else yet: each problem stands for itself, the worst first."""
+    """Before a run, no problem follows from another yet: list each on its own, the worst first."""
     severities, confidences = list(Severity), list(Confidence)
     return tuple(
         sorted(findings, key=lambda f: (severities.index(f.severity), confidences.index(f.confidence), f.rule))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The config part: what the launcher's variables say, and what this host says to it."""
+"""The config part: what the launcher's variables say, and whether this host agrees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import os
 from collections.abc import Iterator
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
 from keepstep.cluster import all_said
 from keepstep.cluster.address import is_loopback
@@ -50,14 +50,14 @@ AGREED = (
     "HOROVOD_CPU_OPERATIONS",
     "HOROVOD_GPU_OPERATIONS",
 )
-"""Settings by which the ranks choose how they talk, or what they compile."""
+"""Settings that decide how the ranks communicate, or what they compile."""
 RPC_LAYER = "the rpc_layer of TF_CONFIG"
 MOST_NAMES = 256
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """Everything about the launcher's variables that this process can see."""
-    looked = Looked()
+    looked = Collected()
     said = all_said(place.env)
     for each in said:
         for fault in each.faults:
@@ -74,13 +74,13 @@ def look(place: Place) -> Looked:
         looked.add(place.saw(AgreedSetting(name=name, value=(place.env.get(name) or "")[:200] or None), name))
     looked.add(place.saw(AgreedSetting(name=RPC_LAYER, value=rpc_layer(place.env.get("TF_CONFIG", ""))), "TF_CONFIG"))
     looked.take(look_at_script(place))
-    who = ", ".join(each.cluster.said_by for each in said if each.cluster) or "no launcher says anything"
+    who = ", ".join(each.cluster.said_by for each in said if each.cluster) or "no launcher's variables are set"
     looked.checked(f"launcher's variables ({who})")
     return looked
 
 
 def _starts_the_starter(cluster: Cluster, place: Place) -> bool:
-    """torchrun under srun or mpirun: their task is torchrun's agent, and all its ranks inherit the variables."""
+    """torchrun under srun or mpirun: the task is torchrun's agent, and all its ranks inherit the variables."""
     return "TORCHELASTIC_RUN_ID" in place.env and cluster.said_by != "torchrun"
 
 
@@ -105,7 +105,7 @@ def _seen(cluster: Cluster, place: Place) -> ClusterSeen:
 
 def _quote(cluster: Cluster) -> str:
     own = cluster.own
-    who = f"{own.role} {own.index}" if own else "nobody in it"
+    who = f"{own.role} {own.index}" if own else "none of them"
     return f"{cluster.size} tasks, this process is {who}" + (
         f", they meet at {cluster.meeting}" if cluster.meeting else ""
     )
@@ -122,23 +122,23 @@ def _host(place: Place) -> HostSeen:
     )
 
 
-def _names(place: Place, clusters: list[Cluster]) -> Looked:
-    """What the host names resolve to here. Slurm's names of nodes are its own and need not resolve."""
-    looked = Looked()
+def _names(place: Place, clusters: list[Cluster]) -> Collected:
+    """What the host names resolve to here. Slurm's node names need not resolve."""
+    looked = Collected()
     names = list(dict.fromkeys(name for cluster in clusters for name in cluster.hosts if not _is_address(name)))
-    for name, (addresses, error) in host.look_up(names[:MOST_NAMES]).items():
+    for name, (addresses, error) in host.resolve(names[:MOST_NAMES]).items():
         quote = f"{name} -> {', '.join(addresses) or error}"
         looked.add(place.saw(NameLookedUp(name=name, addresses=addresses, error=error), "the resolver", quote))
     if len(names) > MOST_NAMES:
         looked.unavailable(
-            f"{len(names) - MOST_NAMES} host names", f"only the first {MOST_NAMES} are looked up by each process"
+            f"{len(names) - MOST_NAMES} host names", f"each process resolves only the first {MOST_NAMES}"
         )
     return looked
 
 
-def _port(place: Place, cluster: Cluster) -> Looked:
+def _port(place: Place, cluster: Cluster) -> Collected:
     """The port that this process will listen on: a TensorFlow task's own, or rank 0's meeting place."""
-    looked = Looked()
+    looked = Collected()
     own = cluster.own
     port, variable = (own.port, cluster.said_by) if own else (None, cluster.said_by)
     if port is None:
@@ -154,8 +154,8 @@ def _port(place: Place, cluster: Cluster) -> Looked:
     return looked
 
 
-def _proxies(place: Place, cluster: Cluster) -> Looked:
-    looked = Looked()
+def _proxies(place: Place, cluster: Cluster) -> Collected:
+    looked = Collected()
     if cluster.said_by not in ("TF_CONFIG", "JAX", "Cloud TPU"):
         return looked
     for name in PROXIES:
@@ -179,7 +179,7 @@ def _reached(cluster: Cluster) -> Iterator[str]:
 
 
 def _covers(pattern: str, name: str) -> bool:
-    """Whether an entry of no_proxy exempts a host: a suffix of names, or ``*``; gRPC knows no address ranges before 1.57."""
+    """Whether an entry of no_proxy exempts a host: a name suffix or ``*``; gRPC before 1.57 knows no address ranges."""
     pattern = pattern.removeprefix("*.").lstrip(".").lower()
     if not pattern:
         return False
@@ -191,8 +191,8 @@ def _covers(pattern: str, name: str) -> bool:
     return pattern == "*" or name.lower() == pattern or name.lower().endswith(f".{pattern}")
 
 
-def _interfaces(place: Place) -> Looked:
-    looked = Looked()
+def _interfaces(place: Place) -> Collected:
+    looked = Collected()
     found = [each for each in host.interfaces() if each.up and each.addresses]
     for variable in INTERFACE_VARIABLES:
         if value := place.env.get(variable, "").strip():
@@ -209,7 +209,7 @@ def _interfaces(place: Place) -> Looked:
 
 
 def _chosen(value: str, name: str) -> bool:
-    """NCCL's grammar: prefixes, ``=`` for exact names, ``^`` for all but these; a device may carry ``:1``."""
+    """NCCL's grammar: prefixes, ``=`` for exact names, ``^`` for all others; a device may end in ``:1``."""
     exclude, exact = value.startswith("^"), value.lstrip("^").startswith("=")
     parts = [part.strip().partition(":")[0] for part in value.lstrip("^=").split(",") if part.strip()]
     named = any(name == part or (not exact and name.startswith(part)) for part in parts)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The env part: what this process would run with. Comparing is the rules' work."""
+"""The env part: what this process would run with. The rules compare it."""
 
 from __future__ import annotations
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.script import look_at_script
 from keepstep.core.facts.software import Pairs, SoftwareSeen
 from keepstep.sources import software
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """The software of this process."""
-    looked = Looked()
+    looked = Collected()
     found = SoftwareSeen(
         host=place.host,
         packages=_pairs(software.packages()),

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the processes of one check find each other: rank 0 listens, the others come.
 
-**Where.** ``--meet HOST:PORT``, else on the host of the job's own meeting place (MASTER_ADDR, JAX's coordinator) or of its first
-task, on a port that follows from the job's identity. The job's own port is not used: the launcher may hold it, and the
-check has to look at it. Four ports are tried in turn, in case one is taken.
+**Where.** ``--meet HOST:PORT``, else on the host of the job's own meeting place (MASTER_ADDR, JAX's coordinator) or of
+its first task, on a port derived from the job's identity. The job's own port is not used: the launcher may hold it, and
+the check examines it. Four ports are tried in turn, in case one is taken.
 
-**Who.** Everybody has to know the token: KEEPSTEP_TOKEN, else one that is derived from the job's identity (scheduler's job
-id and the address of rank 0). The derived one keeps out other jobs, port scanners and mistakes. It does not keep out somebody who
-can see the job's variables (on most clusters: every user, through the scheduler): set KEEPSTEP_TOKEN to a
-secret where that matters. Nothing that arrives is ever executed, and an intruder could at most spoil the report.
+**Who.** Every process must know the token: KEEPSTEP_TOKEN, else one derived from the job's identity (the scheduler's
+job id and the address of rank 0). The derived token keeps out other jobs, port scanners and mistakes. It does not keep
+out a user who can see the job's variables (on most clusters: every user, through the scheduler): set KEEPSTEP_TOKEN to
+a secret where that matters. Nothing that arrives is executed, and an intruder could at most spoil the report.
 
-**How long.** Rank 0 waits for ``--wait`` seconds, then goes on with those who came; who did not is a finding.
+**How long.** Rank 0 waits for ``--wait`` seconds, then continues with the ranks that came; a missing one is a finding.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from keepstep.check.network_probe import Attempt, connect, failed
 from keepstep.check.place import Place
 from keepstep.cluster.address import is_loopback, read_address
 from keepstep.core.facts.link import Reached
+from keepstep.core.launchers import LAUNCHERS
 from keepstep.errors import UserError
 from keepstep.sources import host as this_host
 
 FIRST_PORT, PORTS = 23_400, 1000
-"""Below the ports that kernels give out by themselves, and used by no framework."""
+"""Below the ports that kernels hand out, and used by no framework."""
 TRIES = 4
 LONGEST_WAIT_S = 86_400.0
 HELLO_S = 5.0
@@ -56,12 +57,12 @@ class Appointment:
     token: bytes = field(repr=False)
     identity: str
     leads: bool
-    """This process is the one that listens."""
+    """Whether this process is the one that listens."""
     expected: tuple[int, ...] | None
-    """The ranks of the others; None where nobody says how many there are."""
+    """The ranks of the others; None if their number is unknown."""
     wait: float
     alone: bool = False
-    """All of it happens on this host."""
+    """Whether all processes are on this host."""
 
     @property
     def where(self) -> str:
@@ -70,15 +71,15 @@ class Appointment:
 
 
 def arrange(place: Place, meet: str | None, wait: float) -> Appointment | None:
-    """The appointment of this process; None where it is the only one, or nothing says where the others are."""
+    """The appointment of this process; None if it is the only one, or if the others cannot be found."""
     cluster = place.cluster
     port: int | None = None
     if not 0 <= wait <= LONGEST_WAIT_S:
-        raise UserError(f"--wait {wait} cannot be", hint=f"seconds from 0 to {LONGEST_WAIT_S:.0f}")
+        raise UserError(f"--wait must be from 0 to {LONGEST_WAIT_S:.0f} seconds, not {wait:g}")
     if meet is not None:
         address = read_address(meet)
         if address.host is None or address.port is None:
-            raise UserError(f"--meet {meet[:100]} is not HOST:PORT", hint="e.g. --meet node-0:23400")
+            raise UserError(f"--meet {meet[:100]} is not HOST:PORT", hint="for example --meet node-0:23400")
         host, port = address.host, address.port
     else:
         if cluster is None or cluster.size < 2:
@@ -120,12 +121,11 @@ def _host_of_rank_0(place: Place) -> str | None:
 
 
 def _all_here(env: Mapping[str, str], size: int) -> bool:
-    local = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE")
-    return any(env.get(name) == str(size) for name in local)
+    return any(env.get(name) == str(size) for each in LAUNCHERS for name in each.local_size)
 
 
 def _identity(place: Place, host: str) -> str:
-    """What all processes of the job say alike, even where their descriptions of the cluster differ."""
+    """What all processes of the job agree on, even if their descriptions of the cluster differ."""
     cluster = place.cluster
     job = (cluster.job if cluster else None) or ""
     return f"{job} at {(cluster.meeting if cluster and cluster.meeting else host)}"
@@ -134,31 +134,31 @@ def _identity(place: Place, host: str) -> str:
 def _is_here(host: str) -> bool:
     if is_loopback(host) or host == socket.gethostname():
         return True
-    addresses, _ = this_host.look_up([host])[host]
+    addresses, _ = this_host.resolve([host])[host]
     own = {address for each in this_host.interfaces() for address in each.addresses}
     return host in own or any(address in own or is_loopback(address) for address in addresses)
 
 
 @dataclass(eq=False)
-class Guest:
+class Attendee:
     """A process that came."""
 
     channel: Channel
     rank: int | None
     host: str
     who: str
-    """Its host, as the network tells hosts apart."""
+    """Its host, as the network identifies hosts."""
     addresses: tuple[str, ...]
     seen_at: str
-    """The address that it came from."""
+    """The address it came from."""
     gone: bool = False
 
 
 class Desk:
-    """Where rank 0 receives the others. Closed by ``close``, also when something goes wrong."""
+    """Where rank 0 receives the others. Call ``close``, even if something goes wrong."""
 
     def __init__(
-        self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Guest, str, str], None]
+        self, appointment: Appointment, listening: socket.socket, on_lost: Callable[[Attendee, str, str], None]
     ) -> None:
         self._appointment = appointment
         self._listening = listening
@@ -166,11 +166,11 @@ class Desk:
         self._arrived = threading.Condition()
         self._greeted = 0
         self._closed = False
-        self.guests: list[Guest] = []
+        self.guests: list[Attendee] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def wait(self) -> float:
-        """Until all have come, or the time is over; the seconds that it took."""
+        """Wait until all have come or the time is up. Returns the seconds it took."""
         began = time.monotonic()
         with self._arrived:
             self._arrived.wait_for(self._complete, self._appointment.wait)
@@ -182,13 +182,13 @@ class Desk:
 
     def ask(
         self,
-        requests: Mapping[Guest, dict[str, Any]],
+        requests: Mapping[Attendee, dict[str, Any]],
         within: float,
         during: str,
         meanwhile: Callable[[], None] | None = None,
-    ) -> dict[Guest, dict[str, Any]]:
-        """Send each its request and collect the answers; who does not answer is gone from then on."""
-        waiting: set[Guest] = set()
+    ) -> dict[Attendee, dict[str, Any]]:
+        """Send each its request and collect the answers; a process that does not answer is dropped."""
+        waiting: set[Attendee] = set()
         for guest, request in requests.items():
             if not guest.gone:
                 try:
@@ -212,8 +212,8 @@ class Desk:
         expected = self._appointment.expected
         return expected is not None and (len(self.guests) >= len(expected) or not self.missing())
 
-    def _collect(self, waiting: set[Guest], deadline: float, during: str) -> dict[Guest, dict[str, Any]]:
-        answers: dict[Guest, dict[str, Any]] = {}
+    def _collect(self, waiting: set[Attendee], deadline: float, during: str) -> dict[Attendee, dict[str, Any]]:
+        answers: dict[Attendee, dict[str, Any]] = {}
         with selectors.DefaultSelector() as ready:
             for guest in waiting:
                 guest.channel.socket.settimeout(0.5)
@@ -237,7 +237,7 @@ class Desk:
             self._lose(guest, during, TimeoutError("it did not answer in time"))
         return answers
 
-    def _lose(self, guest: Guest, during: str, error: OSError) -> None:
+    def _lose(self, guest: Attendee, during: str, error: OSError) -> None:
         guest.gone = True
         guest.channel.close()
         self._on_lost(guest, during, error.strerror or str(error) or type(error).__name__)
@@ -275,11 +275,11 @@ class Desk:
             self._arrived.notify_all()
 
 
-def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Guest:
+def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Attendee:
     rank = told["rank"]
     if rank is not None and (not isinstance(rank, int) or not 0 <= rank < 10_000_000):
         raise ValueError("no rank")
-    return Guest(
+    return Attendee(
         channel=channel,
         rank=rank,
         host=str(told["host"])[:MOST_NAME],
@@ -290,12 +290,12 @@ def _introduced(channel: Channel, told: dict[str, Any], address: str) -> Guest:
 
 
 def open_desk(
-    appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Guest, str, str], None]
+    appointment: Appointment, hello: dict[str, Any], on_lost: Callable[[Attendee, str, str], None]
 ) -> Desk | Channel | None:
-    """Begin to listen. A channel where another process leads this very check already; None where every port is taken."""
+    """Begin to listen. Returns a channel if another process already leads this check, None if every port is taken."""
     _allow_many_files(len(appointment.expected or ()))
     if not _is_here(appointment.host):
-        # two processes may both believe that they are rank 0; the one at the address of the meeting leads
+        # two processes may both believe they are rank 0; the one at the meeting's address leads
         other = join(replace(appointment, wait=min(appointment.wait, ELSEWHERE_S)), hello)
         if isinstance(other, Channel):
             return other
@@ -310,7 +310,7 @@ def open_desk(
 
 
 def _allow_many_files(guests: int) -> None:
-    """A connection each, and some for the rest."""
+    """One connection per process, and some spare."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * guests + 512
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -321,7 +321,7 @@ def _allow_many_files(guests: int) -> None:
 
 
 def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
-    """Come to rank 0, for as long as the appointment says; else how the last attempt failed."""
+    """Connect to rank 0, for as long as the appointment says; else how the last attempt failed."""
     deadline = time.monotonic() + appointment.wait
     best = Attempt(Reached.NO_ANSWER, "no answer")
     while True:
@@ -333,7 +333,7 @@ def join(appointment: Appointment, hello: dict[str, Any]) -> Channel | Attempt:
             attempts.append(found)
             if found.reached is Reached.UNRESOLVED or time.monotonic() > deadline:
                 break
-        # what the first port says counts: the others are for the case that it is taken
+        # the first port's answer counts: the others are for when it is taken
         best = attempts[0]
         if time.monotonic() + PAUSE_S > deadline:
             return best

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network part: what one host does in the tournament when rank 0 asks it to.
 
-One process of each host has this duty. It answers on the job's own ports where nobody holds them (torchrun's agent
-holds MASTER_PORT; then, and where no port is known, on one that happens to be free), calls the hosts that it is told
-to call, and hands back what it saw as evidence.
+One process per host has this duty. It answers on the job's own ports where they are free (torchrun's agent holds
+MASTER_PORT; then, and if no port is known, on any free one), calls the hosts that rank 0 names, and returns what it
+saw as evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from keepstep.check.network_answers import Answers
 from keepstep.check.network_grpc import GrpcAnswers, available, exchange
 from keepstep.check.network_probe import CONNECT_S, Attempt, connect, probe
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.codec import to_dict
 from keepstep.core.evidence import Evidence
 from keepstep.core.facts.base import Fact
@@ -31,9 +31,9 @@ from keepstep.sources.network import Counted, counters
 MOST_PORTS = 16
 HURRIED_S = 0.6
 PATIENCE = 3
-"""After so many connections without an answer the next are given less time."""
+"""After this many connections without an answer, the next get less time."""
 BY_CHANCE = (Reached.RESET, Reached.SILENT)
-"""What also happens once where a host is overloaded: tried twice."""
+"""Failures that an overloaded host may also cause once: tried twice."""
 UNMEASURED = (Reached.STRANGER, Reached.UNRESOLVED)
 
 __all__ = ["Duty", "Target", "look", "own_addresses"]
@@ -41,18 +41,18 @@ __all__ = ["Duty", "Target", "look", "own_addresses"]
 
 @dataclass(frozen=True)
 class Target:
-    """Whom to call: what the job calls it, who must answer, and where."""
+    """A host to call: the name the job uses, who must answer, and where."""
 
     host: str
     name: str
     who: str
     rank: int | None
     ports: tuple[int, ...]
-    """Ports of the job on which it listens."""
+    """Ports of the job that it listens on."""
     free: int
-    """A port that happened to be free on which it listens."""
+    """A free port that it listens on."""
     also_free: bool
-    """The job opens connections to ports that nobody knows before (gloo, NCCL)."""
+    """Whether the job connects to ports that are not known in advance (gloo, NCCL)."""
     addresses: tuple[str, ...] = ()
 
     @classmethod
@@ -70,14 +70,14 @@ class Target:
 
 
 def own_addresses() -> tuple[str, ...]:
-    """Every address of this host by which others could reach it."""
+    """Every address at which others could reach this host."""
     found = [address for each in host.interfaces() if each.up for address in each.addresses]
     return tuple(address for address in found if not ipaddress.ip_address(address).is_loopback)
 
 
-def look(place: Place) -> Looked:
-    """What one host alone can see of the network: its interfaces."""
-    looked = Looked()
+def look(place: Place) -> Collected:
+    """What one host alone can see: its interfaces."""
+    looked = Collected()
     now = counters()
     for each in _counted(place.host, now, now):
         looked.add(place.saw(each, f"counters of {each.interface}", _said(each)))
@@ -89,7 +89,7 @@ def look(place: Place) -> Looked:
 
 
 class Duty:
-    """What one host does in the tournament. Close it, whatever happens."""
+    """What one host does in the tournament. Must be closed, whatever happens."""
 
     def __init__(self, place: Place, token: bytes) -> None:
         self._place = place
@@ -132,7 +132,7 @@ class Duty:
         return {"ports": {str(port): how for port, how in told.items()}, "free": free}
 
     def _listen_for_grpc(self, ports: list[int]) -> dict[str, Any]:
-        """The job's own port once more, now for gRPC; another one where it cannot be had."""
+        """The job's own port again, now for gRPC; another one if it is taken."""
         if self._answers is not None:
             self._answers.close()
             self._answers = None
@@ -234,15 +234,15 @@ class Duty:
             ahead_s=attempt.ahead_s or 0.0,
             uncertain_s=(attempt.quickest_s or 0.0) / 2,
         )
-        words = f"the clock of {target.host} is {fact.ahead_s:+.3f} s from that of {self._name}"
+        words = f"the clock of {target.host} differs from that of {self._name} by {fact.ahead_s:+.3f} s"
         return self._place.saw(fact, f"exchange with {target.host}", words)
 
 
 def _address(target: Target) -> tuple[str, Attempt | None]:
-    """Where a host is, as this host resolves its name: an address that the target has, else the first."""
+    """A host's address, as this host resolves its name: one that the target has, else the first."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(target.name.partition("%")[0])), None
-    addresses, error = host.look_up([target.name])[target.name]
+    addresses, error = host.resolve([target.name])[target.name]
     if not addresses:
         return "", Attempt(Reached.UNRESOLVED, error or "no address")
     return next((a for a in addresses if a in target.addresses), addresses[0]), None
@@ -260,7 +260,7 @@ def _told(fact: LinkProbed) -> str:
     if fact.rate_bytes_s is not None:
         parts.append(f"{fact.rate_bytes_s * 8 / 1e6:,.0f} Mbit/s")
     if fact.passed_size is not None:
-        parts.append(f"a packet of {fact.full_size} bytes got lost, {fact.passed_size or 'no smaller one'} passed")
+        parts.append(f"a packet of {fact.full_size} bytes got lost, {fact.passed_size or 'no smaller one'} got through")
     return f"{where}: {', '.join(parts) or 'connected'}"
 
 
@@ -288,7 +288,7 @@ def _said(each: InterfaceCounters) -> str:
 
 
 def reach(address: str, port: int) -> Attempt:
-    """Whether somebody is at an address at all: refused means that the host itself answered."""
+    """Whether a host is at an address at all: a refusal means that the host itself answered."""
     made = connect(address, port, HURRIED_S * 2)
     if isinstance(made, socket.socket):
         made.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a link that is called: listens on the job's own ports where they are free, and does as the caller asks.
+"""The called end of a link: listens on the job's own ports where they are free, and does what the caller asks.
 
 After the handshake a caller may ask for echoes (small exchanges with this host's clock), for the acknowledgement of one
 packet of a given size, and for a count of what arrives in a given time.
@@ -24,11 +24,11 @@ LONGEST_BULK_S = 5.0
 IDLE_S = 10.0
 MOST_AT_ONCE = 256
 ECHO = struct.Struct(">dd")
-"""When the request came and when the answer went, by the clock of this host."""
+"""When the request arrived and the answer left, by this host's clock."""
 
 
 def listen(port: int, *, loopback: bool = False) -> socket.socket:
-    """A listening socket on every address, of both IP versions where the host has both. Raises ``OSError``."""
+    """A listening socket on every address, for both IP versions if the host has both. Raises ``OSError``."""
     if loopback:
         return _listen("127.0.0.1", port, socket.AF_INET)
     if socket.has_dualstack_ipv6():
@@ -52,7 +52,7 @@ def _listen(address: str, port: int, family: socket.AddressFamily) -> socket.soc
 
 
 class Answers:
-    """Listens until it is closed. ``who`` is said to every caller, so that it knows whom it reached."""
+    """Listens until closed. Sends ``who`` to every caller, so the caller knows which host it reached."""
 
     def __init__(self, token: bytes, who: str) -> None:
         self._token = token
@@ -63,7 +63,7 @@ class Answers:
         self._closed = False
 
     def open(self, port: int) -> int:
-        """Listen on ``port``, 0 for any that is free; the port. Raises ``OSError``."""
+        """Listen on ``port`` (0: any free one). Returns the port. Raises ``OSError``."""
         made = listen(port)
         number = int(made.getsockname()[1])
         self._listening[number] = made
@@ -71,7 +71,7 @@ class Answers:
         return number
 
     def open_of_the_job(self, ports: list[int]) -> dict[int, str]:
-        """Listen on these ports where that can be; for each how it went: ``listening``, ``held`` or the kernel's words."""
+        """Listen on these ports where possible. Returns for each: ``listening``, ``held`` or the kernel's message."""
         told = {}
         for port in ports:
             try:
@@ -113,7 +113,7 @@ class Answers:
             while True:
                 self._do(channel, channel.receive(IDLE_S))
         except (OSError, ValueError, TypeError, KeyError):
-            pass  # the caller notices, and tells
+            pass  # the caller notices and reports it
         finally:
             connection.close()
             with self._lock:
@@ -121,7 +121,7 @@ class Answers:
 
     def _do(self, channel: Channel, asked: dict[str, Any]) -> None:
         connection = channel.socket
-        channel.send({"ready": True})  # what comes before would be taken for a message
+        channel.send({"ready": True})  # bytes that come earlier would be taken for a message
         connection.settimeout(IDLE_S)
         if "echoes" in asked:
             for _ in range(min(int(asked["echoes"]), MOST_ECHOES)):
@@ -148,7 +148,7 @@ def _read(connection: socket.socket, size: int) -> None:
 
 
 def _count(connection: socket.socket, seconds: float) -> dict[str, Any]:
-    """How much came within so many seconds after the first piece."""
+    """How many bytes arrived within this many seconds after the first piece."""
     buffer = bytearray(1 << 20)
     connection.recv_into(buffer)
     waited = waited_for_processor()
@@ -164,6 +164,6 @@ def _count(connection: socket.socket, seconds: float) -> dict[str, Any]:
             break
         total += size
         last = time.perf_counter()
-    # without the pause at the end a fast link that was stopped early would look slow, with it a slow one fast
+    # without the final pause a fast link that was stopped early would look slow; with it, a slow one fast
     took = (time.perf_counter() if total < 65536 else last) - began
     return {"bytes": total, "seconds": max(took, 1e-6), "waited": waited_for_processor() - waited}

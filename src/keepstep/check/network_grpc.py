@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real gRPC call between two hosts, as TensorFlow's workers make them: what breaks HTTP/2 on the way shows only there.
+"""A real gRPC call between two hosts, as TensorFlow's workers make it: only this shows what breaks HTTP/2 on the way.
 
-Only where the job is one of TensorFlow and grpcio can be imported (it comes with TensorFlow); elsewhere the coverage says that
-it was not tried. A proxy is never used, because it is no host of the cluster; that one is set is a finding of the config part. The message is larger than any packet, and carries the proof that the caller knows the token.
+It needs a TensorFlow job and grpcio (which comes with TensorFlow); elsewhere the coverage says that it was not tried.
+No proxy is used, because a proxy is not a host of the cluster; the config part reports one that is set. The message is
+larger than any packet, and proves that the caller knows the token.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LARGEST = 1 << 20
 
 
 def available() -> bool:
-    """Whether grpcio is here; it is imported only when it is used."""
+    """Whether grpcio is installed; it is imported only when used."""
     return importlib.util.find_spec("grpc") is not None
 
 
@@ -31,7 +32,7 @@ def proof(token: bytes, who: str) -> bytes:
 
 
 class GrpcAnswers:
-    """A gRPC server with one method that gives back what it gets, to those who know the token."""
+    """A gRPC server with one method, which returns what it gets to callers that know the token."""
 
     def __init__(self, token: bytes, who: str) -> None:
         grpc = _grpc()
@@ -39,7 +40,7 @@ class GrpcAnswers:
 
         def echo(request: bytes, context: Any) -> bytes:
             if not hmac.compare_digest(request[:32], expected):
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this check")
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, "not part of this check")
             return request
 
         handler = grpc.unary_unary_rpc_method_handler(echo)
@@ -51,7 +52,7 @@ class GrpcAnswers:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
 
     def open(self, port: int) -> int:
-        """Listen; the port. Raises ``OSError`` where that cannot be."""
+        """Listen and return the port. Raises ``OSError``."""
         try:
             number = int(
                 self._server.add_insecure_port(f"[::]:{port}") or self._server.add_insecure_port(f"0.0.0.0:{port}")
@@ -70,7 +71,7 @@ class GrpcAnswers:
 
 
 def exchange(address: str, port: int, token: bytes, who: str) -> str | None:
-    """One call; None if it was answered rightly, else what gRPC says."""
+    """Make one call. Returns None if the answer was right, else gRPC's message."""
     grpc = _grpc()
     target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     message = proof(token, who) + os.urandom(SIZE)
@@ -81,7 +82,7 @@ def exchange(address: str, port: int, token: bytes, who: str) -> str | None:
             code = getattr(error, "code", lambda: None)()
             details = getattr(error, "details", lambda: "")() or ""
             return f"{code.name if code else 'failed'}: {details}"[:300]
-    return None if answer == message else "the answer is not what was sent"
+    return None if answer == message else "the answer differs from what was sent"
 
 
 def _grpc() -> Any:

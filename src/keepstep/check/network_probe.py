@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a link that calls: how a connection fails, or how quick and how wide it is, and whether full packets pass."""
+"""The calling end of a link: how a connection fails, or its latency and rate, and whether full packets get through."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from keepstep.core.facts.link import Reached
 from keepstep.sources.network import tcp_state, waited_for_processor
 
 CONNECT_S = 1.5
-"""The first SYN is sent again after one second: two of them lost by chance are rare."""
+"""The first SYN is sent again after one second; losing two by chance is rare."""
 ANSWER_S = 4.0
 ECHOES = 9
 FULL_S = 1.5
-"""A lost packet is sent again after 0.2, 0.6 and 1.4 seconds; four losses in a row are no chance."""
+"""A lost packet is sent again after 0.2, 0.6 and 1.4 seconds; four losses in a row are not chance."""
 SMALLER_S = 0.7
 SMALLER = (1400, 1280, 1000, 576)
-"""Sizes of packets to try where the full size gets lost: of tunnels, of IPv6's minimum, of the oldest links."""
+"""Packet sizes to try where the full size gets lost: tunnels, IPv6's minimum, the oldest links."""
 HEADERS, MORE_IN_IPV6 = 40 + 12, 20
 """Bytes of a packet before its payload: IPv4 and TCP with time stamps."""
 BULK_S = 0.05
 LEAST_SHARE = 0.2
-"""However long a process waited for its processor, so much of the time counts."""
+"""At least this share of the time counts, however long the process waited for its processor."""
 REFUSED = (errno.ECONNREFUSED,)
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 REJECTED = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EHOSTDOWN, errno.ENETDOWN)
@@ -58,12 +58,12 @@ def connect(address: str, port: int, within: float = CONNECT_S) -> socket.socket
         return socket.create_connection((address, port), timeout=within)
     except OSError as error:
         return failed(error)
-    except (ValueError, OverflowError) as error:  # a name that cannot be one, a port that cannot be
+    except (ValueError, OverflowError) as error:  # an invalid name or port
         return Attempt(Reached.UNRESOLVED, str(error)[:200])
 
 
 def failed(error: OSError) -> Attempt:
-    """What an error of the kernel means for reaching somebody."""
+    """What a kernel error says about reaching a host."""
     said = error.strerror or str(error) or type(error).__name__
     if isinstance(error, socket.gaierror):
         return Attempt(Reached.UNRESOLVED, said)
@@ -83,7 +83,7 @@ def failed(error: OSError) -> Attempt:
 def probe(
     address: str, port: int, token: bytes, who: str, *, bulk_s: float | None = BULK_S, within: float = CONNECT_S
 ) -> Attempt:
-    """Call ``who`` at an address: the handshake, and the measurements if a time is given for the longest of them."""
+    """Call ``who`` at an address: the handshake, and the measurements if the longest of them is given a time."""
     connection = connect(address, port, within)
     if isinstance(connection, Attempt):
         return connection
@@ -139,7 +139,7 @@ def _echo(channel: Channel, found: Attempt) -> None:
 
 
 def _passes(channel: Channel, size: int, within: float) -> bool:
-    """Whether one packet with so much payload is acknowledged. The kernel sets "do not fragment" on it."""
+    """Whether one packet with this much payload is acknowledged. The kernel sets "do not fragment" on it."""
     connection = channel.socket
     _ask(channel, {"packet": size})
     try:
@@ -151,7 +151,7 @@ def _passes(channel: Channel, size: int, within: float) -> bool:
 
 
 def _passing(address: str, port: int, token: bytes, full: int) -> int:
-    """The largest of the usual sizes that passes, each on a connection of its own; 0: none."""
+    """The largest of the usual sizes that gets through, each on its own connection; 0: none."""
     for size in SMALLER:
         if size >= full:
             continue
@@ -175,7 +175,7 @@ def _headers(connection: socket.socket) -> int:
 
 
 def _bulk(channel: Channel, seconds: float) -> float | None:
-    """Bytes a second that arrive, 0 where it stalls; what is still on the way when the time is over is thrown away."""
+    """Bytes per second that arrive, 0 if the link stalls; what is still in flight when the time is up is discarded."""
     connection = channel.socket
     _ask(channel, {"bulk_s": seconds})
     block = memoryview(bytes(1 << 18))
@@ -211,7 +211,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _drop(connection: socket.socket) -> None:
-    """Close, and forget what was not yet sent."""
+    """Close, and discard what was not yet sent."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tournament as rank 0 conducts it: one process of each host plays, the others of that host rest."""
+"""The tournament as rank 0 conducts it: one process per host takes part, the others on that host rest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keepstep.check.meeting import Appointment, Desk, Guest
+from keepstep.check.meeting import Appointment, Attendee, Desk
 from keepstep.check.network import Duty, look, own_addresses
 from keepstep.check.network_probe import BULK_S
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.check.tournament import Pair, hold, how_many, measured_again, rounds
 from keepstep.cluster.address import is_loopback
 from keepstep.core.codec import from_dict
@@ -21,21 +21,21 @@ from keepstep.core.wording import listing
 from keepstep.sources import host as this_host
 
 GRPC_ROUNDS = 3
-"""Of more than four hosts each calls three others: what breaks gRPC alone is a matter of hosts rather than of links."""
+"""With more than four hosts, each calls three others: what breaks only gRPC lies in hosts rather than links."""
 BULK_AGAIN_S = 0.25
 BULK_OF_MANY_S, MANY = 0.03, 16
-"""Where there are many to compare with, each link gets less time."""
+"""With many links to compare, each gets less time."""
 STEP_S = 30.0
-"""Longest that one step may take: every port silent, then every packet size tried."""
+"""The longest one step may take: every port silent, then every packet size tried."""
 PLAIN = ("TF_CONFIG",)
-"""Whose jobs open no connections but to the ports that they list."""
+"""Frameworks whose jobs connect only to the ports they list."""
 
 
 @dataclass
 class Player:
     """One host. ``guest`` is None for rank 0's own."""
 
-    guest: Guest | None
+    guest: Attendee | None
     rank: int | None
     host: str
     name: str
@@ -50,9 +50,9 @@ class Player:
         return self.guest is not None and self.guest.gone
 
 
-def conduct(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Looked:
+def conduct(place: Place, appointment: Appointment, desk: Desk, duty: Duty, sample: int | None) -> Collected:
     """Let every host probe every other one."""
-    looked = Looked()
+    looked = Collected()
     players = _players(place, appointment, desk.guests)
     if len(players) < 2:
         looked.unavailable("links between hosts", "all processes that came are on one host")
@@ -86,8 +86,8 @@ class _Conductor:
         source, target = self._numbers.get(fact.source), self._numbers.get(fact.target)
         return None if source is None or target is None else (source, target)
 
-    def listen(self, looked: Looked) -> None:
-        """Everybody opens its ports; which are held by somebody is said."""
+    def listen(self, looked: Collected) -> None:
+        """Every host opens its ports; those held by another process are reported."""
         told = self._tell(
             {n: {"do": "listen", "ports": p.job_ports, "as": p.host} for n, p in enumerate(self._players)},
             "opening ports",
@@ -117,11 +117,11 @@ class _Conductor:
                 }
         return _evidence(self._tell(requests, "the probes between hosts"))
 
-    def grpc(self, looked: Looked, probed: list[Evidence[Fact]], most: int, seed: str) -> list[Evidence[Fact]]:
-        """One real call on every link that carries plain connections, and to the job's own port where that can be had."""
+    def grpc(self, looked: Collected, probed: list[Evidence[Fact]], most: int, seed: str) -> list[Evidence[Fact]]:
+        """One real call on every link that carries plain connections, to the job's own port where it is free."""
         links = [e.fact for e in probed if isinstance(e.fact, LinkProbed)]
         broken = {self.number(fact) for fact in links if not fact.usable or fact.passed_size is not None}
-        broken |= {pair[::-1] for pair in broken if pair is not None}  # an answer goes the other way
+        broken |= {pair[::-1] for pair in broken if pair is not None}  # an answer travels the other way
         requests = {n: {"do": "grpc listen", "ports": p.open_ports} for n, p in enumerate(self._players)}
         ports = {n: int(told["free"]) for n, told in self._tell(requests, "opening ports for gRPC").items()}
         ready = [n for n, port in ports.items() if port]
@@ -160,8 +160,8 @@ class _Conductor:
 
     def _tell(self, requests: dict[int, dict[str, Any]], during: str) -> dict[int, dict[str, Any]]:
         own: dict[int, dict[str, Any]] = {}
-        guests: dict[Guest, dict[str, Any]] = {}
-        numbers: dict[Guest, int] = {}
+        guests: dict[Attendee, dict[str, Any]] = {}
+        numbers: dict[Attendee, int] = {}
         mine: tuple[int, dict[str, Any]] | None = None
         for n, request in requests.items():
             guest = self._players[n].guest
@@ -179,8 +179,8 @@ class _Conductor:
         return own | {numbers[guest]: answer for guest, answer in answers.items() if "failed" not in answer}
 
 
-def _players(place: Place, appointment: Appointment, guests: Sequence[Guest]) -> list[Player]:
-    """One of each host, in order of rank, with the ports that the job uses there."""
+def _players(place: Place, appointment: Appointment, guests: Sequence[Attendee]) -> list[Player]:
+    """One process per host, in rank order, with the ports that the job uses there."""
     cluster = place.cluster
     tasks = {task.rank: task for task in cluster.tasks} if cluster else {}
     own_rank = place.rank.index if place.rank else None

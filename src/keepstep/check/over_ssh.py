@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``keepstep check --hosts a,b,c``: start the check on each host over ssh and gather what they saw.
 
-The first host plays rank 0 and receives the others; what it gathered comes back here as evidence and is judged here, so
-this machine need not be reachable from the hosts. ssh asks no questions (BatchMode). The token goes over ssh's standard
-input, where no list of processes shows it, and that input stays open: when it ends, the check on the host ends too, so that
-Ctrl-C here leaves nothing there.
+The first host acts as rank 0 and receives the others; what it gathers comes back as evidence and is judged here, so the
+hosts need not be able to reach this machine. ssh asks no questions (BatchMode). The token goes through ssh's standard
+input, where no process list shows it. That input stays open: when it ends, the check on the host ends too, so Ctrl-C
+here leaves nothing there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 from keepstep.check.meeting import FIRST_PORT, PORTS
 from keepstep.check.packing import SCHEMA, unpacked
-from keepstep.check.place import Looked
+from keepstep.check.place import Collected
 from keepstep.cluster.address import joined
 from keepstep.cluster.model import Cluster, Task
 from keepstep.core.evidence import Evidence, Origin
@@ -39,7 +39,7 @@ MOST_OUTPUT = 256 << 20
 MOST_WORDS = 4000
 PATIENCE_S = 600.0
 FAILED = (255, 126, 127)
-"""ssh itself, a file that cannot be run, no such command."""
+"""ssh itself failed, a file cannot be run, no such command."""
 _HOST = re.compile(r"^(?:[A-Za-z0-9_][\w.+-]{0,63}@)?(?:[A-Za-z0-9_][\w.-]{0,252}|[0-9A-Fa-f:]{2,45})$")
 
 
@@ -52,26 +52,28 @@ class _Started:
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """The hosts of ``a,b,c``. Raises ``UserError`` for what ssh might take for something else."""
+    """The hosts of ``a,b,c``. Raises ``UserError`` for anything ssh could misread."""
     hosts = tuple(part.strip() for part in text.split(",") if part.strip())
     wrong = next((host for host in hosts if not _HOST.match(host)), None)
     if not hosts or wrong is not None:
-        raise UserError(f"--hosts: {(wrong or text)[:80]!r} is no host", hint="e.g. --hosts node-0,node-1,me@node-2")
+        raise UserError(
+            f"--hosts: {(wrong or text)[:80]!r} is not a host name", hint="for example --hosts node-0,node-1,me@node-2"
+        )
     if len(hosts) > MOST_HOSTS:
         raise UserError(f"--hosts: more than {MOST_HOSTS} hosts")
     return hosts
 
 
 def cluster_of(hosts: Sequence[str], me: int) -> Cluster:
-    """The cluster that a list of hosts means: one process on each."""
+    """The cluster for a list of hosts: one process on each."""
     names = [host.rpartition("@")[2] for host in hosts]
     return Cluster(
         said_by="--hosts", tasks=tuple(Task(rank=n, index=n, host=name) for n, name in enumerate(names)), me=me
     )
 
 
-def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Looked:
-    """Run the check on all hosts; ``words`` are the parts and options that they get. What they saw, to be judged here."""
+def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep") -> Collected:
+    """Run the check on all hosts, with ``words`` as its parts and options. Returns what they saw, to be judged here."""
     token = secrets.token_hex(32)
     first = hosts[0].rpartition("@")[2]
     meet = joined(first, FIRST_PORT + random.SystemRandom().randrange(PORTS)) or ""
@@ -104,7 +106,7 @@ def over_ssh(hosts: Sequence[str], words: Sequence[str], remote: str = "keepstep
                 thread.start()
                 threads.append(
                     thread
-                )  # only once it runs: Ctrl-C may come in between, and nobody can wait for a thread that was not started
+                )  # only once it runs: after Ctrl-C in between, joining an unstarted thread would fail
         _wait(started)
     finally:
         for each in started:
@@ -120,15 +122,15 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
     except OSError as error:
-        raise UserError(f"ssh cannot be started: {error.strerror}", hint="--hosts needs the ssh client") from error
+        raise UserError(f"cannot start ssh: {error.strerror}", hint="--hosts needs the ssh client") from error
 
 
 def _wait(started: list[_Started]) -> None:
-    """Until the first host has told all; without it nobody else has anybody to meet."""
+    """Wait until the first host has reported everything; without it the others have no one to meet."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         status = started[0].process.wait(PATIENCE_S)
         for each in started[1:]:
-            # who could not reach the first host says so itself; who could ends with it
+            # a host that could not reach the first one reports so itself; one that could ends with it
             with contextlib.suppress(subprocess.TimeoutExpired):
                 each.process.wait(0.2 if status in FAILED else 30)
 
@@ -155,8 +157,8 @@ def _read(each: _Started, name: str) -> None:
     pipe.close()
 
 
-def _gathered(started: list[_Started]) -> Looked:
-    looked = Looked()
+def _gathered(started: list[_Started]) -> Collected:
+    looked = Collected()
     for number, each in enumerate(started):
         told = _document(each.said)
         if told is not None:
@@ -174,7 +176,7 @@ def _gathered(started: list[_Started]) -> Looked:
 
 
 def _document(said: bytes) -> dict[str, Any] | None:
-    """The evidence in what a host printed; a login shell may have printed something before."""
+    """The evidence in a host's output; a login shell may have printed something first."""
     start = said.find(b'{"schema": "%s"' % SCHEMA.encode())
     if start < 0:
         return None
@@ -186,7 +188,7 @@ def _document(said: bytes) -> dict[str, Any] | None:
 
 
 def end_with_standard_input() -> None:
-    """Let this process be interrupted when its standard input ends: who started it is gone."""
+    """Interrupt this process when its standard input ends: the process that started it is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the check. Each is a module with ``look(place) -> Looked``; data, code, memory and collectives come later."""
+"""The parts of the check. Each is a module with ``look(place) -> Collected``."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 
 PARTS = {
-    "config": "what the launcher says, against what is",
-    "network": "every pair of hosts",
-    "env": "the same software everywhere",
-    "resources": "memory, disks, limits and devices of each host",
+    "config": "what the launcher's variables say, compared with this host",
+    "network": "connections between every pair of hosts",
+    "env": "whether the software is the same everywhere",
+    "resources": "each host's memory, disks, limits and devices",
 }
 
 _MODULES = {"config": "config", "env": "environment", "resources": "resources"}
-"""The network part needs all processes at once and is done by the meeting."""
+"""The network part needs all processes at once, so the meeting does it."""
 
 
-def look(place: Place, parts: Iterable[str]) -> Looked:
-    """All that these parts see from one process. A part that breaks is said, and the others go on."""
-    looked = Looked()
+def look(place: Place, parts: Iterable[str]) -> Collected:
+    """What these parts see from one process. A part that breaks is reported, and the others continue."""
+    looked = Collected()
     for name in parts:
         if name in _MODULES:
-            part: Callable[[Place], Looked] = importlib.import_module(f"keepstep.check.{_MODULES[name]}").look
+            part: Callable[[Place], Collected] = importlib.import_module(f"keepstep.check.{_MODULES[name]}").look
             try:
                 looked.take(part(place))
             except Exception as error:

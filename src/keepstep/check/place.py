@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a check is run: this process, its environment, and the cluster that its launcher means."""
+"""Where a check runs: this process, its environment, and the cluster its launcher describes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from keepstep.core.identity import Rank
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One process that looks. ``cluster`` is None where no launcher says anything, or nothing that can be understood."""
+    """The process that checks. ``cluster`` is None if no launcher describes one that can be understood."""
 
     env: Mapping[str, str]
     host: str
     rank: Rank | None = None
     cluster: Cluster | None = None
     script: Path | None = None
-    """The training script, where it was named."""
+    """The training script, if given."""
     paths: tuple[Path, ...] = ()
     """Where the run will write: checkpoints, logs, temporary files."""
 
@@ -32,8 +32,8 @@ class Place:
 
 
 @dataclass
-class Looked:
-    """What one part of the check saw, and what it could not look at."""
+class Collected:
+    """What one part of the check saw, and what it could not check."""
 
     evidence: list[Evidence[Fact]] = field(default_factory=list)
     coverage: list[Coverage] = field(default_factory=list)
@@ -47,6 +47,6 @@ class Looked:
     def unavailable(self, what: str, why: str) -> None:
         self.coverage.append(Coverage(what=what, state=CoverageState.UNAVAILABLE, why=why))
 
-    def take(self, other: Looked) -> None:
+    def take(self, other: Collected) -> None:
         self.evidence += other.evidence
         self.coverage += other.coverage

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources part: what this host has to give, and whether it made trouble before."""
+"""The resources part: what this host offers, and whether it caused failures before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.core.facts.host import TroubleBefore
 from keepstep.core.wording import size
 from keepstep.parse.tools.cuda import xid
@@ -20,9 +20,9 @@ HISTORY_S = 86_400.0
 GPU_WORDS = ("NVRM", "Xid", "nvlink", "GPU")
 
 
-def look(place: Place) -> Looked:
+def look(place: Place) -> Collected:
     """Memory, shared memory, disks, limits, cores, devices and history of this host."""
-    looked = Looked()
+    looked = Collected()
     memory = capacity.memory()
     looked.add(place.saw(memory, "/proc/meminfo", f"{size(memory.available)} of {size(memory.total)} available"))
     if shm := capacity.shared_memory():
@@ -41,7 +41,7 @@ def look(place: Place) -> Looked:
         looked.unavailable(f"GPUs of {place.host}", why_not)
     looked.take(_device_faults(place))
     for lock in capacity.tpu_locks():
-        looked.add(place.saw(lock, lock.path, lock.holder or "nobody holds it"))
+        looked.add(place.saw(lock, lock.path, lock.holder or "no process holds it"))
     if why := capacity.core_files():
         looked.unavailable(f"core files on {place.host}", why)
     if trouble := _trouble(place):
@@ -50,9 +50,9 @@ def look(place: Place) -> Looked:
     return looked
 
 
-def _device_faults(place: Place) -> Looked:
-    """What the kernel said of this host's GPUs in the last day: Xid errors, a link that failed."""
-    looked = Looked()
+def _device_faults(place: Place) -> Collected:
+    """What the kernel said about this host's GPUs in the last day: Xid errors, a failed link."""
+    looked = Collected()
     lines, coverage = read_kernel_log(time.time() - HISTORY_S, None)
     looked.coverage += coverage
     for at, text in lines:
@@ -73,7 +73,7 @@ def _ranks_here(place: Place) -> int:
 
 
 def _trouble(place: Place) -> TroubleBefore | None:
-    """Only of a job on several hosts: the only one there is cannot be left out."""
+    """Only for a job on several hosts: with one host, there is none to leave out."""
     if place.cluster is None or len({task.host for task in place.cluster.tasks}) < 2:
         return None
     failures = history.remembered()

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training script, where one was named: read, never run."""
+"""The training script, if given: read, never run."""
 
 from __future__ import annotations
 
-from keepstep.check.place import Looked, Place
+from keepstep.check.place import Collected, Place
 from keepstep.parse.formats.script import read_script
 
 LARGEST = 4 << 20
 
 
-def look_at_script(place: Place) -> Looked:
+def look_at_script(place: Place) -> Collected:
     """What the script visibly uses."""
-    looked = Looked()
+    looked = Collected()
     if place.script is None:
         return looked
     try:

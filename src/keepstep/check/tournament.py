@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every host against every other one, all at the same time and none twice at once.
+"""Every host against every other, all at the same time, and no host twice at once.
 
 The circle method: one host stays, the others walk around it, and after N-1 rounds (N if N is odd: one rests) every two
-have met. In a round each pair is on its own; first the one calls the other, then the other the one, because a link may be
-broken in one direction only. So N hosts need 2(N-1) steps. A step takes about 0.1 s on a healthy network
-(nine echoes, one full packet, 50 ms of bulk), whatever N is, so the cost per host grows linearly: 32 hosts 62 steps or
-6 s, 100 hosts 20 s, 1,000 hosts 200 s.
+have met. In a round, each pair is on its own; each side calls the other in turn, because a link may be broken in one
+direction only. So N hosts need 2(N-1) steps. A step takes about 0.1 s on a healthy network (nine echoes, one full
+packet, 50 ms of bulk), whatever N is, so the cost per host grows linearly: 62 steps or 6 s for 32 hosts, 20 s for 100,
+200 s for 1,000.
 
-For thousands, ``--sample R`` plays R rounds of the N-1, chosen evenly at random by the job's identity (so that all agree and a second
-run gives the same). Each host then meets R others, in 2R steps whatever N is. What that finds:
+For thousands, ``--sample R`` plays R of the N-1 rounds, chosen at random by the job's identity (so all hosts agree, and
+a second run gives the same). Each host then meets R others, in 2R steps whatever N is. What that finds:
 
-- a host that is bad in all its links: always, from R = 1 on; from R = 3 on it is told from a bad link;
+- a host whose links are all bad: always, from R = 1 on; from R = 3 on, it is distinguished from a bad link;
 - a host with a fraction f of its links bad: with probability 1 - (1 - f)^R: f = 10 % in 93 % of cases for R = 25;
 - one bad link among N(N-1)/2: with probability R / (N-1): 5 % for 1,000 hosts and R = 50.
 
-A host or rack that is bad is found by few rounds; one bad cable between two switches, where it hits many pairs, too. A single
-bad pair needs all rounds.
+A few rounds find a bad host or rack, or a bad cable between two switches that affects many pairs. A single bad pair
+needs all rounds.
 
-Many hosts at once load the switches, which is as the job will do it, and load the processor where hosts are simulated. A rate
-far below the median is therefore measured again, up to two times, longer and with few others on the network, before any
-rule may call it slow; and the time in which a process was ready and another one had its processor does not count.
+Many hosts at once load the switches, as the job will, and load the processor where hosts are simulated. So a rate far
+below the median is measured again, up to twice, for longer and with few others on the network, before any rule may call
+it slow; and time that a process spent waiting for its processor does not count.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from keepstep.core.facts.link import LinkProbed, usual_rate
 
 Pair = tuple[int, int]
 Play = Callable[[Sequence[Pair], bool], list[Evidence[Fact]]]
-"""Lets the first of each pair call the second, all at once; True: measure longer."""
+"""Makes the first of each pair call the second, all at once; True: measure longer."""
 
 SUSPECT = 4.0
-"""A link is measured again when it is so many times below the median rate,"""
+"""A link is measured again when its rate is this many times below the median,"""
 SUSPECT_LATENCY = 8.0
-"""or so many times above the median latency."""
+"""or its latency this many times above the median."""
 HOPELESS = 40.0
-"""What stays so many times below is not measured a third time."""
+"""A link that stays this many times below is not measured a third time."""
 LATE_S = 0.002
-"""Less than this is never late: it is what a busy processor does."""
+"""Less than this is never late: a busy processor causes as much."""
 FEW = 3
-"""Pairs that are measured again at once."""
+"""Pairs that are measured again at the same time."""
 MOST_AGAIN = 24
 TIMES_AGAIN = 2
 ENOUGH = 3
 FLOOR_BYTES_S = 12.5e6
-"""100 Mbit/s: what is below is measured again whatever the others have."""
+"""100 Mbit/s: a slower link is measured again, however slow the others are."""
 
 
 def how_many(players: int) -> int:
-    """Rounds until every two have met."""
+    """Rounds until every two hosts have met."""
     return players - 1 + players % 2 if players > 1 else 0
 
 
 def round_of(players: int, turn: int) -> list[Pair]:
-    """One round: nobody is in it twice; over all rounds every two meet once."""
+    """One round: no host occurs in it twice; over all rounds, every two meet once."""
     last = players + players % 2 - 1
     pairs = [(turn, last)] + [((turn + k) % last, (turn - k) % last) for k in range(1, (last + 1) // 2)]
     return [(min(a, b), max(a, b)) for a, b in pairs if max(a, b) < players]
 
 
 def rounds(players: int, most: int | None = None, seed: str = "") -> Iterator[list[Pair]]:
-    """All rounds, or so many of them, chosen by ``seed``."""
+    """All rounds, or this many of them, chosen by ``seed``."""
     turns = list(range(how_many(players)))
     if most is not None and most < len(turns):
         turns = sorted(random.Random(seed).sample(turns, max(1, most)))
@@ -77,7 +77,7 @@ def rounds(players: int, most: int | None = None, seed: str = "") -> Iterator[li
 
 
 def hold(players: int, play: Play, most: int | None = None, seed: str = "") -> list[Evidence[Fact]]:
-    """Play all rounds, then what has to be measured again."""
+    """Play all rounds, then measure again where needed."""
     found: list[Evidence[Fact]] = []
     for pairs in rounds(players, most, seed):
         found += play(pairs, False)
@@ -88,7 +88,7 @@ def hold(players: int, play: Play, most: int | None = None, seed: str = "") -> l
 def measured_again(
     found: Sequence[Evidence[Fact]], number: Callable[[LinkProbed], Pair | None], play: Play
 ) -> list[Evidence[Fact]]:
-    """A second, longer look at the links that fell behind, few at once, the worst first; the best counts."""
+    """A second, longer look at the slow links, a few at a time, the worst first; the best result counts."""
     more: list[Evidence[Fact]] = []
     for turn in range(TIMES_AGAIN):
         behind = suspects([*found, *more], hopeless=turn == 0)
@@ -99,7 +99,7 @@ def measured_again(
 
 
 def _spread(pairs: list[Pair]) -> list[Pair]:
-    """The first of them, and no more of one host than it takes to tell a bad host from a bad link."""
+    """The first of them, with no more of one host than it takes to tell a bad host from a bad link."""
     busy: Counter[int] = Counter()
     chosen: list[Pair] = []
     for pair in dict.fromkeys(pairs):
@@ -110,9 +110,9 @@ def _spread(pairs: list[Pair]) -> list[Pair]:
 
 
 def suspects(found: Sequence[Evidence[Any]], hopeless: bool = True) -> list[LinkProbed]:
-    """Links far behind the others in rate or latency each time that they were measured, the worst first.
+    """Links far behind the others in rate or latency each time they were measured, the worst first.
 
-    Without the ``hopeless`` ones: what is that far behind twice is not so by chance.
+    Without the ``hopeless`` ones: being that far behind twice is not chance.
     """
     best: dict[tuple[str, str], LinkProbed] = {}
     first: list[float] = []
@@ -143,7 +143,7 @@ def suspects(found: Sequence[Evidence[Any]], hopeless: bool = True) -> list[Link
 
 
 def in_turns(pairs: list[Pair]) -> Iterator[list[Pair]]:
-    """The pairs in groups of a few in which no host occurs twice."""
+    """The pairs in small groups in which no host occurs twice."""
     left = pairs
     while left:
         group: list[Pair] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: one file a verb, each imported only when it is called."""
+"""The command line: one file per verb, imported only when the verb is called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 
 MANY_OBJECTS = 100_000
-"""Made before Python looks for garbage: tables and evidence stay to the end, and looking took an eighth of the start."""
+"""Objects made before Python collects garbage: most live to the end, and collecting took an eighth of the start."""
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     gc.set_threshold(MANY_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to break
+            stream.reconfigure(errors="backslashreplace")  # a letter the terminal cannot show must not break us
     try:
         from keepstep.cli.parser import run
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When keepstep itself breaks: say so in plain words, with a status of its own, and leave a report that can be sent.
+"""When keepstep itself breaks: say so, exit with a status of its own, and leave a report that can be sent.
 
-The report has versions, the verb, the names of the options and the traceback. It has no values: no paths, no arguments,
-no text that an exception was given, unless it is one of Python's own sentences, and of those nothing in quotes.
+The report has versions, the verb, the names of the options and the traceback. It has no values: no paths, no
+arguments and no exception texts, except Python's own sentences, and nothing in quotes from those.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from keepstep import __version__
 from keepstep.core.redact import redact
 
 STATUS = 70
-"""EX_SOFTWARE of sysexits.h: no script takes it for a finding."""
-WHERE = "the issue page of the project (where you got keepstep from)"
+"""EX_SOFTWARE of sysexits.h, which no script mistakes for a finding."""
+WHERE = "the project's issue page (where you got keepstep)"
 PACKAGE = Path(__file__).parents[1]
 PACKAGES = ("hyperscan", "pystack", "psutil", "rich", "zstandard")
 MOST_FRAMES, MOST_ERRORS, MOST_REPORTS = 40, 5, 20
-VERBS = ("why", "check", "run", "runs", "rules", "lab")
+VERBS = ("why", "check", "run", "runs", "rules", "lab", "completion", "manual")
 
 _QUOTED = re.compile(r"""b?'(?:[^'\\]|\\.)*'|b?"(?:[^"\\]|\\.)*\"""")
 _TYPES = frozenset(
@@ -58,28 +58,29 @@ _PYTHONS_OWN = re.compile(
 
 
 def broke(error: BaseException, arguments: Sequence[str]) -> int:
-    """Tell the user, and write the report down. Returns the exit status."""
+    """Say what happened and write the report. Returns the exit status."""
     text = report(error, arguments)
     place = next(reversed(list(_ours(error))), None)
     verb = _verb(arguments)
     print(f"keepstep: keepstep itself broke: {type(error).__name__}{f' in {place}' if place else ''}", file=sys.stderr)
     if verb == "run":
-        print("  what it had started was ended with it", file=sys.stderr)
-    print("  this is a mistake in keepstep, and says nothing about your run", file=sys.stderr)
+        print("  the processes it had started were ended", file=sys.stderr)
+    print("  this is a bug in keepstep and says nothing about your run", file=sys.stderr)
     written = _write(text)
     if written is not None:
-        print(f"  please report it on {WHERE}, with the file {written}", file=sys.stderr)
-        print("  it holds versions, the verb and the traceback, and none of your values", file=sys.stderr)
+        print(f"  please report it on {WHERE} and attach {written}", file=sys.stderr)
+        print("  the file holds versions, the verb and the traceback, and none of your values", file=sys.stderr)
     else:
         print(f"  please report it on {WHERE}, with these lines:\n{text}", file=sys.stderr)
     return STATUS
 
 
 def report(error: BaseException, arguments: Sequence[str]) -> str:
-    """What whoever repairs it needs."""
+    """What a developer needs to fix it."""
     lines = [
         f"keepstep {__version__}",
-        f"Python {platform.python_version()} ({platform.python_implementation()}), {platform.system()} {platform.machine()}",
+        f"Python {platform.python_version()} ({platform.python_implementation()}), "
+        f"{platform.system()} {platform.machine()}",
         "packages: " + ", ".join(f"{name} {version}" for name, version in _versions()),
         f"verb: {_verb(arguments)}, options: {' '.join(_options(arguments)) or 'none'}",
     ]
@@ -97,7 +98,7 @@ def _verb(arguments: Sequence[str]) -> str:
 
 
 def _options(arguments: Sequence[str]) -> list[str]:
-    """The names of keepstep's own options; what stands behind `--` is the user's command."""
+    """The names of keepstep's own options; what follows `--` is the user's command."""
     own = list(arguments[: list(arguments).index("--")] if "--" in arguments else arguments)
     return [name for word in own if re.fullmatch(r"--?[a-z][a-z-]{0,30}", name := word.partition("=")[0])]
 
@@ -108,7 +109,7 @@ def _versions() -> Iterator[tuple[str, str]]:
     for name in PACKAGES:
         try:
             yield name, metadata.version(name)
-        except Exception:  # whatever is wrong with it must not hide what broke
+        except Exception:  # a damaged package must not hide the error
             yield name, "absent"
 
 
@@ -116,14 +117,14 @@ def _words(error: BaseException) -> str:
     try:
         said = _QUOTED.sub(lambda found: found[0] if found[0] in _TYPES else "'...'", str(error)[:1000])
     except Exception:
-        return "(its text cannot be had)"
+        return "(its text is not available)"
     if not said:
         return ""
-    return said if _PYTHONS_OWN.fullmatch(said) else "(its text is left out, it may hold your values)"
+    return said if _PYTHONS_OWN.fullmatch(said) else "(its text is left out because it may hold your values)"
 
 
 def _frames(error: BaseException) -> Iterator[str]:
-    """From the outermost. Lines of code are shown of keepstep alone."""
+    """From the outermost. Only keepstep's own lines of code are shown."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     skipped = len(frames) - MOST_FRAMES
     for number, (code, line) in enumerate(frames):
@@ -147,7 +148,7 @@ def _is_ours(file: str) -> bool:
 
 
 def _file(file: str) -> str:
-    """Where a file is within its package; the user's folders are left out."""
+    """A file's path within its package; the user's folders are left out."""
     path = Path(file)
     if _is_ours(file):
         return str(Path("keepstep") / path.relative_to(PACKAGE))
@@ -158,7 +159,7 @@ def _file(file: str) -> str:
 
 
 def _write(text: str) -> Path | None:
-    """For the user's eyes only, in the state folder, else among temporary files; None where neither can be written."""
+    """Readable by the user alone: in the state folder, else among temporary files; None if neither can be written."""
     for folder in (_state_folder(), None):
         with contextlib.suppress(OSError, RuntimeError):
             if folder is not None:

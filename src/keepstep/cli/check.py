@@ -10,11 +10,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from keepstep.check.checkup import Asked, Checked, check, judged
+from keepstep.check.checkup import Checked, CheckRequest, check, judged
 from keepstep.check.over_ssh import end_with_standard_input, hosts_of, over_ssh
 from keepstep.check.packing import packed
 from keepstep.check.parts import PARTS
-from keepstep.check.place import Looked
+from keepstep.check.place import Collected
 from keepstep.core.facts.link import LinkProbed
 from keepstep.errors import UserError
 
@@ -27,7 +27,7 @@ def check_verb(asked: argparse.Namespace) -> int:
     if asked.write:
         return _write(asked)
     if asked.sample is not None and asked.sample < 1:
-        raise UserError(f"--sample {asked.sample} cannot be", hint="a number of rounds, 1 or more")
+        raise UserError("--sample must be at least 1", hint=f"it is {asked.sample}; give a number of rounds")
     if asked.html:
         from keepstep.cli.output import refuse_to_overwrite
 
@@ -40,11 +40,11 @@ def check_verb(asked: argparse.Namespace) -> int:
 
 
 def _tell(asked: argparse.Namespace, checked: Checked) -> None:
-    """Print the report, and write the page if one is wanted."""
+    """Print the report, and write the page if asked to."""
     if asked.evidence:
-        print(json.dumps(packed(Looked(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
+        print(json.dumps(packed(Collected(list(checked.seen.items), list(checked.seen.coverage)))), flush=True)
         return
-    # only who prints needs these: hundreds of processes may start at once on one machine
+    # only the process that prints needs these: hundreds may start at once on one machine
     from keepstep.cli.output import print_report, write_page
     from keepstep.core.redact import redacted
     from keepstep.render.link_matrix import render_link_matrix
@@ -65,15 +65,15 @@ def _tell(asked: argparse.Namespace, checked: Checked) -> None:
         write_page(asked.html, render_preflight(report, links))
 
 
-def _asked(asked: argparse.Namespace) -> Asked:
+def _asked(asked: argparse.Namespace) -> CheckRequest:
     member = None
     if asked.member is not None:
         hosts = hosts_of(asked.hosts or "")
         if not 0 <= asked.member < len(hosts):
-            raise UserError(f"there is no host {asked.member} in --hosts")
+            raise UserError(f"--hosts has no host number {asked.member}")
         member = (asked.member, hosts)
         end_with_standard_input()
-    return Asked(
+    return CheckRequest(
         parts=tuple(asked.parts) or tuple(PARTS),
         script=Path(asked.script) if asked.script else None,
         paths=tuple(Path(path) for path in asked.path),
@@ -85,7 +85,7 @@ def _asked(asked: argparse.Namespace) -> Asked:
 
 
 def _over_ssh(asked: argparse.Namespace) -> Checked:
-    """The same check on every host, with the options that concern what is looked at."""
+    """The same check on every host, with the options that say what to look at."""
     words = [*asked.parts, *(["--wait", str(asked.wait)] if asked.wait is not None else [])]
     for path in asked.path:
         words += ["--path", path]
@@ -95,7 +95,7 @@ def _over_ssh(asked: argparse.Namespace) -> Checked:
 
 
 def _write(asked: argparse.Namespace) -> int:
-    """Print the variables of this rank, or of all ranks where nobody says which one this is."""
+    """Print the variables of this rank, or of all ranks if no launcher says which one this is."""
     from keepstep.check.slurm_hosts import reachable
     from keepstep.cluster import understand
     from keepstep.cluster.write import cluster_of, exports, with_ports
@@ -109,8 +109,8 @@ def _write(asked: argparse.Namespace) -> int:
         understood = reachable(understood, os.environ) if understood else None
         if understood is None or not all(task.host for task in understood.tasks):
             raise UserError(
-                "nothing here says which hosts there are",
-                hint="run it under srun, mpirun or in the pods of the job, or give --hosts A,B,C",
+                "the job's hosts are unknown: no launcher's variables name them",
+                hint="run this under srun or mpirun, or in the job's pods, or give --hosts A,B,C",
             )
         cluster = with_ports(understood, asked.port)
     for task in cluster.tasks:

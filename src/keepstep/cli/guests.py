@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep lab guests``: other people's programs, with and without keepstep."""
+"""``keepstep lab guests``: other libraries' programs, with and without keepstep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keepstep.lab.guests.load import loaded
 
 
 def guests(asked: argparse.Namespace) -> int:
-    """Do what was asked. Exit status: 0 all as it must be, 1 not, 3 nothing could be run here."""
+    """Do what was asked. Exit status: 0 all as expected, 1 not, 3 nothing could run here."""
     if asked.guests_ask == "list":
         return _list(asked)
     return _run(asked) if asked.guests_ask == "run" else _score(asked)
@@ -51,9 +51,8 @@ def _list_faults(asked: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
         return 0
     for fault in FAULTS.values():
-        print(
-            f"{fault.name:18} {fault.note}\n{'':18} {fault.causes[0]}; `keepstep run -n` {'restarts it' if fault.restarted else 'does not restart it'}"
-        )
+        then = "restarts it" if fault.restarted else "does not restart it"
+        print(f"{fault.name:18} {fault.note}\n{'':18} {fault.causes[0]}; `keepstep run -n` {then}")
     return 0
 
 
@@ -89,8 +88,8 @@ def _ways(given: list[str] | None, guest: Guest) -> list[Way]:
     for way in chosen:
         if way not in guest.ways:
             raise UserError(
-                f"{guest.name} cannot be run as `{way.words}`",
-                hint=f"it can be run as: {', '.join(each.value for each in guest.ways)}",
+                f"{guest.name} does not run as `{way.words}`",
+                hint=f"it runs as: {', '.join(each.value for each in guest.ways)}",
             )
     return chosen
 
@@ -99,7 +98,7 @@ def _faults(given: list[str] | None, guest: Guest) -> list[str]:
     chosen = [name for each in given or () for name in (guest.faults if each == "all" else (each,))]
     for name in chosen:
         if name not in FAULTS:
-            raise UserError(f"no such fault: {name}", hint="see `keepstep lab guests list --faults`")
+            raise UserError(f"no such fault: {name}", hint="`keepstep lab guests list --faults` lists them")
     return chosen
 
 
@@ -132,7 +131,7 @@ def _finish(asked: argparse.Namespace, results: list[Result]) -> int:
     else:
         print(f"\n{table.totals(results)}")
         if getattr(asked, "keep", None):
-            print(f"what the runs left: {asked.keep}")
+            print(f"what the runs left behind is in {asked.keep}")
     if all(result.skipped for result in results):
         return 3
     return 1 if any(result.wrong for result in results) else 0

@@ -25,7 +25,7 @@ RIGHT_ENOUGH = (Status.RIGHT, Status.LATER)
 
 
 def lab(asked: argparse.Namespace) -> int:
-    """Do what was asked. Exit status: 0 all as expected, 1 not, 3 nothing could be carried out."""
+    """Do what was asked. Exit status: 0 all as expected, 1 not, 3 nothing could run here."""
     if asked.ask == "list":
         return _list(asked)
     if asked.ask == "run":
@@ -44,7 +44,7 @@ def _list(asked: argparse.Namespace) -> int:
         return 0
     for scenario in chosen:
         said = scenario.cause or "healthy"
-        later = f" (told by `{scenario.later}`, later)" if scenario.later else ""
+        later = f" (needs `{scenario.later}`, still to come)" if scenario.later else ""
         missing = score.what_is_missing(scenario) if scenario.hosts or scenario.needs else None
         print(f"{scenario.name:32} {scenario.ranks} ranks  {said}{later}")
         note = scenario.note + (f" [cannot run here: {missing}]" if missing else "")
@@ -89,8 +89,8 @@ def _run(asked: argparse.Namespace) -> int:
     script = Path(asked.script) if asked.script else None
     if script and _strikes_inside(scenario):
         raise UserError(
-            f"{scenario.name} strikes from inside its own job and cannot strike {script}",
-            hint="choose one whose fault comes from outside, such as a signal, the network or a limit",
+            f"{scenario.name} breaks its own job from inside and cannot break {script}",
+            hint="choose a scenario whose fault acts from outside, such as a signal, the network or a limit",
         )
     if script and not script.is_file():
         raise UserError(f"no such script: {script}")
@@ -114,7 +114,7 @@ def _run(asked: argparse.Namespace) -> int:
     else:
         _tell(outcome, explained)
         if asked.keep:
-            _say(f"what the run left: {asked.keep}")
+            _say(f"what the run left behind is in {asked.keep}")
     if outcome.status in (Status.SKIPPED, Status.UNPROVEN):
         return 3
     return 0 if outcome.status in RIGHT_ENOUGH else 1
@@ -123,7 +123,7 @@ def _run(asked: argparse.Namespace) -> int:
 def _as_watched(scenario: Scenario, watch: str) -> Scenario:
     found = WATCHED[watch](scenario)
     if found is None:
-        raise UserError(f"{scenario.name} is not for the {watch} to tell", hint="run it without --with")
+        raise UserError(f"{scenario.name} cannot be judged with --with {watch}", hint="run it without --with")
     return found
 
 
@@ -134,7 +134,7 @@ def _strikes_inside(scenario: Scenario) -> bool:
 
 
 def _python(given: str) -> str:
-    """The full path of the Python that trains; a virtual environment's is a link that must not be followed."""
+    """The full path of the Python that trains. In a virtual environment it is a link that must not be followed."""
     found = shutil.which(given)
     if found is None:
         raise UserError(f"no such Python: {given}")

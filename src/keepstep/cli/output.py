@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How every verb puts a report out: on the terminal, as JSON, as a page."""
+"""How every verb prints a report: on the terminal, as JSON, as a page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def print_report(report: Report, *, as_json: bool) -> None:
 
 
 def refuse_to_overwrite(target: str | None, force: bool) -> None:
-    """Say so before the work, not after it."""
+    """Refuse before the work, not after it."""
     if target and os.path.lexists(target) and not force:
-        raise UserError(f"{target} exists and is not overwritten", hint="give another name, or --force")
+        raise UserError(f"{target} already exists", hint="give another name, or --force to overwrite it")
     if target and not Path(target).absolute().parent.is_dir():
-        raise UserError(f"the folder of {target} is not there")
+        raise UserError(f"the folder of {target} does not exist")
 
 
 def write_page(path: str, text: str) -> None:
@@ -43,5 +43,5 @@ def write_page(path: str, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line of our own on standard error; what it quotes cannot act on the terminal."""
+    """Print a line of our own to standard error; nothing quoted in it can control the terminal."""
     print(visible(text), file=sys.stderr)

@@ -40,7 +40,7 @@ def rules(asked: argparse.Namespace) -> int:
 
 
 def all_rules(config: Path | None = None, folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
-    """The rules that come with keepstep, then the user's own; what is wrong with those is told on stderr."""
+    """keepstep's own rules, then the user's; problems with the user's go to standard error."""
     builtin = rules_in(keepstep.rules)
     own = load_extensions(config, folders=folders, taken=(rule.id for rule in builtin))
     for problem in own.coverage:
@@ -49,7 +49,7 @@ def all_rules(config: Path | None = None, folders: Sequence[Path] = ()) -> tuple
 
 
 def list_rules(known: Sequence[Rule], *, as_json: bool = False) -> int:
-    """All rules by cause, one line or two each."""
+    """All rules by cause, in one or two lines each."""
     if as_json:
         return _print_json(known, docs=False)
     by_family: dict[str, list[Rule]] = {}
@@ -60,12 +60,12 @@ def list_rules(known: Sequence[Rule], *, as_json: bool = False) -> int:
         for rule in sorted(by_family[family], key=lambda each: (each.cause.value, each.id)):
             _print_row(rule)
         print()
-    print(f"{count(len(known), 'rule')}; `keepstep rules show ID` tells all about one")
+    print(f"{count(len(known), 'rule')}; `keepstep rules show ID` explains one")
     return 0
 
 
 def search_rules(known: Sequence[Rule], words: Sequence[str], *, as_json: bool = False) -> int:
-    """Rules that speak of all the words, else of most of them; best first."""
+    """Rules that mention all the words, or else most of them; best first."""
     asked = [word.casefold() for text in words for word in text.split()]
     scored = [(_score(rule, asked), rule) for rule in known]
     most = max((hits for (hits, _), _ in scored), default=0)
@@ -75,10 +75,10 @@ def search_rules(known: Sequence[Rule], words: Sequence[str], *, as_json: bool =
     if as_json:
         return _print_json(found, docs=False)
     if not found:
-        print(f"no rule speaks of {' '.join(words)}; `keepstep rules` lists them all", file=sys.stderr)
+        print(f"no rule mentions {' '.join(words)}; `keepstep rules` lists all rules", file=sys.stderr)
         return 0
     if most < len(set(asked)):
-        print(f"no rule speaks of all of these words; these speak of {most} of them", file=sys.stderr)
+        print(f"no rule mentions all of these words; these rules mention {most} of them", file=sys.stderr)
     for rule in found:
         _print_row(rule, with_family=True)
     return 0
@@ -96,7 +96,7 @@ def _score(rule: Rule, words: Sequence[str]) -> tuple[int, int]:
 
 
 def show_rules(known: Sequence[Rule], names: Sequence[str], *, as_json: bool = False) -> int:
-    """All that the named rules know. A name is an id, a rule's name or a cause."""
+    """Everything the named rules know. A name is an id, a rule's name or a cause."""
     found = list({rule.id: rule for name in names for rule in _named(known, name)}.values())
     if as_json:
         return _print_json(found, docs=True)
@@ -118,12 +118,12 @@ def _named(known: Sequence[Rule], name: str) -> list[Rule]:
     if found:
         return found
     if wanted in (cause.value for cause in Cause):
-        raise UserError(f"no rule names the cause {wanted} yet", hint="`keepstep rules` lists those that there are")
+        raise UserError(f"no rule names the cause {wanted} yet", hint="`keepstep rules` lists the rules")
     options = [text for rule in known for text in (rule.id.casefold(), rule.name, rule.cause.value)]
     near = get_close_matches(wanted, options, n=1)
     shown = near[0].upper() if near and len(near[0]) == 6 else "".join(near)
     hint = f"did you mean {shown}?" if near else f"try `keepstep rules search {name}`"
-    raise UserError(f"no rule, cause or family is called {name!r}", hint=hint)
+    raise UserError(f"no rule, cause or family has the name {name!r}", hint=hint)
 
 
 def _print_row(rule: Rule, *, with_family: bool = False) -> None:

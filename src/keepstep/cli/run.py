@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep run``: start the ranks, watch them, say why they failed, and bring them back when that can help."""
+"""``keepstep run``: start the ranks, watch them, say why they failed, and restart them when that can help."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from keepstep.supervise.run import Supervisor
 def run_verb(asked: argparse.Namespace) -> int:
     """Run, and return the job's own status."""
     command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
-    for name, value in (
-        ("--max-attempts", asked.max_attempts),
-        ("--hang-timeout", asked.hang_timeout),
-        ("--grace", asked.grace),
+    for name, value, least in (
+        ("--max-attempts", asked.max_attempts, 1),
+        ("--hang-timeout", asked.hang_timeout, 0),
+        ("--grace", asked.grace, 0),
     ):
-        if value is not None and value < (1 if name == "--max-attempts" else 0):
-            raise UserError(f"{name} {value:g} cannot be")
+        if value is not None and value < least:
+            raise UserError(f"{name} must be at least {least}, not {value:g}")
     job = plan(command, ranks=asked.ranks, chief=asked.chief, ps=asked.ps, evaluator=asked.evaluator)
     supervisor = Supervisor(
         Asked(
@@ -51,5 +51,5 @@ def _seconds(text: str) -> float | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text.strip().lower())
     if found is None:
-        raise UserError(f"--max-lost-work {text} cannot be", hint="give a time such as 90s, 10m or 2h, or off")
+        raise UserError(f"--max-lost-work is not a time: {text}", hint="give a time such as 90s, 10m or 2h, or off")
     return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3600}[found[2] or "s"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep runs``: the runs of this folder, how they went, and how much room they take."""
+"""``keepstep runs``: the runs in this folder, how they went, and how much space they take."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def _line(run: runs.Listed, name: int) -> tuple[str, str]:
     took = duration((said.ended or time.time()) - said.began) if run.state != "killed" else "?"
     status = f" {said.status}" if said.status else ""
     attempts = f", {count(len(said.attempts), 'attempt')}" if len(said.attempts) > 1 else ""
-    line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8}  {size(run.size_bytes)}{attempts}"
-    return line, _why(run)
+    line = f"{run.path.name:{name}}  {run.state + status:12} {count(said.ranks, 'rank'):8} {took:>8}"
+    return f"{line}  {size(run.size_bytes)}{attempts}", _why(run)
 
 
 def _why(run: runs.Listed) -> str:
-    """Why it ended; of one that came back, why each attempt did."""
+    """Why the run ended; if it was restarted, why each attempt ended."""
     said = run.manifest.attempts
     if len(said) < 2:
         return said[-1].title or "" if said and run.state in ("failed", "killed", "stopped") else ""
     *before, last = said
-    told = [f"attempt {each.number} ended: {each.title or f'status {each.status}'}; came back" for each in before]
+    told = [f"attempt {each.number} ended: {each.title or f'status {each.status}'}; restarted" for each in before]
     if last.status == 0:
         return "; ".join([*told, f"attempt {last.number} finished"])
     return "; ".join(

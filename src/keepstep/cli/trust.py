@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep rules trust``: the user's decisions to run the Python rules of a folder."""
+"""``keepstep rules trust``: the user's decisions to let the Python rules of a folder run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def trust_verb(asked: argparse.Namespace) -> int:
     if asked.list:
         return _list()
     if not asked.words:
-        raise UserError("which folder?", hint="e.g. `keepstep rules trust keepstep-rules`, or --list")
+        raise UserError("no folder given", hint="for example `keepstep rules trust keepstep-rules`, or --list")
     for word in asked.words:
         if asked.forget:
             _forget(Path(word))
@@ -30,7 +30,7 @@ def trust_verb(asked: argparse.Namespace) -> int:
 def _list() -> int:
     made = trust.decisions()
     for path, each in made.items():
-        state = "" if _is_current(Path(path)) else "  (changed or gone: it does not run)"
+        state = "" if _is_current(Path(path)) else "  (changed or missing: its rules do not run)"
         print(f"{time.strftime('%Y-%m-%d', time.localtime(each.at))}  {each.digest[:12]}  {_shown(path)}{state}")
     if not made:
         print("you trust no folder of Python rules")
@@ -40,7 +40,7 @@ def _list() -> int:
 def _is_current(folder: Path) -> bool:
     try:
         return trust.why_not(folder, trust.python_files(folder)) is None
-    except (OSError, trust.TooMuch):
+    except (OSError, trust.TooMuchPython):
         return False
 
 
@@ -58,9 +58,8 @@ def _folder_of_rules(given: Path) -> Path:
 
 def _trust(folder: Path) -> None:
     files = trust.trust(folder)
-    print(
-        f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {'it does' if len(files) == 1 else 'they do'} not change:"
-    )
+    unchanged = "it does not change" if len(files) == 1 else "they do not change"
+    print(f"{count(len(files), 'Python file')} in {folder} will run from now on, as long as {unchanged}:")
     for name, data in files.items():
         print(f"  {_shown(name)}  ({size(len(data))})")
 
@@ -72,5 +71,7 @@ def _shown(name: str) -> str:
 def _forget(folder: Path) -> None:
     known = [path for path in (str(folder.resolve()), str(folder)) if trust.forget(Path(path))]
     if not known:
-        raise UserError(f"you did not trust {folder}", hint="`keepstep rules trust --list` shows what you do trust")
+        raise UserError(
+            f"you have not trusted {folder}", hint="`keepstep rules trust --list` shows the folders you trust"
+        )
     print(f"Python in {known[0]} will no longer run")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep why``: explain what a run left."""
+"""``keepstep why``: explain a run from what it left behind."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from keepstep.store.history import remember
 def why(asked: argparse.Namespace) -> int:
     """Read, diagnose, print. Returns the exit status."""
     if asked.pid and not asked.live:
-        raise UserError("--pid goes with --live", hint="e.g. `keepstep why --live --pid 4711`")
+        raise UserError("--pid needs --live", hint="for example `keepstep why --live --pid 4711`")
     if asked.live and asked.paths:
         raise UserError("--live looks at running processes and takes no PATH")
     if not asked.paths and not asked.live:
-        raise UserError("nothing to look at", hint="give a PATH, `-`, or --live; see `keepstep why --help`")
+        raise UserError("nothing to look at", hint="give a PATH, `-` or --live; `keepstep why --help` explains them")
     for target in (asked.html, asked.bundle):
         refuse_to_overwrite(target, asked.force)
     explained = _explain(asked)
@@ -55,7 +55,7 @@ def why(asked: argparse.Namespace) -> int:
 
 
 def _remember(report: Report) -> None:
-    """Note which host began it, for `keepstep check` to know the next time."""
+    """Note which host failed first, so the next `keepstep check` knows."""
     root = report.root
     if root is None or root.severity is not Severity.FATAL or root.confidence is Confidence.HYPOTHESIS:
         return
@@ -114,7 +114,7 @@ def _explain(asked: argparse.Namespace) -> Explained:
 
 
 def _run_or_path(text: str) -> Path:
-    """A run of `keepstep run`, by folder or name: the attempt that it ended with. Else the path as it is."""
+    """The last attempt of a run of `keepstep run`, named by folder or name; any other path as it is."""
     return runs.attempt_to_explain(_run(text))
 
 
@@ -133,7 +133,7 @@ def _damaged_manifests(paths: list[str]) -> Iterator[Coverage]:
 
 
 def _earlier_attempts(asked: argparse.Namespace) -> Callable[[Report], Report] | None:
-    """For a run of several attempts: what makes the report on the last one a report on all."""
+    """For a run of several attempts: a function that turns the report on the last one into a report on all."""
     run = _run(asked.paths[0])
     manifest, folders = runs.read_manifest(run), runs.attempts_to_explain(run)
     if manifest is None or not folders:

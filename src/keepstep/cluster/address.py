@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``host:port``, as people write it and as it should be."""
+"""``host:port``: as people write it, and as it should be."""
 
 from __future__ import annotations
 

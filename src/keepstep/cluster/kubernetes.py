@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes: an indexed Job or a StatefulSet, told by the pod's own name and its completion index."""
+"""Kubernetes: an indexed Job or a StatefulSet, by the pod's own name and its completion index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.said import Said, Variables
+from keepstep.core.launchers import JAX_SCRIPTS, KUBERNETES, TORCHRUN
 from keepstep.core.numbers import whole
+
+COUNTS = ("NUM_PODS", "REPLICAS", *TORCHRUN.size, *JAX_SCRIPTS.size, "JOB_PARALLELISM")
 
 
 @dataclass(frozen=True)
@@ -20,26 +23,24 @@ class Pod:
     index: int
 
 
-def read_kubernetes(env: Mapping[str, str]) -> Said:
-    """The pods of a group, where a variable says how many they are; their names need a headless service."""
+def read(env: Mapping[str, str]) -> Said:
+    """The pods of a group, if a variable says how many they are; their names need a headless service."""
     pod = own_pod(env)
     if pod is None:
         return Said()
     read = Variables(env)
-    counts = [
-        name for name in ("NUM_PODS", "REPLICAS", "WORLD_SIZE", "NUM_PROCESSES", "JOB_PARALLELISM") if name in env
-    ]
+    counts = [name for name in COUNTS if name in env]
     size = read.number(counts[0], low=1) if counts else None
     if not size or pod.index >= size:
         return Said(faults=read.faults)
     service = env.get("SUBDOMAIN") or env.get("SERVICE_NAME") or env.get("HEADLESS_SERVICE")
     tail = f".{service}" if service and re.fullmatch(r"[\w.-]{1,200}", service) else ""
     tasks = tuple(Task(rank=rank, index=rank, host=f"{pod.group}-{rank}{tail}") for rank in range(size))
-    return Said(Cluster(said_by="Kubernetes", tasks=tasks, me=pod.index), read.faults)
+    return Said(Cluster(said_by=KUBERNETES.name, tasks=tasks, me=pod.index), read.faults)
 
 
 def own_pod(env: Mapping[str, str]) -> Pod | None:
-    """This pod's group and index; None outside of Kubernetes, or where the name has none."""
+    """This pod's group and index; None outside Kubernetes, or if the name has no index."""
     if "KUBERNETES_SERVICE_HOST" not in env:
         return None
     name = env.get("POD_NAME") or env.get("HOSTNAME") or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one Cluster that every launcher's variables mean."""
+"""Cluster: what every launcher's variables come to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One process of the job. ``rank`` counts through all roles that train or serve; what is not said is None."""
+    """One process of the job. ``rank`` counts all roles that train or serve; what is unknown is None."""
 
     rank: int
     role: str = "worker"
@@ -32,9 +32,9 @@ class Cluster:
     said_by: str
     tasks: tuple[Task, ...]
     me: int | None = None
-    """The rank of the process that was told."""
+    """The rank of the process that has these variables."""
     meeting: str | None = None
-    """``host:port`` where the processes meet (MASTER_ADDR, JAX's coordinator), where there is such a place."""
+    """``host:port`` where the processes meet (MASTER_ADDR, JAX's coordinator), if there is such a place."""
     job: str | None = None
     """What the scheduler calls the job."""
 

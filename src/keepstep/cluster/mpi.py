@@ -7,26 +7,23 @@ from collections.abc import Mapping
 
 from keepstep.cluster.model import Cluster
 from keepstep.cluster.said import Said, Variables, evenly
+from keepstep.core.launchers import HOROVOD, MVAPICH, OPEN_MPI, PMI, PMIX, first_set
 
-DIALECTS = (
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
-    ("MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
-    ("PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-)
+DIALECTS = (OPEN_MPI, HOROVOD, MVAPICH, PMI)
+_JOBS = OPEN_MPI.job + PMIX.job + PMI.job
 
 
-def read_mpi(env: Mapping[str, str]) -> Said:
-    """Rank and size of the first dialect that speaks; MPI processes know no addresses of each other."""
-    for name, rank_variable, size_variable, local_variable in DIALECTS:
-        if rank_variable in env or size_variable in env:
+def read(env: Mapping[str, str]) -> Said:
+    """Rank and size by the first dialect that is set; MPI processes do not know each other's addresses."""
+    for dialect in DIALECTS:
+        if dialect.rank[0] in env or dialect.size[0] in env:
             read = Variables(env)
-            size = read.number(size_variable, low=1, needed=True)
-            rank = read.number(rank_variable, high=size - 1 if size else 200_000, needed=True)
-            local = read.number(local_variable)
+            size = read.number(dialect.size[0], low=1, needed=True)
+            rank = read.number(dialect.rank[0], high=size - 1 if size else 200_000, needed=True)
+            local = read.number(dialect.local_rank[0])
             if size is None:
                 return Said(faults=read.faults)
-            job = env.get("OMPI_MCA_ess_base_jobid") or env.get("PMIX_NAMESPACE") or env.get("PMI_JOBID")
-            cluster = Cluster(said_by=name, tasks=evenly(size, me=rank, local=local), me=rank, job=job)
+            job = env.get(first_set(env, _JOBS) or "")
+            cluster = Cluster(said_by=dialect.name, tasks=evenly(size, me=rank, local=local), me=rank, job=job)
             return Said(cluster, read.faults)
     return Said()

@@ -12,7 +12,7 @@ from keepstep.core.facts.cluster import Fault
 BY_NAME = ("auto", "local")
 
 
-def read_ray(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> Said:
     """RAY_ADDRESS: ``auto``, ``local``, ``HOST:PORT`` or ``ray://HOST:PORT``."""
     text = env.get("RAY_ADDRESS", "").strip()
     if not text or text in BY_NAME:

@@ -9,20 +9,21 @@ from collections.abc import Iterator, Mapping
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.said import MOST_TASKS, Said, Variables
 from keepstep.core.facts.cluster import Fault
+from keepstep.core.launchers import SLURM
 
 LONGEST = 1_000_000
 MOST_BRACKETS = 8
 
 
-def read_slurm(env: Mapping[str, str]) -> Said:
-    """The tasks of a job step; a batch script without srun is one process and says nothing of a cluster."""
-    if "SLURM_PROCID" not in env or "SLURM_STEP_ID" not in env:
+def read(env: Mapping[str, str]) -> Said:
+    """The tasks of a job step; a batch script without srun is one process and says nothing about a cluster."""
+    if SLURM.rank[0] not in env or "SLURM_STEP_ID" not in env:
         return Said()
     read = Variables(env)
-    counts = [name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS") if name in env]
+    counts = [name for name in SLURM.size if name in env]
     size = read.number(counts[0], low=1) if counts else None
-    rank = read.number("SLURM_PROCID", high=size - 1 if size else MOST_TASKS, needed=True)
-    local = read.number("SLURM_LOCALID")
+    rank = read.number(SLURM.rank[0], high=size - 1 if size else MOST_TASKS, needed=True)
+    local = read.number(SLURM.local_rank[0])
     if size is None:
         return Said(faults=read.faults)
     hosts = _hosts(env, read)
@@ -33,8 +34,10 @@ def read_slurm(env: Mapping[str, str]) -> Said:
             tasks.append(Task(rank=len(tasks), index=len(tasks), host=host, local=index))
     if len(tasks) != size:
         tasks = [Task(rank=each, index=each, local=local if each == rank else None) for each in range(size)]
-    job = env.get("SLURM_JOB_ID")
-    return Said(Cluster(said_by="Slurm", tasks=tuple(tasks), me=rank, job=f"{job}.{env['SLURM_STEP_ID']}"), read.faults)
+    job = env.get(SLURM.job[0])
+    return Said(
+        Cluster(said_by=SLURM.name, tasks=tuple(tasks), me=rank, job=f"{job}.{env['SLURM_STEP_ID']}"), read.faults
+    )
 
 
 def _hosts(env: Mapping[str, str], read: Variables) -> list[str]:

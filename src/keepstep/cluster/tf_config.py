@@ -10,19 +10,26 @@ import difflib
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from keepstep.cluster.address import DEFAULT_PORT, joined, read_address
 from keepstep.cluster.model import Cluster, Task
+from keepstep.cluster.said import Said
 from keepstep.core.facts.cluster import Fault, VariableFaulty
+from keepstep.core.launchers import TF_CONFIG
 from keepstep.core.numbers import whole
 
-NAME = "TF_CONFIG"
+NAME = TF_CONFIG.rank[0]
 LARGEST = 4_000_000
 ROLES = ("chief", "master", "worker", "ps", "evaluator")
 """In the order in which ranks are counted; ``master`` is TF 1's chief."""
+
+
+def read(env: Mapping[str, str]) -> Said:
+    """The cluster that the variable describes."""
+    return Said(*read_tf_config(env[NAME])) if NAME in env else Said()
 
 
 def read_tf_config(text: str) -> tuple[Cluster | None, list[VariableFaulty]]:
@@ -112,7 +119,7 @@ class _Better:
         """Whether every fault could be corrected without knowing more; else the copy is an example."""
 
     def guess(self, **parts: Any) -> None:
-        """Put something in that would work, though only the person knows what was meant."""
+        """Put something in that would work, though only the user knows what was meant."""
         self.sure = False
         self.config.update(parts)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT: torchrun, Kubeflow and everybody who imitates them."""
+"""RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT: torchrun, Kubeflow and all that imitate them."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from dataclasses import replace
 from keepstep.cluster.address import joined
 from keepstep.cluster.model import Cluster
 from keepstep.cluster.said import Said, Variables, evenly
+from keepstep.core.launchers import OPEN_MPI, PMI, PMIX, SLURM, TORCHRUN
 
-NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-ELSEWHERE = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+(RANK,), (SIZE,), (LOCAL_RANK,), (LOCAL_SIZE,) = TORCHRUN.rank, TORCHRUN.size, TORCHRUN.local_rank, TORCHRUN.local_size
+HOST, PORT = TORCHRUN.meeting
+NEEDED = (RANK, SIZE, HOST, PORT)
+ELSEWHERE = SLURM.rank + OPEN_MPI.rank + PMI.rank + PMIX.rank
 """Scripts under these launchers take rank and size from them and set only where to meet."""
 
 
-def read_torchrun(env: Mapping[str, str]) -> Said:
-    """Torch's variables. A half of them is a fault, unless another launcher says who the process is."""
+def read(env: Mapping[str, str]) -> Said:
+    """Torch's variables. Having only some of them is a fault, unless another launcher says who the process is."""
     present = [name for name in NEEDED if env.get(name, "").strip()]
-    if not present or ((present == ["RANK"] or present == ["WORLD_SIZE"]) and "LOCAL_RANK" not in env):
+    if not present or ((present == [RANK] or present == [SIZE]) and LOCAL_RANK not in env):
         return Said()
-    others_say_who = any(name in env for name in ELSEWHERE) and not ({"RANK", "WORLD_SIZE"} & set(present))
+    others_say_who = any(name in env for name in ELSEWHERE) and not ({RANK, SIZE} & set(present))
     read = Variables(env)
-    size = read.number("WORLD_SIZE", low=1, needed=not others_say_who)
-    rank = read.number("RANK", high=size - 1 if size else 200_000, needed=not others_say_who)
-    local_size = read.number("LOCAL_WORLD_SIZE", low=1)
-    local = read.number("LOCAL_RANK", high=local_size - 1 if local_size else 200_000)
-    host = read.host("MASTER_ADDR", needed=True)
-    port = read.number("MASTER_PORT", low=1, high=65535, needed=True)
+    size = read.number(SIZE, low=1, needed=not others_say_who)
+    rank = read.number(RANK, high=size - 1 if size else 200_000, needed=not others_say_who)
+    local_size = read.number(LOCAL_SIZE, low=1)
+    local = read.number(LOCAL_RANK, high=local_size - 1 if local_size else 200_000)
+    host = read.host(HOST, needed=True)
+    port = read.number(PORT, low=1, high=65535, needed=True)
     if not size:
         return Said(faults=read.faults)
     tasks = evenly(size, me=rank, local=local)
     if host:
         tasks = (replace(tasks[0], host=host, port=port), *tasks[1:])
     meeting = joined(host, port)
-    job = env.get("TORCHELASTIC_RUN_ID") or None
-    return Said(Cluster(said_by="torchrun", tasks=tasks, me=rank, meeting=meeting, job=job), read.faults)
+    job = env.get(TORCHRUN.job[0]) or None
+    return Said(Cluster(said_by=TORCHRUN.name, tasks=tasks, me=rank, meeting=meeting, job=job), read.faults)
 
 
 def write_torchrun(cluster: Cluster, rank: int, port: int = 29500) -> dict[str, str]:
@@ -43,10 +46,10 @@ def write_torchrun(cluster: Cluster, rank: int, port: int = 29500) -> dict[str, 
     first, own = cluster.tasks[0], next(task for task in cluster.tasks if task.rank == rank)
     here = [task.rank for task in cluster.tasks if task.host == own.host]
     return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(cluster.size),
-        "LOCAL_RANK": str(own.local if own.local is not None else here.index(rank)),
-        "LOCAL_WORLD_SIZE": str(len(here)),
-        "MASTER_ADDR": first.host or "127.0.0.1",
-        "MASTER_PORT": str(first.port or port),
+        RANK: str(rank),
+        SIZE: str(cluster.size),
+        LOCAL_RANK: str(own.local if own.local is not None else here.index(rank)),
+        LOCAL_SIZE: str(len(here)),
+        HOST: first.host or "127.0.0.1",
+        PORT: str(first.port or port),
     }

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU pods: the worker's number and the names of all workers, as Cloud TPU and GKE set them. Built from documentation."""
+"""TPU pods: the worker's number and the names of all workers, as Cloud TPU and GKE set them.
+
+Built from documentation.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from keepstep.cluster.address import read_address
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.said import Said, Variables
 from keepstep.core.facts.cluster import Fault
+from keepstep.core.launchers import TPU
 
 PORT = 8476
 """Where JAX's coordinator listens on Cloud TPU."""
 
 
-def read_tpu(env: Mapping[str, str]) -> Said:
+def read(env: Mapping[str, str]) -> Said:
     """TPU_WORKER_ID and TPU_WORKER_HOSTNAMES (or TPU_PROCESS_ADDRESSES)."""
     named = next(
         (name for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES") if env.get(name, "").strip()), None
@@ -23,7 +27,7 @@ def read_tpu(env: Mapping[str, str]) -> Said:
         return Said()
     read = Variables(env)
     hosts = [part.strip() for part in env[named][:1_000_000].split(",") if part.strip()]
-    me = read.number("TPU_WORKER_ID", high=max(0, len(hosts) - 1), needed=True)
+    me = read.number(TPU.rank[0], high=max(0, len(hosts) - 1), needed=True)
     tasks = []
     for rank, text in enumerate(hosts):
         address = read_address(text, PORT)
@@ -31,4 +35,4 @@ def read_tpu(env: Mapping[str, str]) -> Said:
             read.fault(named, address.fault or Fault.ADDRESS_MALFORMED, text, "host names, separated by commas")
         tasks.append(Task(rank=rank, index=rank, host=address.host, port=address.port))
     meeting = f"{tasks[0].host}:{PORT}" if tasks and tasks[0].host else None
-    return Said(Cluster(said_by="Cloud TPU", tasks=tuple(tasks), me=me, meeting=meeting), read.faults)
+    return Said(Cluster(said_by=TPU.name, tasks=tuple(tasks), me=me, meeting=meeting), read.faults)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the variables that every framework wants, for each rank, from what a launcher says or from a list of hosts."""
+"""Write the variables that each framework expects, for each rank, from what a launcher says or a list of hosts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
+from keepstep.core.launchers import TF_CONFIG
 
 FIRST_PORT = 2222
 
@@ -17,7 +18,10 @@ FIRST_PORT = 2222
 def cluster_of(
     hosts: list[str], *, per_host: int = 1, chief: bool = False, ps: int = 0, port: int = FIRST_PORT
 ) -> Cluster:
-    """A cluster over ``hosts``, ``per_host`` tasks on each; the first is the chief and the last are parameter servers if asked."""
+    """A cluster over ``hosts``, ``per_host`` tasks on each.
+
+    The first task is the chief and the last ``ps`` are parameter servers, if asked for.
+    """
     tasks: list[Task] = []
     total = len(hosts) * per_host
     counts: dict[str, int] = {}
@@ -61,7 +65,7 @@ def with_ports(cluster: Cluster, port: int = FIRST_PORT) -> Cluster:
 def exports(cluster: Cluster, rank: int) -> Iterator[str]:
     """Lines for the shell that set the variables of one rank, for TensorFlow, torch and JAX."""
     variables = {
-        "TF_CONFIG": write_tf_config(cluster, rank),
+        TF_CONFIG.name: write_tf_config(cluster, rank),
         **write_torchrun(cluster, rank),
         **write_jax(cluster, rank),
     }

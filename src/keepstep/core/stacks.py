@@ -126,16 +126,19 @@ def innermost_user(frames: Iterable[Frame]) -> Frame | None:
 
 
 def place(frame: Frame) -> str:
-    """``train.py:88 in step``; for a native frame ``fn (libfoo.so)``."""
+    """``train.py:88, in step()``; for a native frame ``fn (libfoo.so)``."""
     if frame.is_native:
         known = frame.function not in ("", "???", "??")
         name = _shorter(frame.function) if known else "an unnamed function"
         return f"{name} ({base_name(frame.library)})" if frame.library else name
     where = base_name(frame.file) or "?"
     line = f":{frame.line}" if frame.line else ""
-    return f"{where}{line} in {frame.function}" if frame.function else f"{where}{line}"
+    return f"{where}{line}, in {called(frame.function)}" if frame.function else f"{where}{line}"
 
 
+def called(function: str) -> str:
+    """``step()``, but ``<module>`` as it is."""
+    return function if function.endswith((">", ")")) else f"{function}()"
 def _shorter(symbol: str) -> str:
     """A C++ symbol without its template arguments, parameters and return type."""
     if symbol.startswith("_ZN"):

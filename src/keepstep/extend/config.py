@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which folders of rules the user named, and which one a ``keepstep.toml`` on the way up names without being asked.
+"""Which folders of rules the user named, and which one a ``keepstep.toml`` found in this folder or above names.
 
-A file that was merely found may be a stranger's. It is read only if nobody else can change it, it names only a folder
-beside or below itself, and whatever is wrong with it is said in a line, and stops nothing.
+A file that was merely found may be a stranger's. It is read only if no other user can change it, it may name only a
+folder beside or below itself, and a problem with it is reported in one line and stops nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EXAMPLE = '[rules]\n        folder = "keepstep-rules"'
 
 
 class Unusable(Exception):
-    """Why a file is passed over."""
+    """Why a file is skipped."""
 
 
 def user_folder() -> Path | None:
-    """Where this user's own settings of keepstep are."""
+    """Where this user's keepstep settings are."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "keepstep"
@@ -38,7 +38,7 @@ def user_folder() -> Path | None:
 
 
 def found_upwards(start: Path) -> Iterator[Path]:
-    """Every ``keepstep.toml`` from a folder upwards, the nearest first."""
+    """Every ``keepstep.toml`` in a folder or above it, the nearest first."""
     for folder in (start, *start.parents):
         path = folder / CONFIG
         if os.path.lexists(path):
@@ -46,7 +46,7 @@ def found_upwards(start: Path) -> Iterator[Path]:
 
 
 def named_by_file(path: Path) -> Path | None:
-    """The folder that a ``keepstep.toml`` names that the user named. Raises ``UserError`` for whatever is wrong."""
+    """The folder named in a ``keepstep.toml`` that the user named. Raises ``UserError``."""
     try:
         folder = _rules_folder(path, read_toml(path))
     except OSError as error:
@@ -56,12 +56,12 @@ def named_by_file(path: Path) -> Path | None:
             f"{path}: {wrong}" if "TOML" not in str(wrong) else f"{path} is {wrong}", hint=EXAMPLE
         ) from wrong
     if folder is not None and not folder.is_dir():
-        raise UserError(f"{path}: [rules] folder is no folder: {folder}", hint="make it, or take the line out")
+        raise UserError(f"{path}: [rules] folder does not exist: {folder}", hint="create it, or remove the line")
     return folder
 
 
 def named_by_stranger(path: Path) -> Path | None:
-    """The folder that a ``keepstep.toml`` names that was merely found. Raises ``Unusable``."""
+    """The folder named in a ``keepstep.toml`` that was merely found. Raises ``Unusable``."""
     try:
         folder = _rules_folder(path, read_toml(path, own=True))
     except OSError as error:
@@ -69,12 +69,12 @@ def named_by_stranger(path: Path) -> Path | None:
     if folder is None:
         return None
     if not folder.is_relative_to(path.parent.resolve()):
-        raise Unusable(f"it names {folder}, which is not below it; name the file with --config to use it all the same")
+        raise Unusable(f"it names {folder}, which is not below it; name the file with --config to use it anyway")
     if not folder.is_dir():
-        raise Unusable(f"[rules] folder is no folder: {folder}")
+        raise Unusable(f"[rules] folder does not exist: {folder}")
     why = stranger(folder.stat())
     if why is not None:
-        raise Unusable(f"{folder}: {why}; name the file with --config to use it all the same")
+        raise Unusable(f"{folder}: {why}; name the file with --config to use it anyway")
     return folder
 
 
@@ -89,12 +89,12 @@ def named_by_user() -> list[Path]:
         raise Unusable(error.strerror or "it cannot be read") from error
     folders = rules.get("folders", []) if isinstance(rules, dict) else None
     if not isinstance(folders, list) or not all(isinstance(each, str) for each in folders):
-        raise Unusable('[rules] folders has to be a list of paths, as folders = ["~/keepstep-rules"]')
+        raise Unusable('[rules] folders must be a list of paths, such as folders = ["~/keepstep-rules"]')
     return [(home / Path(each).expanduser()).resolve() for each in folders]
 
 
 def read_toml(path: Path, *, own: bool = False) -> dict[str, Any]:
-    """A bounded TOML file. ``own``: only if nobody else can change it. Raises ``OSError`` and ``Unusable``."""
+    """A bounded TOML file. ``own``: only if no other user can change it. Raises ``OSError`` and ``Unusable``."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -103,7 +103,7 @@ def read_toml(path: Path, *, own: bool = False) -> dict[str, Any]:
     with open_regular(path) as stream:
         why = stranger(os.fstat(stream.fileno())) if own else None
         if why is not None:
-            raise Unusable(f"{why}; name it with --config to use it all the same" if path.name == CONFIG else why)
+            raise Unusable(f"{why}; name it with --config to use it anyway" if path.name == CONFIG else why)
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise Unusable("it is larger than a megabyte")
@@ -116,10 +116,10 @@ def read_toml(path: Path, *, own: bool = False) -> dict[str, Any]:
 def _rules_folder(path: Path, settings: dict[str, Any]) -> Path | None:
     rules = settings.get("rules", {})
     if not isinstance(rules, dict) or not isinstance(rules.get("folder", ""), str):
-        raise Unusable("[rules] folder has to be a path")
+        raise Unusable("[rules] folder must be a path")
     if not rules.get("folder"):
         return None
     try:
         return (path.parent / Path(rules["folder"]).expanduser()).resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a loop of links, a user that is not there
-        raise Unusable(f"[rules] folder has to be a path: {error}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a loop of links, an unknown user
+        raise Unusable(f"[rules] folder must be a path: {error}") from error

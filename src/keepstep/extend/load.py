@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load what the user added. Python is run only from installed packages and from folders that the user named or trusts."""
+"""Load what the user added. Python runs only from installed packages and from folders the user named or trusts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Gathered:
 
     @cached_property
     def taken(self) -> set[str]:
-        """Asked only where something was added: to know the ids in use, all rules have to be loaded."""
+        """Asked only if something was added: finding the ids in use means loading all rules."""
         return set(self.taken_by_others)
 
     def complain(self, where: str, why: str) -> None:
@@ -95,9 +95,9 @@ def load_extensions(
     taken: Iterable[str] = (),
     installed: bool = True,
 ) -> Extensions:
-    """All that the user adds. ``config`` and ``folders`` are what the user named, ``taken`` the rule ids in use.
+    """Everything the user adds. ``config`` and ``folders`` are what the user named, ``taken`` the rule ids in use.
 
-    Raises ``UserError`` for what was named and cannot be used.
+    Raises ``UserError`` if something named cannot be used.
     """
     gathered = _Gathered(taken)
     if installed:
@@ -122,12 +122,12 @@ def load_extensions(
 def _named(folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
         if not folder.is_dir():
-            raise UserError(f"no folder of rules: {folder}")
+            raise UserError(f"no such folder of rules: {folder}")
         yield folder.resolve()
 
 
 def _of_user(gathered: _Gathered) -> list[Path]:
-    """Folders that the user's own settings name."""
+    """Folders named in the user's own settings."""
     try:
         return named_by_user()
     except Unusable as wrong:
@@ -136,7 +136,7 @@ def _of_user(gathered: _Gathered) -> list[Path]:
 
 
 def _load_found(start: Path, gathered: _Gathered) -> None:
-    """The nearest ``keepstep.toml`` that can be used: nobody named it, so no Python runs because of it."""
+    """The nearest usable ``keepstep.toml``: the user did not name it, so it runs no Python."""
     for path in found_upwards(start):
         try:
             folder = named_by_stranger(path)
@@ -176,7 +176,7 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
     except OSError as error:
         left_out(error)
         return
-    except trust.TooMuch as error:
+    except trust.TooMuchPython as error:
         gathered.complain(str(folder), str(error))
         return
     why_not = None if named else trust.why_not(folder, files)
@@ -189,7 +189,7 @@ def _add_python(folder: Path, paths: Sequence[Path], gathered: _Gathered, *, nam
         data = files.get(path.name)
         if data is None and path.is_symlink():
             gathered.complain(
-                str(path), "it is a link out of the folder" if _leads_out(folder, path) else "it is a link"
+                str(path), "it is a link that leads out of the folder" if _leads_out(folder, path) else "it is a link"
             )
         if data is None:
             continue
@@ -211,7 +211,7 @@ def _add_signatures(folder: Path, path: Path, gathered: _Gathered, *, named: boo
     from keepstep.extend.toml_signatures import OwnSignature, read_signatures
 
     if _leads_out(folder, path):
-        gathered.complain(str(path), "it is a link out of the folder")
+        gathered.complain(str(path), "it is a link that leads out of the folder")
         return
     try:
         document = read_toml(path, own=not named)
@@ -246,7 +246,7 @@ def _load_installed(gathered: _Gathered) -> None:
 
 
 def _may_be_installed() -> bool:
-    """Whether any installed package may name rules: to ask the standard library takes longer than to read most logs."""
+    """Whether any installed package may name rules: asking the standard library takes longer than reading most logs."""
     if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
         return True
     heading = f"[{GROUP}]".encode()

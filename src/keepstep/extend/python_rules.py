@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one Python file of rules from bytes that were read before: what was looked at is what runs.
+"""Run one Python file of rules from bytes that were already read: what was checked is what runs.
 
 Compiled files beside it (``__pycache__``) are never used: they may hold something else.
 """
@@ -16,7 +16,7 @@ from types import ModuleType
 
 
 class Failed(Exception):
-    """The file raised. ``where`` is its line, as ``:7``, or empty."""
+    """The file raised an exception. ``where`` is its line, such as ``:7``, or empty."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(why)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a pattern that somebody else wrote can take time without end: a repeat inside of a repeat, ``(a+)+``.
+"""Whether a user's pattern could run for ever: a repeat inside a repeat, ``(a+)+``.
 
-Python's ``re`` tries every way to share a text out between the two, and there are exponentially many. A search that runs
-cannot be interrupted, so such a pattern must not come in at all.
+Python's ``re`` tries every way to divide a text between the two, and there are exponentially many. A running search
+cannot be interrupted, so such a pattern is refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ else:
     import sre_parse as parser
 
 MANY = 8
-"""Up to so many times is no repeat that matters."""
+"""A repeat of at most this many times does not matter."""
 
 
 def repeats_a_repeat(pattern: str) -> bool:
-    """False also for what is no pattern: whoever compiles it will say so."""
+    """Also False for an invalid pattern: compiling it will say so."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

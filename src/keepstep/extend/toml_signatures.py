@@ -74,9 +74,9 @@ def _read(entry: Any, taken: Collection[str]) -> OwnSignature:
             raise _Wrong(f"unknown key {_nearest(key, _KNOWN)}")
         if key == "anchors":
             if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise _Wrong("anchors has to be a list of texts")
+                raise _Wrong("anchors must be a list of strings")
         elif not isinstance(value, str):
-            raise _Wrong(f"{key} has to be a text in quotes")
+            raise _Wrong(f"{key} must be a string in quotes")
     missing = [key for key in _NEEDED if not entry.get(key)]
     if missing:
         raise _Wrong(f"lacks {', '.join(missing)}")
@@ -94,11 +94,11 @@ def _signature(entry: dict[str, Any]) -> Signature:
         return SignatureMatched(name=name, groups=groups, rank=whole(rank))
 
     if repeats_a_repeat(entry["pattern"]):
-        raise _Wrong("pattern repeats a repeat, such as (a+)+: a single line could keep it busy for hours")
+        raise _Wrong("pattern repeats a repeat, such as (a+)+: matching a single line could take hours")
     try:
         return signature(entry["pattern"], make, anchors=entry.get("anchors", ()))
     except re.error as error:
-        raise _Wrong(f"pattern is no regular expression: {error}") from error
+        raise _Wrong(f"pattern is not a valid regular expression: {error}") from error
     except ValueError as error:
         why = 'pattern has no fixed text of 4 or more characters; lengthen it, or give anchors = ["..."]'
         raise _Wrong(why) from error
@@ -140,7 +140,7 @@ def _rule(entry: dict[str, Any], taken: Collection[str]) -> Rule:
         cause=causes[entry["cause"]],
         needs=(SignatureMatched,),
         find=find,
-        doc=f"{entry['title']}\n\nA signature of your own: `{entry['pattern']}`. {because}.",
+        doc=f"{entry['title']}\n\nYour own signature: `{entry['pattern']}`. {because}.",
         severity=severity,
     )
 
@@ -159,12 +159,12 @@ def _choice(entry: dict[str, Any], key: str, kind: Any, otherwise: Any) -> Any:
     if key not in entry:
         return otherwise
     if entry[key] not in options:
-        raise _Wrong(f"{key} is one of {', '.join(options)}")
+        raise _Wrong(f"{key} must be one of {', '.join(options)}")
     return kind(entry[key])
 
 
 def _fill(text: str, groups: tuple[tuple[str, str], ...], *, quote: bool = False) -> str:
-    """The text with ``{name}`` replaced. What goes into a command came from a log, so it is quoted."""
+    """The text with ``{name}`` replaced. A value in a command comes from a log, so it is quoted."""
     said = dict(groups)
 
     def put(hole: re.Match[str]) -> str:
@@ -176,4 +176,4 @@ def _fill(text: str, groups: tuple[tuple[str, str], ...], *, quote: bool = False
 
 def _nearest(word: str, options: Collection[str]) -> str:
     near = get_close_matches(word, options, n=1, cutoff=0.5)
-    return f"{word!r}; did you mean {near[0]!r}?" if near else f"{word!r}; known are {', '.join(options)}"
+    return f"{word!r}; did you mean {near[0]!r}?" if near else f"{word!r}; the known ones are {', '.join(options)}"

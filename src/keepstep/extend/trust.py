@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's decisions to run the Python rules of a folder: for this path, and for these very files.
+"""The user's decisions to run the Python rules of a folder: for one path, and for its files as they are.
 
-They are kept in the user's own settings, for nobody else to read or change. A file that is changed, added or taken
-away asks for a new decision.
+They are kept in the user's own settings, which no other user may read or change. Changing, adding or removing a file
+requires a new decision.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ FILE, SCHEMA = "trusted.json", "keepstep.trust/1"
 MOST_FILES, MOST_BYTES, DEEPEST = 500, 8 << 20, 20
 
 
-class TooMuch(Exception):
-    """More Python than anybody reads."""
+class TooMuchPython(Exception):
+    """More Python than a person would read."""
 
 
 def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = None) -> dict[str, bytes]:
-    """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuch``.
+    """All Python in a folder and below, by its name there. Links are left out. Raises ``TooMuchPython``.
 
-    ``unreadable`` is told what cannot be read; without it that raises ``OSError``, for what is trusted has to be known.
+    ``unreadable`` is called with what cannot be read; without it that raises ``OSError``: what is trusted must be known.
     """
     tell = unreadable or _raise
     found: dict[str, bytes] = {}
     room = MOST_BYTES
     for where, folders, names in os.walk(folder, onerror=tell):
         if len(Path(where).relative_to(folder).parts) > DEEPEST:
-            raise TooMuch(f"more than {DEEPEST} folders inside of each other")
+            raise TooMuchPython(f"more than {DEEPEST} nested folders")
         folders.sort()
         for name in sorted(names):
             path = Path(where) / name
@@ -51,7 +51,7 @@ def python_files(folder: Path, unreadable: Callable[[OSError], None] | None = No
                 continue
             room -= len(data)
             if room < 0 or len(found) >= MOST_FILES:
-                raise TooMuch(f"more than {MOST_FILES} Python files or {MOST_BYTES >> 20} MB of them")
+                raise TooMuchPython(f"more than {MOST_FILES} Python files or {MOST_BYTES >> 20} MB of them")
             found[str(path.relative_to(folder))] = data
     return found
 
@@ -69,15 +69,15 @@ def digest(files: dict[str, bytes]) -> str:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """One that was made: for which files, and when."""
+class TrustDecision:
+    """One decision: for which files, and when."""
 
     digest: str
     at: float
 
 
-def decisions() -> dict[str, Decision]:
-    """By the real path of the folder. None where the file is missing, damaged, or not only the user's."""
+def decisions() -> dict[str, TrustDecision]:
+    """By the real path of the folder. None if the file is missing, damaged, or open to other users."""
     home = user_folder()
     if home is None:
         return {}
@@ -89,13 +89,15 @@ def decisions() -> dict[str, Decision]:
             said = json.loads(stream.read(MOST_BYTES))
         if said["schema"] != SCHEMA:
             return {}
-        return {str(path): Decision(str(each["digest"]), float(each["at"])) for path, each in said["folders"].items()}
+        return {
+            str(path): TrustDecision(str(each["digest"]), float(each["at"])) for path, each in said["folders"].items()
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
 def why_not(folder: Path, files: dict[str, bytes]) -> str | None:
-    """Why these files are not run; None where the user has decided that they are."""
+    """Why these files do not run; None if the user trusts them."""
     made = decisions().get(str(folder))
     if made is None:
         return "you have not trusted this folder"
@@ -103,21 +105,21 @@ def why_not(folder: Path, files: dict[str, bytes]) -> str | None:
 
 
 def trust(folder: Path) -> dict[str, bytes]:
-    """Remember the decision to run what is in the folder now; returns that."""
+    """Record the decision to run what is in the folder now, and return those files."""
     try:
         files = python_files(folder)
     except OSError as error:
         raise UserError(f"cannot read {error.filename or folder}: {error.strerror or error}") from error
-    except TooMuch as error:
-        raise UserError(f"{folder} holds {error}", hint="name the folder of the rules alone") from error
+    except TooMuchPython as error:
+        raise UserError(f"{folder} holds {error}", hint="name the folder that holds only the rules") from error
     if not files:
         raise UserError(f"no Python files in {folder}", hint="TOML signatures need no trust")
-    _save({**decisions(), str(folder): Decision(digest(files), time.time())})
+    _save({**decisions(), str(folder): TrustDecision(digest(files), time.time())})
     return files
 
 
 def forget(folder: Path) -> bool:
-    """Whether there was a decision, which is gone now."""
+    """Forget a decision. Returns whether there was one."""
     made = decisions()
     if made.pop(str(folder), None) is None:
         return False
@@ -125,10 +127,10 @@ def forget(folder: Path) -> bool:
     return True
 
 
-def _save(made: dict[str, Decision]) -> None:
+def _save(made: dict[str, TrustDecision]) -> None:
     home = user_folder()
     if home is None:
-        raise UserError("there is no folder for your settings", hint="set HOME or XDG_CONFIG_HOME")
+        raise UserError("no folder for your settings was found", hint="set HOME or XDG_CONFIG_HOME")
     folders = {path: {"digest": each.digest, "at": round(each.at)} for path, each in sorted(made.items())}
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

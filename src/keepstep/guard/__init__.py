@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inside the training process: which step and phase it is in, and whether all ranks are about to do the same.
 
-``guard = keepstep.guard()`` or, without a change of code, ``KEEPSTEP=on python train.py``.
+``guard = keepstep.guard.attach()`` or, without a change of code, ``KEEPSTEP=on python train.py``.
 """
 
 from __future__ import annotations
 
-import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keepstep.guard.surface import Guard
 
 
-class _Callable(types.ModuleType):
-    """``keepstep.guard()``: the guard of this process."""
+def attach(**settings: Any) -> Guard:
+    """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`."""
+    from keepstep.guard import surface  # loaded when asked for: the start-up hook imports this package in every Python
 
-    def __call__(self, **settings: Any) -> Guard:
-        from keepstep.guard.surface import guard
-
-        return guard(**settings)
-
-
-sys.modules[__name__].__class__ = _Callable
+    return surface.attach(**settings)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speaks while the ranks of a job find each other: "2 of 3 ranks arrived after 20 s; rank 2 is missing".
 
-Frameworks wait there for minutes without a word. A rank that enters its framework's rendezvous leaves a small file in a folder of this
-host's memory, which all ranks of the user on this host see, and takes it along when it ends. The guard's own thread compares them. Where the
-framework holds Python's lock while it waits (TensorFlow), a small process does it instead (arriving_child.py). Ranks of other hosts
-are not seen, and the words say so.
+Frameworks wait for each other silently, for minutes. A rank that enters its framework's rendezvous leaves a small
+file in a folder of this host's memory and removes it when it ends. All ranks of the user on this host see these
+files, and the guard's own thread compares them. Where the framework holds Python's lock while it waits (TensorFlow),
+a small process compares them instead (arriving_child.py). Ranks on other hosts are not visible, and the message says
+so.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from keepstep.guard import identity
 from keepstep.guard.identity import ALONE
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Arrives
 
 SPEAK_S = (20.0, 60.0, 180.0, 600.0, 1800.0)
-"""When those who wait speak."""
+"""After waiting this long, a rank speaks."""
 PATIENT_S = 180.0
-"""As long as enough processes of the same program are still starting, nobody is called missing before this."""
+"""While enough processes of the same program are still starting, no rank is called missing before this."""
 IDLE_S, IDLE_TICKS = 10.0, 5
-"""Unless they have hardly used the processor for so long: who starts, works."""
+"""Unless they have hardly used the processor for this long: a process that is starting up is busy."""
 KNOCK_S = 1.0
 MOST_FILES, MOST_BYTES = 2048, 8192
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", "ip6-localhost")
@@ -44,7 +45,7 @@ Note = Callable[[dict[str, Any], str], None]
 
 
 class Waiting:
-    """The wait of one rank, and what it says of it. ``look`` is called about once a second."""
+    """The wait of one rank, and what it says about it. ``look`` is called about once per second."""
 
     def __init__(self, mine: Arrival, say: Callable[[str], None], note: Note, began: float | None = None) -> None:
         self.mine = mine
@@ -53,7 +54,7 @@ class Waiting:
         self._told = 0
         self._due = self._contradicted = False
         self._worked: dict[int, tuple[int, float]] = {}
-        """Of processes that may still start: the processor time they had used when they were last seen to work, and when that was."""
+        """For processes that may still be starting: processor time when last seen busy, and when that was."""
 
     def look(self) -> None:
         waited = time.monotonic() - self._began
@@ -71,7 +72,7 @@ class Waiting:
                 self._tell(found, waited, _answers(self.mine.at), starting)
 
     def _works(self, pid: int) -> bool:
-        """Whether a process that may still start has done anything lately."""
+        """Whether a process that may still be starting has done anything lately."""
         now = time.monotonic()
         used, ready = _effort(pid)
         before, at = self._worked.get(pid, (0, now))
@@ -89,7 +90,7 @@ class Waiting:
 
 @contextlib.contextmanager
 def rendezvous(
-    session: Session,
+    session: Arrives,
     framework: str,
     size: int | None,
     index: int | None,
@@ -98,7 +99,7 @@ def rendezvous(
     here: bool = False,
     holds_lock: bool = False,
 ) -> Iterator[None]:
-    """Around the framework's own waiting. Nothing that fails in here reaches it. ``holds_lock``: no Python thread runs meanwhile."""
+    """Around the framework's own wait. No failure in here reaches it. ``holds_lock``: no Python thread runs then."""
     child: subprocess.Popen[bytes] | None = None
     entered: list[Waiting] = []
     with session.part("start-up words"):
@@ -123,14 +124,14 @@ def rendezvous(
                 _withdraw()
 
 
-def _look(session: Session) -> None:
-    """From the guard's thread: who of the others has come."""
+def _look(session: Arrives) -> None:
+    """From the guard's thread: which other ranks have arrived."""
     waiting = session.waiting
     if waiting is not None:
         waiting.look()
 
 
-def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
+def _enter(session: Arrives, entered: list[Waiting], mine: Arrival, holds_lock: bool) -> subprocess.Popen[bytes] | None:
     if session.who.rank is None and mine.index is not None:
         session.who.rank, session.who.world = mine.index, mine.size
     if session.who.job == ALONE:
@@ -140,7 +141,7 @@ def _enter(session: Session, entered: list[Waiting], mine: Arrival, holds_lock: 
     _announce(mine)
     waiting = Waiting(mine, session.say, lambda fields, words: session.note("RanksArriving", fields, words))
     entered.append(waiting)
-    waiting.look()  # the second process of a rank often fails at once, and is heard of no more
+    waiting.look()  # a second process with the same rank often fails at once, and then says nothing more
     if _withdraw not in session.at_close:
         session.at_close.append(_withdraw)
         session.pulse.every(1.0, "start-up words", lambda: _look(session))
@@ -169,7 +170,7 @@ def _begin_child(mine: Arrival, notes: Path | None) -> subprocess.Popen[bytes]:
 
 
 def _folder() -> Path:
-    """Of this user on this host, in memory where there is such a place; nobody else may write to it."""
+    """This user's folder on this host, in memory where possible; no other user may write to it."""
     base = Path("/dev/shm")
     folder = (base if os.access(base, os.W_OK) else Path(tempfile.gettempdir())) / f"keepstep-arriving-{os.getuid()}"
     private_folder(folder)
@@ -187,7 +188,7 @@ def _withdraw() -> None:
 
 
 def _living() -> Iterator[Arrival]:
-    """All who announced themselves and live; what the dead left is removed."""
+    """All living processes that announced themselves; files of dead ones are removed."""
     for path in list(_folder().glob("*.json"))[:MOST_FILES]:
         with contextlib.suppress(OSError, ValueError, TypeError):
             pid, _, started = path.stem.partition("-")
@@ -199,7 +200,7 @@ def _living() -> Iterator[Arrival]:
 
 
 def _starting(mine: Arrival) -> list[int]:
-    """Processes of the same program on this host that have not announced themselves: they may still import."""
+    """Processes of the same program on this host that have not announced themselves: they may still be importing."""
     known = {each.pid for each in _living()}
     found = []
     for name in os.listdir("/proc"):
@@ -215,12 +216,12 @@ def _starting(mine: Arrival) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The kernel's line on a process, from its state on."""
+    """The kernel's line about a process, starting at its state."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _effort(pid: int) -> tuple[int, bool]:
-    """The processor time that a process has used, in ticks, and whether it runs, waits for a processor or for a disk."""
+    """The processor time a process has used, in ticks, and whether it runs or waits for a processor or a disk."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         words = _stat(pid)
         return int(words[11]) + int(words[12]), words[0] in "RD"
@@ -228,7 +229,7 @@ def _effort(pid: int) -> tuple[int, bool]:
 
 
 def _is_fork(pid: str, parent: int) -> bool:
-    """Whether a rank's child is a copy of it (a loader's worker), and no program of its own (a rank that Lightning started)."""
+    """Whether a rank's child is a copy of it (a loader's worker) and not another rank (Lightning starts those)."""
     return Path(f"/proc/{pid}/environ").read_bytes() == Path(f"/proc/{parent}/environ").read_bytes()
 
 
@@ -250,13 +251,13 @@ def _is_loopback(at: str) -> bool:
 
 
 def _same_name(at: str) -> str:
-    """The names of this very host are one."""
+    """The same address, with all names of this host written as one."""
     host, colon, port = at.rpartition(":")
     return f"127.0.0.1:{port}" if colon and (host.lower() in LOOPBACK or host == socket.gethostname()) else at
 
 
 def _answers(at: str) -> bool | None:
-    """Whether somebody listens there; None where it is no address."""
+    """Whether a process listens there; None where it is not an address."""
     host, _, port = at.rpartition(":")
     if not port.isdecimal() or "/" in host:
         return None
@@ -270,7 +271,7 @@ def _answers(at: str) -> bool | None:
 
 
 def _listens(port: int) -> bool | None:
-    """On this host, asked of the kernel: nobody is knocked at."""
+    """On this host, according to the kernel: no connection is opened."""
     tables = [path for path in ("/proc/net/tcp", "/proc/net/tcp6") if os.path.exists(path)]
     for table in tables:
         with open(table) as stream:

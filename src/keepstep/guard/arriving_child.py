@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches a rank's wait from outside, while the framework lets no thread of that process run. Ends with the wait, or with the rank."""
+"""Watches a rank's wait from outside while the framework lets no Python thread run. Ends with the wait or the rank."""
 
 from __future__ import annotations
 

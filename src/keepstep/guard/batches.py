@@ -1,28 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on the host side, held against a declared or learned contract before the step takes them.
+"""Batches on the host side, compared with a declared or learned contract before the step takes them.
 
-Shapes and types are compared at every batch, for a few microseconds. Lengths that vary are no fault: batches are padded to their
-longest sample, the last one is short. A shape that was never there before is told only if the step that took it failed. Values
-(finiteness, label range) are looked at now and then, so that it stays within its share of the time; never of what lives on a device.
+Shapes and types are compared at every batch, which takes a few microseconds. Varying lengths are not a fault: batches
+are padded to their longest sample, and the last one is short. A new shape is reported only if the step that took it
+failed. Values (finiteness, label range) are looked at now and then, within a fixed share of the time, and never on a
+device.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keepstep.errors import OutOfStep
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Strict, Values
 
 MOST_LEAVES = 64
 LEARN = 3
-"""The values of so many first batches are looked at in any case."""
+"""The values of this many first batches are always looked at."""
 SHARE = 0.0002
-"""Of the time that passes, for looks at values."""
+"""The share of the time that may be spent looking at values."""
 MOST_TOLD = 10
 
 
@@ -40,8 +41,6 @@ class BatchFault:
 
 Leaf = tuple[str, tuple[int | None, ...], str, Any]
 """Name, shape, dtype, the thing itself."""
-Values = Callable[[Any], tuple[float, float, bool] | None]
-"""Least, largest, all finite; None where the thing does not live on the host."""
 
 
 def leaves(batch: Any, name: str = "batch") -> list[Leaf]:
@@ -73,7 +72,7 @@ def _walk(thing: Any, name: str, found: list[Leaf], depth: int) -> None:
 class Batches:
     """The contract of one stream of batches."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Strict) -> None:
         self._session = session
         self._learned: list[tuple[str, tuple[int | None, ...], str]] = []
         self._rows: int | None = None
@@ -83,9 +82,9 @@ class Batches:
         self._began = time.monotonic_ns()
         self._told: set[tuple[str, str]] = set()
         self._new: tuple[int, tuple[str, str, str, str]] | None = None
-        """What the last batch had and none before it: the steps that were done by then, and what would be told of it."""
+        """What only the last batch had: the number of steps by then, and what would be reported."""
         self.labels: dict[str, tuple[float, float]] = {}
-        """Declared: the least and the largest value that a leaf (by its name, or the end of it) may hold."""
+        """Declared: the least and largest value that a leaf (by its name, or the end of its name) may hold."""
         self.dtypes: dict[str, str] = {}
         self.finite = True
 
@@ -111,19 +110,19 @@ class Batches:
             self._odd(BatchFault.NOT_FINITE, name, "NaN or infinite values", "finite values")
 
     def at_end(self) -> None:
-        """The process leaves. A shape that is new, or a short last batch, is nothing to speak of, unless the step that took it failed."""
+        """The process ends. A new shape or a short last batch matters only if the step that took it failed."""
         failed = getattr(sys, "last_type", None)
         if self._new is not None and failed is not None and self._new[0] == self._session.steps:
             self._odd(*self._new[1], quiet=True)
 
     @property
     def declared(self) -> bool:
-        """Whether the script itself has said what batches must be."""
+        """Whether the script itself declared what batches must be."""
         return bool(self.labels or self.dtypes)
 
     @property
     def signature(self) -> dict[str, str]:
-        """The contract in words, for the other ranks: rows apart from the rest."""
+        """The contract as text, for the other ranks; rows are separate from the rest."""
         return {name: f"{dtype}{list(shape[1:])}" for name, shape, dtype in self._learned} | {"rows": str(self._rows)}
 
     def _compare(self, signature: tuple[tuple[str, tuple[int | None, ...], str], ...]) -> None:
@@ -177,7 +176,8 @@ class Batches:
             return
         self._told.add((kind, part))
         session = self._session
-        words = f"{part} has {seen} where {'the contract asks for' if declared else 'the batches before had'} {wanted} ({kind})"
+        before = "the contract asks for" if declared else "the batches before had"
+        words = f"{part} has {seen} where {before} {wanted} ({kind})"
         fields = {
             "kind": kind,
             "part": part,

@@ -2,7 +2,7 @@
 """Writing the black box: a record costs well under a microsecond and never waits for a disk.
 
 The file lives in memory (/dev/shm) and survives the process, however it dies; a link in the guard's folder
-leads to it. Whoever is left (the guard itself at its end, the companion, the supervisor) puts a copy in the link's place.
+points to it. The guard at its end, the companion or the supervisor replaces the link with a copy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Write = Callable[..., None]
 
 
 def nothing(kind: int, value: int = 0, extra: int = 0) -> None:
-    """What is called where there is no box."""
+    """Called where there is no box."""
 
 
 class Box:
@@ -54,7 +54,7 @@ class Box:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         handle = os.open(path, flags, 0o600)
         try:
-            os.posix_fallocate(handle, 0, size)  # a disk that is full says so here, and never by SIGBUS later
+            os.posix_fallocate(handle, 0, size)  # a full disk fails here, not with a SIGBUS later
             self._memory = mmap.mmap(handle, size)
         except OSError:
             os.unlink(path)
@@ -67,7 +67,7 @@ class Box:
         self.tell(who)
 
     def tell(self, who: dict[str, Any]) -> None:
-        """Say (again) whose box this is. The old words stay valid until the new ones are whole."""
+        """Say (again) whose box this is. The old text stays valid until the new one is complete."""
         text = json.dumps(who, separators=(",", ":")).encode()[: SLOT_SIZE - SLOT_HEAD.size]
         slot = SLOTS[1 - self._slot]
         self._memory[slot + SLOT_HEAD.size : slot + SLOT_HEAD.size + len(text)] = text
@@ -85,7 +85,7 @@ class Box:
 
 
 def _writer(memory: mmap.mmap, capacity: int) -> Write:
-    """Word by word through a view: where a training step has emptied the caches, that is half the time of ``struct``."""
+    """Word by word through a view: with the caches emptied by a training step, twice as fast as ``struct``."""
     words, number, now = memoryview(memory).cast("q"), itertools.count(1).__next__, time.monotonic_ns
     begin, width = HEADER_SIZE // 8, RECORD.size // 8
 
@@ -114,7 +114,7 @@ def in_memory(name: str) -> Path | None:
 
 
 def keep(link: Path) -> None:
-    """Put a copy of the box in the place of the link that leads to it, and free the memory. Nothing happens twice."""
+    """Replace the link with a copy of the box it points to, and free the memory. A second call does nothing."""
     if not link.is_symlink():
         return
     with contextlib.suppress(OSError):
@@ -126,13 +126,13 @@ def keep(link: Path) -> None:
 
 
 def open_box(path: Path) -> BinaryIO:
-    """A box, or what a link leads to if that is a box, of this user or of whoever owns its folder. Raises ``OSError``."""
+    """Open a box, or the box a link points to, owned by this user or by the owner of its folder. Raises ``OSError``."""
     stream = open_regular(path)
     try:
         if os.fstat(stream.fileno()).st_uid not in (os.geteuid(), path.parent.stat().st_uid):
             raise PermissionError(errno.EPERM, "it belongs to another user")
         if not is_box(stream.peek(len(MAGIC)) if isinstance(stream, io.BufferedReader) else b""):
-            raise OSError(errno.EINVAL, "no black box")
+            raise OSError(errno.EINVAL, "not a black box")
     except BaseException:
         stream.close()
         raise
@@ -140,7 +140,7 @@ def open_box(path: Path) -> BinaryIO:
 
 
 def _free(box: Path, kept: os.stat_result) -> None:
-    """Remove a box from our own part of the memory. What a link leads to anywhere else is not touched."""
+    """Remove a box from our own folder in memory. Files elsewhere that a link points to are not touched."""
     folder = _own_memory()
     if box.parent != folder:
         return
@@ -158,7 +158,7 @@ def _own_memory() -> Path:
 
 
 def _remove_old(folder: Path) -> None:
-    """Boxes of processes that have been dead for a day: their runs are over."""
+    """Remove boxes of processes that have been dead for a day: their runs are over."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             with contextlib.suppress(OSError, ValueError):

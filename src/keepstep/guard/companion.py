@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the process that watches this host's ranks from outside, where no supervisor does, and lets it look.
 
-A rank that hangs cannot tell why: another process must look at its stacks. There is one companion a host and folder; the ranks
-that come later find it there.
+A rank that hangs cannot say why: another process must look at its stacks. There is one companion per host and folder;
+later ranks find it there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_FOR_IT = ("KEEPSTEP", "KEEPSTEP_SUPERVISOR", "PYTHONSTARTUP", "PYTHONINSPECT
 
 
 class Watched:
-    """Sees to it that this rank is watched. Called once a second by the guard's own thread."""
+    """Makes sure this rank is watched. Called once per second by the guard's own thread."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] = os.environ) -> None:
         self._folder = folder
@@ -68,18 +68,18 @@ def accompany(folder: Path, env: Mapping[str, str] = os.environ) -> None:
             stdout=subprocess.DEVNULL,
             stderr=words,
             env={**child, "KEEPSTEP": "off", "PYTHONPATH": package_path(child)},
-            cwd="/",  # nothing of the training's folder may be imported
+            cwd="/",  # nothing in the training's folder may be imported
             start_new_session=True,
         )
     pausing, end = threading.Event(), time.monotonic() + STARTS_S
     while (
         started.poll() is None and time.monotonic() < end
-    ):  # it forks and ends: the training has no child that it does not know
+    ):  # it forks and ends: the training gets no child it does not know about
         pausing.wait(0.02)  # time.sleep fails under libfaketime
 
 
 def living(folder: Path) -> int | None:
-    """The number of the companion that watches this folder on this host."""
+    """The process id of the companion that watches this folder on this host."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((folder / f".companion-{_host()}").read_text())
         if b"keepstep.supervise.shadow" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -88,7 +88,7 @@ def living(folder: Path) -> int | None:
 
 
 def package_path(env: Mapping[str, str]) -> str:
-    """This very package is found by the companion, also where it is not installed."""
+    """A path on which the companion finds this very package, even where it is not installed."""
     here = str(Path(__file__).resolve().parents[2])
     known = [part for part in env.get("PYTHONPATH", "").split(os.pathsep) if part and part not in (".", here)]
     return os.pathsep.join([here, *known]) if os.path.basename(here) != "site-packages" else os.pathsep.join(known)

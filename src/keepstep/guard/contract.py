@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contracts: every rank states its side, rank 0 compares, all learn the verdict. Nothing waits for ever."""
+"""Contracts: every rank states its side, rank 0 compares, all learn the verdict. No wait is unbounded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from keepstep.core.contracts import Difference, differences, lines
 from keepstep.guard.exchange import Exchange
 
 PATIENCE_S = 10.0
-"""How long a rank waits for the others' words before its first step, in all: they may still import, load or compile."""
+"""How long a rank waits in total for answers before its first step: others may still import, load or compile."""
 FEW_STEPS, LEAST_S, MOST_S = 3, 2.0, 30.0
-"""Once it trains: a few usual steps in all, though long enough for another guard's thread to look around, and never longer than the last."""
+"""Once it trains: a few usual steps in total, at least long enough for another guard to answer, at most the last."""
 GIVEN_UP_S = 600.0
-"""How long the guard's thread goes on waiting, in the background, for ranks that did not answer."""
+"""How long the guard's thread keeps waiting, in the background, for ranks that did not answer."""
 LONGEST_VALUE = 2000
 MOST_STATED = 400
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
@@ -32,7 +32,7 @@ class Open:
     stated: dict[str, str]
     certain: bool
     ranks: tuple[int, ...]
-    """Those who state it; the first one compares."""
+    """The ranks that state it; the first one compares."""
     began: float = field(default_factory=time.monotonic)
     heard: dict[int, dict[str, str]] = field(default_factory=dict)
     silence_told: bool = False
@@ -48,11 +48,11 @@ class Open:
 class Verdict:
     differences: tuple[Difference, ...]
     where: dict[int, str] = field(default_factory=dict)
-    """The lines of the ranks that are out of line."""
+    """The script lines of the ranks that differ."""
 
 
 class Patience:
-    """How long this rank may still wait for the words of others: over all contracts together, so that no number of them holds it."""
+    """How long this rank may still wait for other ranks, over all contracts together: many contracts cannot add up."""
 
     def __init__(self) -> None:
         self._spent = 0.0
@@ -65,12 +65,12 @@ class Patience:
         return max(0.0, allowed - self._spent)
 
     def waited(self, seconds: float, *, answered: bool) -> None:
-        """Once it trains, an answer shows that the others are there and go the same way: the count begins anew."""
+        """Once it trains, an answer shows that the others are there and in step: the count starts again."""
         self._spent = 0.0 if answered and self._trains else self._spent + seconds
 
 
 class Contracts:
-    """All contracts of one rank. ``settled(open, verdict, before)`` and ``silent(open, missing)`` hear of what came out."""
+    """All contracts of one rank. Calls ``settled(open, verdict, before)`` or ``silent(open, missing)`` at the end."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Contracts:
     def state(
         self, subject: str, ordinal: int, stated: Mapping[str, str], *, certain: bool, ranks: Iterable[int] = ()
     ) -> Open:
-        """Publish this rank's side of the ``ordinal``-th contract on a subject, of all ranks unless some are named."""
+        """Publish this rank's side of the ``ordinal``-th contract on a subject, of all ranks or of those named."""
         with self._lock:
             members = tuple(sorted(ranks)) or tuple(range(self._world))
             opened = Open(subject, ordinal, bounded(stated), certain, members)
@@ -99,7 +99,7 @@ class Contracts:
         return opened
 
     def wait(self, opened: Open, patience: float = PATIENCE_S) -> Verdict | None:
-        """Wait, at most so long, until the verdict is there; None: it is not, and the thread goes on looking."""
+        """Wait for the verdict, at most this long; None: there is none yet, and the thread keeps looking."""
         end, pause, pausing = time.monotonic() + patience, FIRST_PAUSE_S, threading.Event()
         opened.waited_for = True
         try:
@@ -117,7 +117,7 @@ class Contracts:
             opened.waited_for = False
 
     def peek(self, subject: str, ordinal: int, rank: int) -> dict[str, str] | None:
-        """What a rank has stated, of a contract that need not be open here. May raise whatever the exchange raises."""
+        """What a rank has stated in a contract, which need not be open here. May raise whatever the exchange raises."""
         text = self._exchange.get(f"{self._prefix}/{subject}/{ordinal}/r{rank}")
         found = None if text is None else json.loads(text)
         return found if isinstance(found, dict) else None
@@ -169,7 +169,7 @@ class Contracts:
 
 
 def bounded(stated: Mapping[str, str]) -> dict[str, str]:
-    """No longer than a message may be. What is cut is cut alike on every rank."""
+    """Cut to the longest allowed message, in the same way on every rank."""
     kept = {str(name): str(value)[:LONGEST_VALUE] for name, value in list(stated.items())[:MOST_STATED]}
     if len(stated) > MOST_STATED:
         kept["entries in all"] = str(len(stated))

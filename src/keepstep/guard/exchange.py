@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small messages between the guards of all ranks, out of band: never on a connection that the training uses.
 
-An adapter brings its framework's key-value service; the supervisor's folder, fresh at every attempt, serves where there is one.
-No call waits: what is not there yet is None, and the caller asks again.
+An adapter brings its framework's key-value service. Under a supervisor, its folder is used, which is new at every
+attempt. No call waits: what is not there yet is None, and the caller asks again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST = 256 << 10
 
 
 class Exchange(Protocol):
-    """A key is written once, by one rank. Both calls may raise anything: the caller then does without."""
+    """A key is written once, by one rank. Both calls may raise anything: the caller then goes on without an answer."""
 
     name: str
 
@@ -27,7 +27,7 @@ class Exchange(Protocol):
 
 
 class Folder:
-    """A folder that all ranks see and that no earlier run has written to."""
+    """A folder that all ranks can see and that no earlier run has written to."""
 
     name = "the shared folder"
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status that the process really leaves with, written down by the C library on its way out.
+"""The real exit status of the process, written by the C library on its way out.
 
-Python tells nobody: after ``raise SystemExit(3)``, or an ``exit(3)`` of a native library, every exit handler looks as after a
-success. glibc hands the status to what was registered by ``on_exit``. By then Python is gone, so what it calls is ``putw``,
-also of glibc, which writes one number to a stream. Where there is no glibc nothing is written.
+Python does not say: after ``raise SystemExit(3)``, or an ``exit(3)`` in a native library, exit handlers see the same
+as after a success. glibc passes the status to functions registered with ``on_exit``. By then Python is gone, so the
+function is glibc's own ``putw``, which writes one number to a stream. Without glibc, nothing is written.
 
-The stream has a high descriptor. A program may close all that it has (a daemon does), and the next file that it opens gets
-the lowest number that is free: it must not be ours, or the status would be written into that file.
+The stream has a high descriptor. A program may close all its files (a daemon does), and the next file it opens gets the
+lowest free number: that must not be ours, or the status would be written into that file.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class ExitStatus:
         self._handle = handle
 
     def forget(self) -> None:
-        """In a forked child, whose end is not that of the rank."""
+        """In a forked child, whose end is not the rank's end."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def _high(handle: int) -> int:
-    """The same file under a number that is handed out only when very many are open."""
+    """The same file under a descriptor that is handed out only when very many are open."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     try:
         return fcntl.fcntl(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring what the guards of all hosts saw together, where their folders are not one and the same.
+"""Bring together what the guards on all hosts saw, where they do not share a folder.
 
-Every rank publishes what is worth telling through the exchange; rank 0 writes down, beside its own notes, what ranks tell whose
-notes it does not find in its folder. Where there is no exchange, each rank's folder is left for `keepstep why` to read.
+Every rank publishes what is worth reporting through the exchange. Rank 0 writes down, beside its own notes, what it
+hears from ranks whose notes are not in its folder. Without an exchange, `keepstep why` reads each rank's folder.
 """
 
 from __future__ import annotations
@@ -10,29 +10,41 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from keepstep.core.private_files import append
 from keepstep.guard.exchange import Exchange
 
 if TYPE_CHECKING:
-    from keepstep.guard.peers import Peers
+    from keepstep.guard.identity import Identity
+    from keepstep.guard.needs import Schedule
 
 TOLD = frozenset(
     {
-        "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded", "RankRaised",
-        "CollectivesIssued", "LossNotFinite", "NeverExchanged",
+        "ContractBroken", "BatchOdd", "RankLate", "Recompiling", "WorldFormed", "PeerSilent", "GuardPart", "RankEnded",
+        "RankRaised", "CollectivesIssued", "LossNotFinite", "NeverExchanged",
     }
 )  # fmt: skip
 MOST = 200
-"""Messages of one rank."""
+"""Messages from one rank."""
 PERIOD_S = 2.0
+
+
+class Gathers(Protocol):
+    """Who this rank is, and where its guard writes."""
+
+    @property
+    def who(self) -> Identity: ...
+    @property
+    def folder(self) -> Path | None: ...
+    @property
+    def pulse(self) -> Schedule: ...
 
 
 class Gathering:
     """One rank's part in it: all publish, rank 0 also collects."""
 
-    def __init__(self, session: Peers, exchange: Exchange, prefix: str) -> None:
+    def __init__(self, session: Gathers, exchange: Exchange, prefix: str) -> None:
         self._session, self._exchange, self._prefix = session, exchange, prefix
         self._published = 0
         self._next: dict[int, int] = {}
@@ -40,12 +52,12 @@ class Gathering:
         session.pulse.every(PERIOD_S, "gathering of notes", self.turn)
 
     def offer(self, line: dict[str, Any]) -> None:
-        """A line of this rank's notes that others may want; never waits."""
+        """A line of this rank's notes that others may need; never waits."""
         if line["fact"] in TOLD and self._published + len(self._waiting) < MOST:
             self._waiting.append(line)
 
     def turn(self) -> None:
-        """Publish what waits; collect what others published. Called by the guard's thread."""
+        """Publish what is queued; collect what others published. Called by the guard's thread."""
         from keepstep.core.redact import redacted
 
         while self._waiting and self._session.who.rank:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How this process ends, as far as it can tell itself: its status, and the exception that nobody caught.
+"""How this process ends, as far as it can know: its status, and the exception that was not caught.
 
-Python tells an exit handler neither. An exception that reached the top is left in ``sys``; a status is heard where it is given, in
-``sys.exit`` and ``os._exit``, which do what they always did. A process that is killed says nothing: that is how one knows.
+Python passes neither to an exit handler. An uncaught exception is left in ``sys``; a status is seen where it is
+given, in ``sys.exit`` and ``os._exit``, which still do what they always did. A killed process says nothing, which
+tells it apart.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Leaving:
-    """What a process leaves with."""
+class Ending:
+    """How a process ends."""
 
     status: int = 0
     raised: str | None = None
@@ -35,14 +36,14 @@ class Leaving:
 
 
 class Listener:
-    """Hears with which status the process leaves. ``doing`` tells how far it is: a program that goes on has not left."""
+    """Sees the status the process ends with. ``doing`` says how far it is: a program that goes on has not ended."""
 
-    def __init__(self, doing: Callable[[], object], leave: Callable[[Leaving], None]) -> None:
+    def __init__(self, doing: Callable[[], object], leave: Callable[[Ending], None]) -> None:
         self._doing, self._leave = doing, leave
         self._asked: tuple[int, object] | None = None
 
     def listen(self) -> None:
-        """Hear ``sys.exit`` and ``os._exit`` from now on."""
+        """Watch ``sys.exit`` and ``os._exit`` from now on."""
         self._hear_exit()
         self._hear_leaving_at_once()
 
@@ -63,23 +64,23 @@ class Listener:
         @functools.wraps(real)
         def _exit(status: int) -> NoReturn:
             with contextlib.suppress(BaseException):
-                self._leave(Leaving(status_of(status)))
+                self._leave(Ending(status_of(status)))
             real(status)
 
         os._exit = _exit
 
-    def leaving(self) -> Leaving:
-        """For an exit handler: what the process leaves with."""
+    def ending(self) -> Ending:
+        """For an exit handler: how the process ends."""
         raised = uncaught()
         if raised is not None:
-            return Leaving(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
+            return Ending(INTERRUPTED if raised == "KeyboardInterrupt" else 1, raised)
         if self._asked is not None and self._asked[1] == self._doing():
-            return Leaving(self._asked[0])
-        return Leaving()
+            return Ending(self._asked[0])
+        return Ending()
 
 
 def uncaught() -> str | None:
-    """The type of the exception that reached the top of the program; of a session by hand nothing is known."""
+    """The type of the exception that reached the top of the program; unknown in an interactive session."""
     kind = getattr(sys, "last_type", None)
     if kind is None or sys.flags.interactive or hasattr(sys, "ps1") or "ipykernel" in sys.modules:
         return None

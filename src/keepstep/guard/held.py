@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel counts of the training's thread: how long it ran, and how long it was ready to and was not let."""
+"""What the kernel counts for the training's thread: how long it ran, and how long it waited for a processor."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from keepstep.core.blackbox import Kind
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.box import Write
 
 THREADS = Path("/proc/self/task")
 _HELD = int(Kind.HELD)
+
+
+class Trains(Protocol):
+    """Which thread trains, and where records go."""
+
+    trainer: int
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def write(self) -> Write: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
 
 
 class Held:
@@ -23,7 +36,7 @@ class Held:
     period_s = 0.5
     part = "processor time"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Trains) -> None:
         self._session = session
         self._steps = 0
 
@@ -39,13 +52,13 @@ class Held:
             if thread.exists():
                 session.uncovered(self.part, "the kernel does not count it")
             else:
-                session.trainer = 0  # that thread has ended: the next step tells who trains now
+                session.trainer = 0  # that thread has ended: the next step shows which one trains now
             return
         session.write(_HELD | int(crowding() * 100) << 32, int(waited), int(ran))
 
 
 def crowding() -> float:
-    """How many processes want each core of this host, over the last minute."""
+    """How many processes compete for each core of this host, over the last minute."""
     try:
         return min(os.getloadavg()[0] / (os.cpu_count() or 1), 1e6)
     except OSError:
@@ -53,7 +66,7 @@ def crowding() -> float:
 
 
 def is_ready(thread: int) -> bool:
-    """Whether a thread of this process runs, or would if it were let; False while it sleeps."""
+    """Whether a thread of this process runs or waits for a processor; False while it sleeps."""
     with contextlib.suppress(OSError):
         return (THREADS / str(thread) / "stat").read_text().rpartition(")")[2].lstrip().startswith("R")
     return False

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keepstep.core.launchers import KEEPSTEP, MODULES, PROGRAMS, TORCHRUN
 from keepstep.core.numbers import whole
 
 MOST_FILES, LONGEST_NAME = 12, 60
-"""Of the script's files: the names must fit into the black box beside the rest."""
+"""Files of the script: their names must fit into the black box with the rest."""
 HELPERS = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
@@ -27,12 +28,12 @@ HELPERS = (
 )
 ALONE = "alone"
 """The job of a process whose variables name no others."""
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed", "keepstep")
+LAUNCHERS = (*PROGRAMS, *MODULES, "keepstep")
 
 
 @dataclass
 class Identity:
-    """What the launcher meant this process to be; the framework may tell otherwise later."""
+    """What the launcher meant this process to be; the framework may say otherwise later."""
 
     rank: int | None = None
     world: int | None = None
@@ -41,25 +42,23 @@ class Identity:
     said_by: str | None = None
     """The launcher whose variables were understood."""
     job: str = ALONE
-    """A short name that all processes of the job derive alike."""
+    """A short name that all processes of the job derive in the same way."""
     attempt: int = 0
     serves: bool = False
-    """It runs what a coordinator hands to it (TensorFlow's parameter servers and their workers)."""
+    """It runs what a coordinator sends it (TensorFlow's parameter servers and their workers)."""
     is_in_training: bool = False
-    """Ray Train runs the training's function in it at this moment: nobody ends it by design before that has returned."""
+    """Ray Train is running the training's function in it: it is not ended on purpose before that returns."""
     run: str | None = None
-    """What the ranks of this very run have in common, once they have met."""
+    """What the ranks of this run have in common, once they have met."""
     files: list[str] = field(default_factory=list)
     """The script's files, in the order in which the records of the black box number their lines."""
 
 
 def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
-    """By the variables; what they do not say stays None."""
+    """From the variables; what they do not say stays None."""
     from keepstep.cluster import understand
 
-    found = Identity(
-        attempt=_number(env.get("KEEPSTEP_ATTEMPT")) or _number(env.get("TORCHELASTIC_RESTART_COUNT")) or 0
-    )
+    found = Identity(attempt=_number(env.get(KEEPSTEP.attempt[0])) or _number(env.get(TORCHRUN.attempt[0])) or 0)
     cluster = None
     with contextlib.suppress(Exception):  # whatever is in the variables, the training goes on
         cluster = understand(env)
@@ -70,13 +69,13 @@ def of_environment(env: Mapping[str, str] = os.environ) -> Identity:
             found.local, found.role = own.local, own.role
         names = [cluster.meeting or "", cluster.job or "", *(task.address or "" for task in cluster.tasks[:64])]
         found.job = hashlib.sha256("\n".join(names).encode()).hexdigest()[:10]
-    if "KEEPSTEP_RANK" in env:  # the supervisor knows best
-        found.rank, found.world = _number(env["KEEPSTEP_RANK"]), _number(env.get("KEEPSTEP_WORLD"))
+    if KEEPSTEP.rank[0] in env:  # the supervisor knows best
+        found.rank, found.world = _number(env[KEEPSTEP.rank[0]]), _number(env.get(KEEPSTEP.size[0]))
     return found
 
 
 def of_process(who: Identity) -> dict[str, Any]:
-    """What the box and the notes say of the process."""
+    """What the box and the notes say about the process."""
     return {
         "pid": os.getpid(),
         "rank": who.rank,
@@ -100,7 +99,7 @@ def of_process(who: Identity) -> dict[str, Any]:
 
 
 def killed_as(who: Identity) -> str | None:
-    """What this process is, where somebody else ends it when the work is done: it then says no goodbye."""
+    """What this process is, if another process ends it when the work is done: it then says no goodbye."""
     if who.role == "ps":
         return "parameter server"
     if who.serves:
@@ -114,14 +113,14 @@ def killed_as(who: Identity) -> str | None:
 
 
 def started(pid: int | str = "self") -> int | None:
-    """When a process was started, in the kernel's ticks since the host was: tells a later one of the same number apart."""
+    """When a process was started, in kernel ticks since boot: tells it from a later one with the same id."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return None
 
 
 def hears_term() -> bool:
-    """Whether Python code of this process wants to hear of its end. Handlers of native code (frameworks have some) are not meant."""
+    """Whether Python code of this process handles SIGTERM. Handlers in native code, as in frameworks, do not count."""
     return callable(signal.getsignal(signal.SIGTERM))
 
 
@@ -135,7 +134,7 @@ def is_launcher(argv: list[str] | None = None) -> bool:
 
 
 def is_child_of_training(argv: list[str] | None = None) -> bool:
-    """Whether a rank started this for its own work: a loader's worker, torch's compiler, or a rank of `mp.spawn`, which its steps will tell."""
+    """Whether a rank started this: a loader's worker, torch's compiler, or an `mp.spawn` rank (steps will show it)."""
     words = [*sys.argv, *sys.orig_argv] if argv is None else argv
     return any(word == "--multiprocessing-fork" or any(helper in word for helper in HELPERS) for word in words)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How this rank imported its framework: in which order, and under which variables. A warm spare repeats exactly that.
 
-Works only where the supervisor named a folder for it (KEEPSTEP_WARM), one that nobody else can read: what the script put into its
-environment may be secret. Nothing is hooked but the search for modules, which always goes on as if nobody had asked.
+Works only where the supervisor named a folder for it (KEEPSTEP_WARM) that no other user can read: what the script put
+into its environment may be secret. Only the search for modules is hooked, and it always continues as without the
+hook.
 """
 
 from __future__ import annotations
@@ -16,26 +17,30 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keepstep.guard.needs import Follows
 
 VARIABLE = "KEEPSTEP_WARM"
 FAMILY = ("torch", "tensorflow", "keras", "tf_keras", "jax", "jaxlib")
 """What a spare imports: the frameworks, with their own submodules that the training loaded up to its first steps."""
 QUIET = (
-    "numpy", "scipy", "pandas", "packaging", "typing_extensions", "ml_dtypes", "h5py", "sympy", "mpmath", "networkx", "absl",
-    "google", "PIL", "yaml", "_yaml", "markupsafe", "psutil", "regex", "tqdm", "wrapt", "opt_einsum", "msgpack", "optree",
-    "_cffi_backend", "cffi", "charset_normalizer", "yarl", "multidict", "certifi", "zstandard", "lz4", "pyarrow",
+    "numpy", "scipy", "pandas", "packaging", "typing_extensions", "ml_dtypes", "h5py", "sympy", "mpmath", "networkx",
+    "absl", "google", "PIL", "yaml", "_yaml", "markupsafe", "psutil", "regex", "tqdm", "wrapt", "opt_einsum", "msgpack",
+    "optree", "_cffi_backend", "cffi", "charset_normalizer", "yarl", "multidict", "certifi", "zstandard", "lz4",
+    "pyarrow",
 )  # fmt: skip
-"""Packages that do nothing but load, and so are loaded by a spare before the framework where the script did that too."""
+"""Packages that only load: a spare loads them before the framework if the script did."""
 FIRST_STEPS = 3
 LOOK_S = 0.5
 QUIET_TIMES = 4
-"""After so many looks without a new module the record is worth reading, also where no steps can be seen."""
+"""After this many looks without a new module the record is ready, even where no steps are visible."""
 MOST_MODULES = 20_000
 
 
 class ImportRecord:
-    """Stands among the finders of modules, finds nothing, and writes down who was looked for under which variables."""
+    """A module finder that finds nothing and writes down which modules were searched for, under which variables."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,7 +58,7 @@ class ImportRecord:
         self._over = False
         """Nothing more is looked at or written."""
         self._settled = False
-        """It is worth reading."""
+        """It is ready to be read."""
         self.followed = False
         """The guard's thread looks after it."""
 
@@ -63,7 +68,7 @@ class ImportRecord:
             return
         try:
             self._see(name)
-        except Exception:  # whatever is wrong with the record, the import goes on, and there will be no spare
+        except Exception:  # whatever is wrong with the record, the import continues, and there will be no spare
             self._over = True
             with contextlib.suppress(OSError):
                 self.path.unlink(missing_ok=True)
@@ -86,7 +91,7 @@ class ImportRecord:
             self._changes.append(self._change())
 
     def after(self, name: str) -> None:
-        """What the import of a framework has itself made of the variables, up to now."""
+        """How the import of a framework has itself changed the variables so far."""
         self._look_at_variables()
         if name in self._frameworks:
             self._frameworks[name]["after"] = len(self._changes) - 1
@@ -97,7 +102,7 @@ class ImportRecord:
         self._resident_kb = max(self._resident_kb, _resident_kb())
 
     def _change(self) -> dict[str, Any]:
-        """What the script has made of the variables that it was started with."""
+        """How the script has changed the variables it was started with."""
         now = dict(os.environ)
         changed = {name: value for name, value in now.items() if self._start.get(name) != value}
         return {"set": changed, "removed": [name for name in self._start if name not in now]}
@@ -113,11 +118,11 @@ class ImportRecord:
 
     @property
     def loaded(self) -> list[str]:
-        """The frameworks that were looked for and are there now."""
+        """The frameworks that were searched for and are loaded now."""
         return [name for name in self._frameworks if name in sys.modules]
 
     def write(self, steps: int = 0) -> None:
-        """Write the record, again where there is more to say, and for the last time when the training has taken its first steps."""
+        """Write the record, again whenever there is more to say, and finally after the training's first steps."""
         if self._over or not self.loaded or any(_is_being_imported(name) for name in self._frameworks):
             return
         self._quiet = self._quiet + 1 if len(self._order) == self._written else 0
@@ -155,10 +160,10 @@ class ImportRecord:
         }
 
     def _modules(self, frameworks: dict[str, Any]) -> list[list[Any]]:
-        """What a spare imports, in order: what came before the framework and does nothing, then the framework and its parts.
+        """What a spare imports, in order: quiet packages from before the framework, then the framework and its parts.
 
-        A part of the framework that was loaded under other variables than stood when the framework was there, or the one
-        that imported it, is left to the script.
+        A part of the framework that was loaded under other variables than stood when the framework was there, or the
+        one that imported it, is left to the script.
         """
         chosen: list[list[Any]] = []
         known: set[str] = set()
@@ -176,13 +181,13 @@ class ImportRecord:
 
 
 def _left_by(name: str, frameworks: dict[str, Any]) -> set[int]:
-    """The variables as the framework left them, and as the one left them that imported it."""
+    """The variables as the framework left them, and as the framework that imported it left them."""
     outer = frameworks[name]["within"]
     return {frameworks[each]["after"] for each in (name, outer) if each in frameworks}
 
 
 def own_files() -> list[tuple[str, int, int]]:
-    """The script and the modules of the user's that are loaded now: path, time and size of each."""
+    """The script and the user's modules that are loaded now: path, time and size of each."""
     found = []
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
@@ -194,7 +199,7 @@ def own_files() -> list[tuple[str, int, int]]:
 
 
 def digest_of(path: str) -> str | None:
-    """What the file holds, as a hash."""
+    """A hash of the file's content."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:
@@ -216,7 +221,7 @@ _OWN = str(Path(__file__).parent.parent)
 
 
 def _native_strangers() -> list[str]:
-    """Compiled modules that were loaded before the framework and that a spare would not load before it."""
+    """Compiled modules that were loaded before the framework, but that a spare would not load before it."""
     found = []
     for name, module in list(sys.modules.items()):
         origin = getattr(getattr(module, "__spec__", None), "origin", None)
@@ -249,8 +254,8 @@ def _resident_kb() -> int:
     return 0
 
 
-def begin() -> Callable[[ModuleType], None] | None:
-    """Record from now on, if the supervisor asked for it; what comes back is called after each framework's import."""
+def begin(session: Callable[[], Follows]) -> Callable[[ModuleType], None] | None:
+    """Record from now on, if the supervisor asked for it. Returns what to call after each framework's import."""
     folder = os.environ.get(VARIABLE)
     rank = os.environ.get("KEEPSTEP_RANK", "")
     if not folder or not rank.isdecimal() or not os.path.isdir(folder) or "keepstep.guard.spare" in sys.modules:
@@ -259,8 +264,6 @@ def begin() -> Callable[[ModuleType], None] | None:
     sys.meta_path.insert(0, record)
 
     def imported(module: ModuleType) -> None:
-        from keepstep.guard.start import session
-
         record.imported(module.__name__)
         guard = session()
         if not record.followed:

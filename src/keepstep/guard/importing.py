@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call something when a module has been imported, without importing it, and without being in anyone's way."""
+"""Call something when a module has been imported, without importing it and without changing how it is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Then = Callable[[ModuleType], None]
 
 
 class _Loader:
-    """The module's own loader, with a word afterwards. The module itself never sees it."""
+    """The module's own loader, followed by a call. The module itself never sees it."""
 
     def __init__(self, loader: Any, then: Then) -> None:
         self._loader, self._then = loader, then
@@ -33,7 +33,7 @@ class _Loader:
 
 
 class Finder:
-    """Stands first among the finders, asks the others, and only ever adds the word afterwards."""
+    """The first of the finders: it asks the others, and only adds the call afterwards."""
 
     def __init__(self, then: dict[str, Then]) -> None:
         self._then = dict(then)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exception that ends this rank, written down the moment it is known: the process may still block on its way out.
 
-An exit barrier, a `finally` or a `with` that waits for other ranks can keep a failed rank alive for ever. The rank's own traceback is
-printed first, by whoever prints it, and is never touched: no frame is added to it and nothing stands in its way.
+An exit barrier, a `finally` or a `with` that waits for other ranks can keep a failed rank alive for ever. The rank's
+own traceback is printed first, as always, and never touched: no frame is added to it.
 
 | how an exception ends a rank | how it is seen |
 |---|---|
-| nobody catches it | `sys.excepthook`; where the script has put its own there since, `sys.last_value` |
-| in a child of multiprocessing, torch's `mp.spawn` too | a finalizer of multiprocessing, which runs while the exception is on its way |
-| in a Ray Train worker | what Ray hands it to the driver with (:mod:`ray_words`) |
-| a `finally`, a `with` or an `except` that raises again blocks | the guard's thread sees the exception and where the frames stand (:mod:`leaving`) |
+| it is not caught | `sys.excepthook`; if the script has replaced that since, `sys.last_value` |
+| in a child of multiprocessing or of torch's `mp.spawn` | a finalizer of multiprocessing, run while it propagates |
+| in a Ray Train worker | the function by which Ray passes it to the driver (:mod:`ray_words`) |
+| a `finally`, `with` or re-raising `except` blocks | the guard's thread sees it and its frames (:mod:`leaving`) |
 | in a thread beside the training | `threading.excepthook`: a fact, not an end |
 """
 
@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any
 from keepstep.core.private_files import append
 from keepstep.guard import ray_words
 from keepstep.guard.leaving import Leaving, is_leaving
-from keepstep.guard.pauses import FRAMEWORKS
+from keepstep.guard.pauses import FRAMEWORK_FILE
 from keepstep.guard.stack_of import DEEPEST, calls
 from keepstep.guard.user_line import is_library
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import Speaks
 
 PATIENCE_S = 0.5
-"""A `finally` that takes no longer is not worth a word."""
+"""A `finally` that takes no longer than this is not reported."""
 AGAIN_S = 1.0
 LONGEST_TEXT = 32 << 10
 LONGEST_MESSAGE = 300
@@ -49,13 +49,13 @@ class LastWords:
     period_s = 0.2
     part = "last words"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Speaks) -> None:
         self._session = session
         self._told: set[int] = set()
         self._seen = (0, 0)
         """The exception that the training's thread was last seen with, and its steps..."""
         self._judge_at = 0.0
-        """... and when it is worth a look where they stand."""
+        """... and when to look at its frames."""
         self._last_before = id(_last_of_interpreter())
 
     def listen(self) -> None:
@@ -112,7 +112,7 @@ class LastWords:
                 self.tell(error, "uncaught")
 
     def _look_at_training(self) -> None:
-        """An exception that has been under way for a while in the thread that trains: does anybody catch it?"""
+        """An exception has been propagating for a while in the thread that trains: will anything catch it?"""
         thread = self._session.trains_in_thread or threading.main_thread().ident or 0
         active: Any = sys._current_exceptions().get(thread)
         error = active[1] if isinstance(active, tuple) else active
@@ -129,7 +129,7 @@ class LastWords:
         del frame
 
     def tell(self, error: BaseException, how: str) -> None:
-        """Write it down, where it is looked for, at once. ``how``: "uncaught", "leaving", or in which thread."""
+        """Write it down at once, where it will be looked for. ``how``: "uncaught", "leaving", or in which thread."""
         if id(error) in self._told or isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
             return
         self._told.add(id(error))
@@ -137,7 +137,7 @@ class LastWords:
         kind, message = _name(type(error)), _message(error)
         file, line, function, innermost = _place(error)
         fields = {"type": kind, "message": message, "file": file, "line": line, "function": function, "how": how}
-        fields["in_framework"] = FRAMEWORKS.search(innermost or "") is not None
+        fields["in_framework"] = FRAMEWORK_FILE.search(innermost or "") is not None
         where = f" in {os.path.basename(file)}:{line}" if file else ""
         session.note("RankRaised", fields, f"raised {kind}{where}: {message}")
         session.flush()
@@ -145,7 +145,7 @@ class LastWords:
             self._keep(_text(error))
 
     def _keep(self, text: str) -> None:
-        """The traceback as a log of its own: where the rank's output goes, nobody here knows."""
+        """The traceback as a log of its own: the guard does not know where the rank's output goes."""
         notes = self._session.notes_path
         if notes is not None:
             from keepstep.core.redact import redact
@@ -167,7 +167,7 @@ def _last_of_interpreter() -> BaseException | None:
 
 
 def _main_program_is_over() -> bool:
-    """Whether the main thread has left the script: it waits for threads, or runs what was registered for the end."""
+    """Whether the main thread has left the script: it waits for threads, or runs exit handlers."""
     script = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "<string>")
     stack = calls(threading.main_thread().ident or 0)
     return len(stack) < DEEPEST and not any(

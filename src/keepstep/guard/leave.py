@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets the supervisor, or the companion, look at this process.
 
-Under Yama (``kernel.yama.ptrace_scope`` 1, as most distributions have it) a process may be looked at by its ancestors only, unless it names who
-else may; stacks are read by a helper of the supervisor, which is none. A forked child must say so again.
+Under Yama (``kernel.yama.ptrace_scope`` 1, the default of most distributions) only ancestors may look at a process,
+unless it names another. Stacks are read by a helper of the supervisor, which is not an ancestor. A forked child must
+name it again.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def let_supervisor_look(env: Mapping[str, str] = os.environ) -> None:
-    """From now on, and in every child that is forked. Nothing happens where nobody needs to be let."""
+    """From now on, and in every forked child. Does nothing where no permission is needed."""
     supervisor = env.get("KEEPSTEP_SUPERVISOR", "")
     if supervisor.isdecimal() and let_look(int(supervisor)):
         os.register_at_fork(after_in_child=lambda: let_look(int(supervisor)))
 
 
 def let_look(pid: int) -> bool:
-    """Let this process and its children look at us. False where nobody needs to be let."""
+    """Let this process and its children look at us. False where no permission is needed."""
     if not needs_leave():
         return False
     with contextlib.suppress(OSError, ValueError, ImportError):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an exception that is under way will end the thread, by where its frames stand and what their source says.
+"""Whether an exception that is propagating will end the thread, judged by its frames and their source.
 
-A `finally` or a `with` that runs because of an exception passes it on when it is done, and so does an `except` that ends in `raise`.
-If nothing further out catches it, the thread is leaving, however long that block takes. Where the source is not at hand, or some
-`except` further out may catch it, nothing is said.
+A `finally` or a `with` that runs because of an exception passes it on when it is done, and so does an `except` that
+ends in `raise`. If nothing further out catches it, the thread is leaving, however long that block takes. If the
+source is not available, or some `except` further out may catch it, nothing is said.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PASS_ON = (
     "/runpy.py",
     "<frozen importlib",
 )
-"""Their own `except` blocks do not bring a training back."""
+"""Their own `except` blocks do not revive a training."""
 SWALLOWS = re.compile(r"(?i)suppress|raises|ignor|retr|attempt|catch|swallow|toler")
-"""Names of context managers that may keep an exception to themselves."""
+"""Names of context managers that may swallow an exception."""
 EXITS = ("exit", "_exit", "quit", "abort")
 
 
@@ -66,12 +66,12 @@ def is_leaving(frame: FrameType, error: BaseException) -> Leaving:
 
 
 def _is_start_of_child(frame: FrameType) -> bool:
-    """Whether it is the line with which multiprocessing begins a child: it has no source, and catches nothing."""
+    """Whether it is the line with which multiprocessing starts a child: it has no source, and catches nothing."""
     return frame.f_code.co_filename == "<string>" and "--multiprocessing-fork" in sys.orig_argv
 
 
 def _in_the_block(frame: FrameType, raised: int, error: BaseException) -> Leaving:
-    """Of the frame that the exception came through last: which block is it in now, and what stands around that one?"""
+    """In the last frame the exception came through: which block is it in now, and what encloses that block?"""
     tree = _tree(frame.f_code.co_filename)
     if tree is None:
         return Leaving.UNKNOWN

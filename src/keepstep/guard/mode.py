@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the variable KEEPSTEP asks for. A value that nobody knows means off, and is told once."""
+"""What the variable KEEPSTEP asks for. An unknown value means off, and is reported once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tell_if_unknown() -> None:
     if _value(os.environ) not in _MEANS:
         value = os.environ["KEEPSTEP"][:40]
         os.environ["KEEPSTEP"] = OFF
-        sys.stderr.write(f"keepstep: KEEPSTEP={value} is unknown, so the guard is off (on, strict or off would do)\n")
+        sys.stderr.write(f"keepstep: KEEPSTEP={value} is unknown, so the guard is off (use on, strict or off)\n")
 
 
 def _value(env: Mapping[str, str]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The half of a session that brings its files to the folder of all ranks of the run, once they have met."""
+"""The part of a session that moves its files to the folder that all ranks of the run share, once they have met."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moving(Peers):
         self._notes: Notes | None = None
         self._exit_status: ExitStatus | None = None
         self._watched: Watched | None = None
-        self._meeting: settling.Meeting | None = None
+        self._meeting: settling.CommonFolder | None = None
 
     @abstractmethod
     def tell_who(self) -> None: ...
@@ -37,13 +37,15 @@ class Moving(Peers):
         if self.exchange is known or self.supervised or self.folder is None:
             return
         with self.part("common folder"):
-            self._meeting = settling.Meeting(exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env)
+            self._meeting = settling.CommonFolder(
+                exchange, self.who, self.folder, moves="KEEPSTEP_DIR" not in self._env
+            )
             if self.who.rank == 0:
                 self._meeting.tell()
             self.pulse.every(0.2, "common folder", self._settle)
 
     def _settle(self) -> None:
-        """Once rank 0 has said where all write: write there, and be known as a rank of this run."""
+        """Once rank 0 has said where all ranks write: write there, and be known as a rank of this run."""
         meeting = self._meeting
         if meeting is None or self._link is None or self._notes is None:
             return

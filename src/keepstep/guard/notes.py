@@ -2,7 +2,7 @@
 """The notes of a rank: what its guard learned, a JSON line each, beside the black box.
 
 A line is evidence in the form of :mod:`keepstep.core.codec`; it is written by hand here because the
-types behind it are too dear to import into someone's training. Lines wait in a queue; the guard's own thread writes them.
+types behind it are too expensive to import into a training. Lines are queued; the guard's own thread writes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_LINE = 64 << 10
 
 
 class Notes:
-    """An append-only file. ``add`` never waits; ``flush`` writes what has gathered."""
+    """An append-only file. ``add`` never waits; ``flush`` writes the queue."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,13 +38,12 @@ class Notes:
         return line
 
     def flush(self) -> None:
-        """Write what waits. Raises ``OSError`` where that fails."""
+        """Write what is queued. Raises ``OSError`` where that fails."""
         from keepstep.core.redact import redacted  # costly: imported by the guard's thread, not by the training's
 
         lines = []
-        with contextlib.suppress(
-            IndexError
-        ):  # until it is empty; a rank that fails writes its last words beside the guard's thread
+        # until it is empty; a rank that fails writes its last words at the same time as the guard's thread
+        with contextlib.suppress(IndexError):
             while True:
                 text = json.dumps(redacted(self._waiting.popleft()), default=str)
                 if len(text) < LONGEST_LINE:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends a run whose supervisor and reaper were both killed: only its ranks are left to do it.
 
-The reaper ends all within moments of the supervisor's end. A rank that lives seconds later knows that there is no reaper, and starts one.
-Where the supervisor cannot be seen (another host, another container) nothing is ever concluded.
+The reaper ends all ranks within moments of the supervisor's end. A rank that is still alive seconds later knows that
+there is no reaper, and starts one. Where the supervisor is not visible (another host, another container) no
+conclusion is drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _REAPER = Path(__file__).resolve().parents[1] / "supervise" / "reaper.py"
 
 
 class Orphan:
-    """Called once a second by the guard's own thread."""
+    """Called once per second by the guard's own thread."""
 
     period_s = 1.0
     part = "supervisor's end"
@@ -45,11 +46,16 @@ class Orphan:
             self._end_all()
 
     def _end_all(self) -> None:
-        """A reaper that hears nothing but the end of its input kills all that carry the run's token, this process too."""
+        """A reaper that reads only the end of its input kills every process with the run's token, this one too."""
         child = subprocess.Popen(
             [sys.executable, "-I", str(_REAPER), self._token],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}, cwd="/", start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
         assert child.stdin is not None
         with child.stdin as words:
             if self._folder and "\n" not in self._folder:
@@ -57,7 +63,7 @@ class Orphan:
 
 
 def _alive_since(pid: int | None) -> int | None:
-    """When a living process was started, in the kernel's ticks: tells a later one of the same number apart."""
+    """When a living process was started, in kernel ticks: tells it from a later one with the same id."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[19]) if fields[0] not in "ZX" else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard remembers how this rank did at its best, for longer than the black box does, and notes when it lastingly does worse."""
+"""Remembers this rank's best pace for longer than the black box does, and notes when it stays worse."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from keepstep.core.past import Past
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import HasRecords
 
 RECORDS = 400
 
 
 class OwnPast:
-    """Called by the guard's own thread; a millisecond, three times a minute."""
+    """Called by the guard's own thread; takes a millisecond, three times per minute."""
 
     period_s = 20.0
     part = "own past"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: HasRecords) -> None:
         self._session = session
         self._past: Past | None = None
         self._steps = 0
@@ -49,5 +49,7 @@ class OwnPast:
             "held": late.held,
         }
         what = "a processor" if late.held else "its batches"
-        words = f"waits for {what} {late.seconds:.3f} s of each step of {late.step_s:.3f} s; it was {late.others_s:.3f} s before"
+        words = (
+            f"waits {late.seconds:.3f} s for {what} in each step of {late.step_s:.3f} s; before, {late.others_s:.3f} s"
+        )
         session.note("RankLate", fields, words)

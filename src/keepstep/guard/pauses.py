@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script that saves or evaluates by functions of its own names them so: what it does there is no hang and no pace."""
+"""Scripts name their functions after saving and evaluating: time spent in those is neither a hang nor a slow step."""
 
 from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from keepstep.core.blackbox import Phase
 from keepstep.guard.stack_of import calls
 
-if TYPE_CHECKING:
-    from keepstep.guard.session import Session
-
 STILL_S = 0.3
-"""Without a step for so long, one looks where the training is."""
+"""After this long without a step, look where the training is."""
 STEPPING = (int(Phase.COMPUTE), int(Phase.INPUT))
 NAMES = re.compile(r"(?i)(?P<saving>(^|_)(save|checkpoint|dump)|checkpoint)|(^|_)(eval|valid|infer|predict)")
-FRAMEWORKS = re.compile(
+FRAMEWORK_FILE = re.compile(
     r"[\\/](?:site|dist)-packages[\\/](?:torch|jax|jaxlib|flax|optax|tensorflow|keras|tf_keras)[\\/]"
 )
-"""Their own functions have such names for other things."""
+"""Their own functions use such names for other things."""
+
+
+class Pausing(Protocol):
+    """Where the training is, and the way into a pause."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def phase_now(self) -> int: ...
+    @property
+    def trains_in_thread(self) -> int: ...
+
+    def pause(self, phase: int) -> None: ...
 
 
 class Pauses:
@@ -29,7 +39,7 @@ class Pauses:
     period_s = 0.2
     part = "pauses"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Pausing) -> None:
         self._session = session
         self._steps = 0
         self._since = 0.0
@@ -44,11 +54,11 @@ class Pauses:
             enter_pause(session, session.trains_in_thread)
 
 
-def enter_pause(session: Session, thread: int) -> None:
-    """Enter the phase that the names of the training's functions tell. The next step leaves it."""
+def enter_pause(session: Pausing, thread: int) -> None:
+    """Enter the phase that the names of the training's functions suggest. The next step leaves it."""
     if session.phase_now not in STEPPING or not session.steps:
         return
     for file, _, function in calls(thread):
-        if (found := NAMES.search(function)) is not None and not FRAMEWORKS.search(file):
+        if (found := NAMES.search(function)) is not None and not FRAMEWORK_FILE.search(file):
             session.pause(int(Phase.CHECKPOINT if found["saving"] else Phase.EVALUATION))
             break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard among the guards of all ranks: contracts, and words on a topic. Nothing here waits without a bound."""
+"""How the guards of all ranks talk: contracts, and messages on a topic. No wait here is unbounded."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from keepstep.guard.gather import Gathering
 from keepstep.guard.user_line import line_of_caller
 
 if TYPE_CHECKING:
-    from keepstep.guard.pulse import Pulse
+    from keepstep.guard.needs import Schedule
 
 
 class Peers(ABC):
-    """The half of a session that talks with other ranks."""
+    """The part of a session that talks to other ranks."""
 
-    pulse: Pulse
+    pulse: Schedule
     supervised: bool
     folder: Path | None
     steps: int
@@ -73,7 +73,7 @@ class Peers(ABC):
     def part(self, name: str) -> AbstractContextManager[None]: ...
 
     def use_exchange(self, exchange: Exchange) -> None:
-        """From now on guards talk through this; the first one that serves is kept."""
+        """From now on guards talk through this; the first usable one is kept."""
         rank, world = self.who.rank, self.who.world
         if self._exchange is not None or rank is None or not world or world < 2:
             return
@@ -87,11 +87,11 @@ class Peers(ABC):
     def agree(
         self, subject: str, stated: Mapping[str, str], *, patience: float = PATIENCE_S, ranks: Iterable[int] = ()
     ) -> None:
-        """Before a step that all ranks must take alike: state this rank's side and wait, bounded, for the others'.
+        """Before a step that all ranks must take alike: state this rank's side and wait, within bounds, for the others.
 
-        Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on: all waits
-        together are bounded (:class:`Patience`), one wait also by ``patience``. What is found later is still told.
-        ``ranks``: only they take it; the subject must then name them.
+        Raises OutOfStep where they differ. A rank that does not answer in time is noted, and the training goes on: all
+        waits together are bounded (:class:`Patience`), one wait also by ``patience``. Later findings still count.
+        ``ranks``: only these take the step; the subject must then name them.
         """
         opened = self._state(subject, stated, certain=True, ranks=ranks)
         if opened is None or self._contracts is None:
@@ -108,11 +108,11 @@ class Peers(ABC):
                 f"rank {self.who.rank}: the ranks are about to run different things ({subject}): "
                 + "; ".join(map(str, verdict.differences[:3]))
                 + say_lines(verdict.where),
-                hint="make every rank build the same model, batch and program; `keepstep why` tells more",
+                hint="make every rank build the same model, batch and program; `keepstep why` says more",
             )
 
     def await_peers(self, said: Callable[[], bool]) -> bool:
-        """Wait until the others have said something, as long as this rank may still wait for words of others."""
+        """Wait until the others have answered, for as long as this rank may still wait for others."""
         answered = False
         with self.part("contracts"):
             began, pause, pausing = time.monotonic(), FIRST_PAUSE_S, threading.Event()
@@ -128,11 +128,11 @@ class Peers(ABC):
         self._state(subject, stated, certain=False, ordinal=ordinal)
 
     def state(self, subject: str, stated: Mapping[str, str], *, where: str | None = None) -> None:
-        """State this rank's side of what all ranks must do alike, without a wait: where it is already in it, at line ``where``."""
+        """State this rank's side without waiting: at line ``where``, it already does what all ranks must do alike."""
         self._state(subject, stated, certain=True, where=where)
 
     def ahead(self, subject: str, rank: int) -> dict[str, str] | None:
-        """What a rank has stated of the next contract on a subject, to which this one has not come yet."""
+        """What a rank has stated in the next contract on a subject, which this rank has not reached yet."""
         if self._contracts is None or self.is_off("contracts"):
             return None
         return self._contracts.peek(subject, self._ordinals.get(subject, 0), rank)
@@ -198,7 +198,7 @@ class Peers(ABC):
         )
 
     def tell_peers(self, topic: str, text: str) -> bool:
-        """Publish the newest word of this rank on a topic; False where the exchange cannot replace the one before."""
+        """Publish this rank's newest message on a topic; False where the exchange cannot replace the one before."""
         if self._exchange is None or not getattr(self._exchange, "overwrites", True) or self.is_off("words to peers"):
             return False
         with self.part("words to peers"):
@@ -207,7 +207,7 @@ class Peers(ABC):
         return False
 
     def heard(self, topic: str) -> dict[int, str]:
-        """The newest word of every other rank on a topic."""
+        """The newest message of every other rank on a topic."""
         found: dict[int, str] = {}
         if self._exchange is None or not self.who.world or self.is_off("words of peers"):
             return found

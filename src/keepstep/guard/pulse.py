@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard's own thread: writes the notes, asks what is to be asked now and then, and keeps count of what that costs."""
+"""The guard's own thread: writes the notes, calls what must be called now and then, and measures its own cost."""
 
 from __future__ import annotations
 
@@ -7,25 +7,46 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from keepstep.core.blackbox import Kind
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from contextlib import AbstractContextManager
+
+    from keepstep.guard.box import Write
 
 TICK_S = 0.2
 BEAT_S, LESS_OFTEN = 1.0, 20.0
-"""Between two beats; while the training stands still, this part of how long it has: a hang must not push its own story out."""
+"""Between two beats; in a standstill, this fraction of its length: a hang must not push its own history out."""
 STILL_S = 0.3
 """A step that takes longer than this is written down in full."""
 LAST_TASK_S = 5.0
-"""So long the process waits, when it leaves, for what the thread is at."""
+"""When the process ends, it waits this long for the thread's current task."""
 SETTLED_S = 30.0
 """What is imported and set up at the start is not counted against the share."""
 MOST_SHARE = 0.002
-"""Of the time that passes; beyond it everything is asked half as often."""
+"""The share of the time that the thread may use; beyond it, every task is called half as often."""
 _BEAT = int(Kind.BEAT)
+
+
+class Beating(Protocol):
+    """What the guard's thread looks at and does by itself."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def phase_now(self) -> int: ...
+    @property
+    def lean(self) -> bool: ...
+    @property
+    def write(self) -> Write: ...
+
+    def part(self, name: str) -> AbstractContextManager[None]: ...
+    def is_off(self, name: str) -> bool: ...
+    def uncovered(self, part: str, why: str) -> None: ...
+    def catch_up(self) -> None: ...
+    def flush(self) -> None: ...
 
 
 @dataclass
@@ -37,16 +58,16 @@ class _Task:
 
 
 class Pulse:
-    """A daemon thread that wakes five times a second and does little."""
+    """A daemon thread that wakes five times per second and does little."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Beating) -> None:
         self._session = session
         self._tasks: list[_Task] = []
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.used_ns = 0
         self._settled: tuple[float, int] | None = None
-        """When all was set up, and what had been used by then."""
+        """When everything was set up, and the time used by then."""
         self.slowed = 1
 
     def every(self, period: float, part: str, call: Callable[[], None]) -> None:
@@ -58,7 +79,7 @@ class Pulse:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end, and wait for it: one that is inside of a framework when Python ends it aborts the process."""
+        """Ask the thread to end, and wait for it: if Python ends it inside a framework, the process aborts."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(LAST_TASK_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ray Train runs the training in a thread of its worker. Its exception is heard on the way to the driver, and its end when the thread is done."""
+"""Ray Train runs the training in a thread of its worker: this sees its end, and its exception before the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Trains = Callable[[bool], None]
 
 
 def listen(told: Told, trains: Trains) -> None:
-    """``told`` is called with the exception that ends the training of a Ray Train worker; ``trains`` when a training begins, and when it has returned."""
+    """``told`` gets the exception that ends a Ray Train worker's training; ``trains`` hears of its start and end."""
 
     def hook_v2(module: ModuleType) -> None:
         _on_the_way(module, "construct_user_exception_with_traceback", told)
@@ -48,7 +48,7 @@ def _on_the_way(owner: Any | ModuleType, name: str, told: Told) -> None:
 
 
 def _around(owner: Any, name: str, trains: Trains, is_well: Callable[[Any], bool]) -> None:
-    """Ray's own method, which is called when the training begins and returns when it is over."""
+    """Ray's own method, which is called when the training starts and returns when it is over."""
     original = getattr(owner, name, None)
     if original is None:
         return

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard of one process: what adapters call, what it writes down, and how it keeps out of harm's way.
+"""The guard of one process: what adapters call, what it writes down, and how it does no harm.
 
-Whatever fails in here turns off the part that failed and says so once; the training never hears of it. The one exception
-that comes out is OutOfStep, raised by :meth:`Peers.agree` where going on would surely hang or spoil the run.
+A failure in here turns off the part that failed, which is reported once; the training never notices. The only
+exception that gets out is OutOfStep, raised by :meth:`Peers.agree` where going on would certainly hang or spoil the
+run.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from keepstep.core.exit_file import exit_file
 from keepstep.errors import OutOfStep
 from keepstep.guard import box as boxes
 from keepstep.guard import identity, mode, settling
-from keepstep.guard.batches import Batches, Values
+from keepstep.guard.batches import Batches
 from keepstep.guard.companion import Watched
 from keepstep.guard.exchange import Folder
 from keepstep.guard.exit_status import ExitStatus
-from keepstep.guard.goodbye import Leaving, Listener
+from keepstep.guard.goodbye import Ending, Listener
 from keepstep.guard.held import Held
 from keepstep.guard.last_words import LastWords
 from keepstep.guard.notes import Notes
@@ -39,7 +40,7 @@ from keepstep.guard.thrift import Thrift
 from keepstep.guard.world import InWorld
 
 if TYPE_CHECKING:
-    from keepstep.guard.arriving import Waiting
+    from keepstep.guard.needs import Values, Waits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,16 +50,17 @@ _START, _COMPUTE, _END = int(Phase.START), int(Phase.COMPUTE), int(Phase.END)
 _STEPPING = (int(Phase.INPUT), _COMPUTE)
 _now = time.monotonic_ns
 LINE_LIMIT = 40
-"""How many lines the guard prints into someone's output, at most."""
+"""The most lines that the guard prints into a program's output."""
 
 
 class Session(InWorld):
     """``write(kind, value, extra)`` records into the black box: a plain function, a no-op where there is none."""
 
     __slots__ = (
-        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns", "step_ended", "steps", "trainer", "write",
+        "_opened", "_pausing", "by_hand", "every", "in_full", "lean", "off", "phase_now", "spent_ns", "step_ended",
+        "steps", "trainer", "write",
     )  # fmt: skip
-    """What every step touches, side by side: where a step has emptied the caches, each line of memory counts."""
+    """What every step touches, side by side: after a step has emptied the caches, every cache line counts."""
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str] = os.environ) -> None:
         super().__init__(who, env)
@@ -68,35 +70,35 @@ class Session(InWorld):
         self.write: boxes.Write = boxes.nothing
         self.steps = 0
         self.trainer = 0
-        """The thread that takes the steps, by the kernel's number..."""
+        """The thread that takes the steps, by its number in the kernel..."""
         self.trains_in_thread = 0
-        """... and by Python's."""
+        """... and in Python."""
         self.folder: Path | None = None
-        self.pulse = Pulse(self)
+        self.phase_now: int = _START
+        self.pulse: Pulse = Pulse(self)
         self.batches = Batches(self)
         self.values: Values | None = None
-        """How the framework's tensors on the host are looked into; set by its adapter."""
+        """How to look into the framework's tensors on the host; set by its adapter."""
         self.by_hand = False
-        """The script tells its steps itself (`guard.steps`): the hooks leave that to it."""
+        """The script reports its steps itself (`guard.steps`), so the hooks do not."""
         self._box: boxes.Box | None = None
         self._listener = Listener(lambda: (self.steps, self.phase_now), self._leave_at_once)
-        self.phase_now = _START
         self._pausing = False
         self.step_ended = 0
         self.every = 1
-        """One step in so many is recorded in full..."""
+        """One step in this many is recorded in full..."""
         self.lean = False
-        """... and this is none of them."""
+        """... and the current one is not."""
         self.in_full, self.spent_ns = 0, 0
-        """Steps in full, and the time inside of the hooks in them."""
+        """Steps recorded in full, and the time spent in hooks during them."""
         self.at_catching_up: list[Callable[[], None]] = []
-        """What an adapter writes down of a lean step that takes long."""
+        """What an adapter writes down about a lean step that takes long."""
         self._plans: dict[str, int] = {}
         self.off: set[str] = set()
         """Parts that failed, or could not be hooked."""
         self.at_close: list[Callable[[], None]] = []
-        """What an adapter does when the process leaves, before the interpreter ends."""
-        self.waiting: Waiting | None = None
+        """What an adapter does when the process ends, before the interpreter does."""
+        self.waiting: Waits | None = None
         """While the framework forms a world."""
         self._lines = 0
         self._opened = False
@@ -106,7 +108,7 @@ class Session(InWorld):
     # --- the life of the guard
 
     def open(self) -> None:
-        """Make the black box and begin. Called by the first event that shows a training; later calls do nothing."""
+        """Make the black box and start. Called by the first sign of a training; later calls do nothing."""
         if self._opened or self.silenced:
             return
         with self._lock:
@@ -156,13 +158,13 @@ class Session(InWorld):
         self.write = self._box.write
 
     def file(self, name: str) -> int:
-        """A number for a file of the script. It is in the box at once: a native library may end the process in the next moment."""
+        """A number for a file of the script. It is in the box at once: a native library may crash any moment."""
         self.who.files.append(name)
         self.tell_who()
         return len(self.who.files)
 
     def _tell_anew(self) -> None:
-        """A script may come to listen for its end later on."""
+        """A script may start to handle SIGTERM later on."""
         if identity.hears_term() != self._hears_term:
             self.tell_who()
 
@@ -176,10 +178,10 @@ class Session(InWorld):
             self._box.tell({**who, "framework": self.framework} if self.framework else who)
 
     def close(self) -> None:
-        """The process leaves: the last words, and the box where it will be looked for. Never raises."""
+        """The process ends: write the last notes, and put the box where it will be looked for. Never raises."""
         if os.getpid() != self._pid or not self._opened:
             return
-        self._say_goodbye(self._listener.leaving())
+        self._say_goodbye(self._listener.ending())
         self.pulse.stop()
         with contextlib.suppress(Exception):
             self._settle()
@@ -193,19 +195,19 @@ class Session(InWorld):
             self.batches.at_end()
         self._keep()
 
-    def _leave_at_once(self, leaving: Leaving) -> None:
-        """The process leaves without its exit handlers (``os._exit``): what can be said without a wait."""
+    def _leave_at_once(self, ending: Ending) -> None:
+        """The process ends without its exit handlers (``os._exit``): write what can be written without a wait."""
         if os.getpid() == self._pid and self._opened:
-            self._say_goodbye(leaving)
+            self._say_goodbye(ending)
             self._keep()
 
-    def _say_goodbye(self, leaving: Leaving) -> None:
-        self.write(_GOODBYE, leaving.status, self.steps)
+    def _say_goodbye(self, ending: Ending) -> None:
+        self.write(_GOODBYE, ending.status, self.steps)
         self.write(_PHASE, _END, self.steps)
         fields = {
             "goodbye": True,
-            "status": leaving.status,
-            "raised": leaving.raised,
+            "status": ending.status,
+            "raised": ending.raised,
             "steps": self.steps,
             "pid": self._pid,
         }
@@ -215,7 +217,7 @@ class Session(InWorld):
             "world": self.who.world,
         }
         with contextlib.suppress(Exception):
-            self.note("RankEnded", fields, f"{leaving.words} after {self.steps} steps")
+            self.note("RankEnded", fields, f"{ending.words} after {self.steps} steps")
 
     def _keep(self) -> None:
         with contextlib.suppress(Exception):
@@ -237,7 +239,7 @@ class Session(InWorld):
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Whatever fails inside turns this part off, says so once, and goes no further."""
+        """A failure inside turns this part off, is reported once, and goes no further."""
         try:
             yield
         except OutOfStep:
@@ -246,7 +248,7 @@ class Session(InWorld):
             self.failed(name, error)
 
     def guarded(self, name: str, function: Callable[P, T]) -> Callable[P, T | None]:
-        """``function`` as a hook that can do no harm: it never raises, and is not called again once it failed."""
+        """``function`` as a harmless hook: it never raises, and is not called again once it has failed."""
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -275,7 +277,7 @@ class Session(InWorld):
         self.say(f"the guard's {name} is off ({why[:200]}); the training is not affected")
 
     def uncovered(self, part: str, why: str) -> None:
-        """Something could not be hooked: said once, and recorded as coverage."""
+        """Something could not be hooked: noted once, as coverage."""
         if part not in self.off:
             self.off.add(part)
             self.note(
@@ -297,14 +299,14 @@ class Session(InWorld):
         return before
 
     def catch_up(self) -> None:
-        """From the guard's thread: a lean step takes long, and what was not written of it is worth it now."""
+        """From the guard's thread: a lean step takes long, so write down now what was left out."""
         self.lean = False
         self.write(_PHASE, self.phase_now, self.steps)
         for tell in self.at_catching_up:
             tell()
 
     def pause(self, phase: int) -> None:
-        """Enter a phase from outside of the training's thread; its next step leaves it, if nothing did before."""
+        """Enter a phase from outside the training's thread; its next step leaves it, if nothing did before."""
         self._pausing = True
         self.phase(phase)
 
@@ -356,7 +358,7 @@ class Session(InWorld):
 
     @property
     def usual_step_s(self) -> float | None:
-        """The middle one of the last steps' times, once there are a few."""
+        """The median time of the last steps, once there are a few."""
         taken = sorted(record.extra for record in self.recent(400) if record.kind == _STEP and record.extra)
         return taken[len(taken) // 2] / 1e9 if len(taken) >= 3 else None
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a job's guards: one a run, also where each rank is started for itself.
+"""The folder of a job's guards: one per run, even where each rank is started separately.
 
-A process first looks for the folder of those that it surely belongs to: its launcher's other children with the same variables, its own
-parent, or a living process with the same cluster in its variables. Else it makes one. When the ranks have met, rank 0 says where it
-writes, and the others move there. Where they cannot see its folder (another host), they take its name.
+A process first looks for the folder of processes it certainly belongs to: its launcher's other children with the same
+variables, its own parent, or a living process with the same cluster in its variables. Otherwise it makes one. Once
+the ranks have met, rank 0 says where it writes, and the others move there. On other hosts, where they cannot see its
+folder, they use its name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from keepstep.guard.identity import ALONE, Identity, started
 CARD = ".job"
 TURN_S = 0.5
 TOGETHER_S = 60.0
-"""Processes of one job that are started for themselves come within this time."""
+"""Separately started processes of one job start within this time."""
 MOST_FOLDERS = 50
 LAUNCHERS = (
     "slurmstepd",
@@ -60,7 +61,7 @@ class Member:
 
 
 def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
-    """The folder that this process writes to, made."""
+    """Make the folder that this process writes to."""
     given = env.get("KEEPSTEP_DIR")
     if given:
         folder = Path(given).absolute()
@@ -72,19 +73,19 @@ def claim(who: Identity, env: Mapping[str, str] = os.environ) -> Path:
         folder = _of_own_job(root, who) or _fresh(root)
         if not (folder / CARD).exists():
             _write(folder / CARD, {"host": _host(), "job": who.job, "launch": _launch()})
-        # the next one must see that we are in it before our box is there
+        # the next process must see that we use it before our box is there
         os.close(open_private(folder / f".{file_name(who)}.box", os.O_WRONLY))
     return folder
 
 
 def file_name(who: Identity) -> str:
-    """What this process's files are called."""
+    """The name of this process's files."""
     name = f"rank{who.rank}" if who.rank is not None else "unranked"
     return f"{name}-{os.getpid()}-{who.attempt}"
 
 
 def _of_own_job(root: Path, who: Identity) -> Path | None:
-    """The newest folder of this host with our launcher's other children, our parent, or a living process of our cluster."""
+    """The newest folder on this host with our launcher's other children, our parent, or a process of our cluster."""
     ours = _launch()
     newest = sorted(
         (path for path in root.iterdir() if path.is_dir() and not path.is_symlink()), key=_made, reverse=True
@@ -98,7 +99,7 @@ def _of_own_job(root: Path, who: Identity) -> Path | None:
             each for each in members if who.rank is not None and (each.rank, each.attempt) == (who.rank, who.attempt)
         ]
         if any(who.job == ALONE or not _just_began(each) for each in twins):
-            continue  # an earlier run's; one of the same cluster that has just begun was given the same rank by mistake
+            continue  # an earlier run's; one of our cluster that has just started was given the same rank by mistake
         if who.rank is None and not _is_forked_worker():
             continue
         same = card.get("job") == who.job
@@ -122,7 +123,7 @@ def _fresh(root: Path) -> Path:
 
 
 def _launch() -> list[int] | None:
-    """The process that started this rank and its like; None where that is a person's shell, which starts anything."""
+    """The process that started this rank and its siblings; None where that is a user's shell, which starts anything."""
     parent = os.getppid()
     with contextlib.suppress(OSError):
         program = os.path.basename(os.readlink(f"/proc/{parent}/exe"))
@@ -133,7 +134,7 @@ def _launch() -> list[int] | None:
 
 
 def _is_forked_worker() -> bool:
-    """Whether multiprocessing started this: its siblings are of one program."""
+    """Whether multiprocessing started this: its siblings then belong to one program."""
     multiprocessing = sys.modules.get("multiprocessing")
     return multiprocessing is not None and multiprocessing.parent_process() is not None
 
@@ -150,7 +151,7 @@ def _members(folder: Path) -> list[Member]:
 
 
 def _lives(each: Member) -> bool:
-    """Whether its process is still there: a later one of the same number began after the box was made."""
+    """Whether its process still lives: a later one with the same id started after the box was made."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         stat = Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()
         up = float(Path("/proc/uptime").read_text().split()[0])
@@ -172,7 +173,7 @@ def _made(folder: Path) -> float:
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
-    """What a folder says of its job."""
+    """What a folder says about its job."""
     with contextlib.suppress(OSError, ValueError):
         with open_regular(folder / CARD) as stream:
             found = json.loads(stream.read(4096))
@@ -201,8 +202,8 @@ def _turn(root: Path) -> Iterator[None]:
         os.close(handle)
 
 
-class Meeting:
-    """Where rank 0 writes, told to all through the exchange. ``where`` is asked until it has an answer."""
+class CommonFolder:
+    """Where rank 0 writes, published through the exchange. ``where`` is called until it has an answer."""
 
     def __init__(self, exchange: Exchange, who: Identity, folder: Path, *, moves: bool) -> None:
         self._exchange, self._who, self._folder, self._moves = exchange, who, folder, moves
@@ -218,7 +219,7 @@ class Meeting:
         self._exchange.put(self._key, json.dumps({"folder": str(self._folder), "run": self.run}))
 
     def where(self) -> Path | None:
-        """The folder in which this rank shall write; None while rank 0 has not said it."""
+        """The folder in which this rank must write; None until rank 0 has said so."""
         text = self._exchange.get(self._key)
         if text is None:
             return None
@@ -237,7 +238,7 @@ class Meeting:
 
 
 def move(old: Path, new: Path) -> None:
-    """A file or link to another folder: by its name alone where that can be, else by a copy, or a link to a box in use."""
+    """Move a file or link to another folder: by renaming where possible, else as a copy, or a link to a box in use."""
     try:
         os.rename(old, new)
     except FileNotFoundError:
@@ -257,7 +258,7 @@ def move(old: Path, new: Path) -> None:
 
 
 def leave(folder: Path) -> None:
-    """Remove a folder that nobody writes to any more; one with files stays."""
+    """Remove a folder that is no longer used; one with files stays."""
     with contextlib.suppress(OSError):
         names = set(os.listdir(folder))
         if names <= {CARD}:

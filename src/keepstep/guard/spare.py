@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warm spare: a process that imports a framework just as a rank did, waits, and becomes a rank when it is told to.
+"""A warm spare: a process that imports a framework just as a rank did, waits, and becomes a rank on request.
 
     python FLAGS -c "from keepstep.guard.spare import main; main()" DESCRIPTOR RECORD
 
-DESCRIPTOR is a socket of the supervisor's: when it closes, the spare ends. The script then runs as ``__main__`` in a process that looks as
-a cold start's does: same arguments, folder, variables, paths. The frameworks are put away until the script itself imports them; if
-its variables are then not those under which the spare imported, the process starts over, cold (the same command by exec).
+DESCRIPTOR is a socket to the supervisor: when it closes, the spare ends. The script then runs as ``__main__`` in a
+process that looks like a cold start: same arguments, folder, variables, paths. The frameworks are hidden until the
+script itself imports them; if its variables then differ from those under which the spare imported, the process starts
+cold (the same command, by exec).
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ CHANGES = (
     "SHLVL",
     "_",
 )
-"""Variables that differ from attempt to attempt, beside those that begin with KEEPSTEP_; no framework reads them on import."""
+"""Variables besides KEEPSTEP_* that differ from attempt to attempt; no framework reads them on import."""
 GLADLY = "900"
 POLITE = 10
 WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 
 
 class Unfit(Exception):
-    """This process cannot stand in for a cold start."""
+    """This process cannot replace a cold start."""
 
 
 def lasting(env: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +109,7 @@ def _added_by_python(start: dict[str, str]) -> dict[str, str]:
 
 
 def _import(record: dict[str, Any], start: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Repeat the imports under the variables that stood at each of them. Returns what each framework did to the variables itself."""
+    """Repeat each import under the variables it had. Returns how each framework itself changed the variables."""
     options = split_command(record["argv"])
     if options is None:
         raise Unfit("the command cannot be repeated")
@@ -136,18 +137,18 @@ def _import(record: dict[str, Any], start: dict[str, str]) -> dict[str, dict[str
 
 
 def _import_guard(frameworks: Mapping[str, Any]) -> None:
-    """What the guard of the rank will need: its own modules, which do nothing until they are called."""
+    """Load what the rank's guard will need: its own modules, which do nothing until they are called."""
     from keepstep import cluster  # noqa: F401
     from keepstep.core import redact  # noqa: F401
     from keepstep.guard import adapters, import_record, session  # noqa: F401
 
-    for each in pkgutil.iter_modules(adapters.__path__):
-        if any(each.name == name or each.name.startswith(f"{name}_") for name in frameworks):
-            importlib.import_module(f"{adapters.__name__}.{each.name}")
+    for each in pkgutil.walk_packages(adapters.__path__, f"{adapters.__name__}."):
+        if any(f".adapters.{name}." in each.name for name in frameworks):
+            importlib.import_module(each.name)
 
 
 def _awake() -> str | None:
-    """A framework that has begun to work: its devices are up, and the script could not set it up any more."""
+    """A framework that has already started: its devices are up, and the script could no longer configure it."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     if bridge is not None and getattr(bridge, "_backends", None):
         return "jax"
@@ -160,12 +161,12 @@ def _awake() -> str | None:
 
 
 def _put_away(record: dict[str, Any]) -> dict[str, ModuleType]:
-    """Take the frameworks out of sight until the script imports them; what one of them imported itself stays beside it."""
+    """Hide the frameworks until the script imports them; what one of them imported itself stays with it."""
     return {name: sys.modules.pop(name) for name, about in record["frameworks"].items() if about["within"] is None}
 
 
 class _Shelf:
-    """Finds the frameworks that were put away, if the variables are what they were imported under."""
+    """Finds the hidden frameworks, if the variables are those they were imported under."""
 
     def __init__(self, modules: dict[str, ModuleType], record: dict[str, Any], order: dict[str, Any]) -> None:
         self._modules, self._record, self._order = modules, record, order
@@ -176,10 +177,8 @@ class _Shelf:
             return None
         self._hold_against(name)
         spec = self._specs[name]
-        found = ModuleSpec(
-            name, self, origin=spec.origin if spec else None, is_package=hasattr(self._modules[name], "__path__")
-        )  # type: ignore[arg-type]
-        return found
+        origin, is_package = spec.origin if spec else None, hasattr(self._modules[name], "__path__")
+        return ModuleSpec(name, self, origin=origin, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self._modules[spec.name]
@@ -227,7 +226,7 @@ def _become(order: dict[str, Any], outs: tuple[int, int]) -> None:
 
 
 def _start_cold(order: dict[str, Any], why: str) -> NoReturn:
-    """The same command from the beginning, in this process."""
+    """Run the same command from the start, in this process."""
     sys.stderr.write(f"keepstep: {why}; started cold\n")
     sys.stdout.flush()
     sys.stderr.flush()
@@ -265,7 +264,7 @@ def _run(order: dict[str, Any], record: dict[str, Any], modules: dict[str, Modul
 
 
 def _fresh_main(path: str) -> dict[str, Any]:
-    """The module ``__main__`` as a script finds it."""
+    """The module ``__main__`` as a script expects it."""
     main = sys.modules["__main__"]
     space = vars(main)
     builtins = space["__builtins__"]
@@ -292,11 +291,11 @@ def _hide_own_frames() -> None:
 
 
 _FIRST = [""]
-"""What stands first in sys.path by our doing; Python itself put the empty name there."""
+"""The entry that we put first in sys.path; Python itself put the empty name there."""
 
 
 def _set_path(words: list[str], cwd: Path) -> None:
-    """The first place where modules are looked for: the script's folder, or the working one for ``-m``."""
+    """The first place where modules are searched: the script's folder, or the working directory for ``-m``."""
     if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
         return
     first = str(cwd) if words[0] == "-m" else os.path.dirname(os.path.realpath(cwd / words[0]))
@@ -327,7 +326,7 @@ def _set_environment(env: Mapping[str, str], change: dict[str, Any] | None = Non
 
 
 def _step_back() -> int | None:
-    """Let those who train go first while this imports, where that can be taken back afterwards; returns the priority before."""
+    """Let trainings go first while this imports, where that can be undone later; returns the earlier priority."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     limit = resource.getrlimit(resource.RLIMIT_NICE)[0]
     if os.geteuid() != 0 and limit != resource.RLIM_INFINITY and 20 - limit > before:
@@ -347,7 +346,7 @@ def _step_forward(priority: int) -> None:
 
 
 def _ended_first(score: str) -> str:
-    """Say how gladly the kernel should end this process when memory is short; returns what stood before."""
+    """Set how readily the kernel kills this process when memory is short; returns the earlier value."""
     before = score
     with contextlib.suppress(OSError):
         path = Path("/proc/self/oom_score_adj")
@@ -357,7 +356,7 @@ def _ended_first(score: str) -> str:
 
 
 def _private_kb() -> int:
-    """Memory that is this process's alone."""
+    """Memory that only this process uses."""
     with contextlib.suppress(OSError, ValueError), open("/proc/self/smaps_rollup") as stream:
         parts = [line.split() for line in stream if line.startswith(("Private_Clean", "Private_Dirty"))]
         return sum(int(part[1]) for part in parts)
@@ -371,12 +370,12 @@ def _cpu_s() -> float:
 
 def _send(connection: socket.socket, message: dict[str, Any]) -> None:
     data = json.dumps(message).encode()
-    with contextlib.suppress(OSError):  # where nobody is left, the next call tells
+    with contextlib.suppress(OSError):  # if the supervisor is gone, the next call shows it
         connection.sendall(FRAME.pack(len(data)) + data)
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Wait for the order and the descriptors of the output. The spare ends when nobody is left to give one."""
+    """Wait for the order and the output's descriptors. The spare ends when the supervisor is gone."""
     head, handles, _, _ = socket.recv_fds(connection, FRAME.size, 2)
     if len(head) < FRAME.size or len(handles) < 2:
         os._exit(0)

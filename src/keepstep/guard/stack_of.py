@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where another thread is, told by Python's own crash reporter.
+"""Where another thread is, according to Python's own crash reporter.
 
-To walk another thread's frame objects is not safe: that thread runs on between two of our steps, and what a frame's ``f_back``
-leads to may be gone by then. A training was seen to die of it. ``faulthandler`` reads a whole stack in one go, in C, with all
-threads held by the interpreter's lock, makes no objects and keeps none.
+Walking another thread's frame objects is not safe: that thread keeps running between two of our steps, and what a
+frame's ``f_back`` points to may be gone by then. A training crashed from it. ``faulthandler`` reads a whole stack at
+once, in C, while the interpreter's lock stops all threads, and creates no objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 MOST_BYTES = 1 << 20
 DEEPEST = 100
-"""Of a stack with more calls the outermost are not told."""
+"""In a stack with more calls, the outermost are left out."""
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)", re.MULTILINE)
 _CALL = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 
 class _Paper:
-    """What the reporter writes on: a file without a name, one a process."""
+    """What the reporter writes to: a file without a name, one per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ _paper = _Paper()
 
 
 def _in_child() -> None:
-    """A forked child would share the place to write at, and may find the lock held by a thread that it does not have."""
+    """A forked child would share the file's position, and may find the lock held by a thread that it does not have."""
     global _paper
     _paper = _Paper()
 
@@ -68,7 +68,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def calls(thread: int) -> list[Call]:
-    """The calls that a thread, by Python's number, is in, the innermost first."""
+    """The calls that a thread (by its number in Python) is in, innermost first."""
     text = _paper.dump()
     heads = list(_THREAD.finditer(text))
     for head, following in zip(heads, [*heads[1:], None], strict=True):
@@ -79,5 +79,5 @@ def calls(thread: int) -> list[Call]:
 
 
 def _plain(text: str) -> str:
-    """Letters that are not ASCII are spelled out by the reporter."""
+    """The reporter escapes letters that are not ASCII."""
     return text.encode("ascii", "replace").decode("unicode_escape", "replace") if "\\" in text else text

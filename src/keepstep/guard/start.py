@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way in without a change of code: called by the start-up hook (keepstep.pth) when KEEPSTEP is on.
 
-Nothing is looked at or written until a framework is imported, so that other Python programs under
-the same variables (launchers, pip, editors) stay as they are.
+Nothing is looked at or written until a framework is imported, so other Python programs under the same
+variables (launchers, pip, editors) are unaffected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from keepstep.guard import mode
 from keepstep.guard.importing import Then, after_import
 
-if TYPE_CHECKING:  # costly: imported when a framework has been
+if TYPE_CHECKING:  # expensive: imported after a framework
     from keepstep.guard.session import Session
 
-FRAMEWORKS = {"tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
-"""The module whose import begins it, and the adapter that then attaches."""
+FRAMEWORKS = ("tensorflow", "torch", "jax")
+"""Modules whose import starts the guard; the adapter of the same name then attaches."""
 
 _session: Session | None = None
 _started = False
@@ -35,7 +35,7 @@ def is_on() -> bool:
 
 
 def is_off() -> bool:
-    """Whether the guard is told to keep out, also where the script asks for it."""
+    """Whether the guard must stay off, even where the script asks for it."""
     return mode.mode() == mode.OFF
 
 
@@ -51,7 +51,7 @@ def session() -> Session:
 
 
 def start() -> None:
-    """Wait for a framework. Never raises: whatever is wrong here, the program starts. Some sites run their hooks twice."""
+    """Wait for a framework. Never raises: whatever fails here, the program starts. Some sites run their hooks twice."""
     global _started
     try:
         mode.tell_if_unknown()
@@ -60,7 +60,7 @@ def start() -> None:
             _print_by_the_line()
             _let_supervisor_look()
             recorded = _record_imports()
-            after_import({name: _attacher(adapter, recorded) for name, adapter in FRAMEWORKS.items()})
+            after_import({name: _attacher(name, recorded) for name in FRAMEWORKS})
             _form_jax_world()
     except Exception as error:
         sys.stderr.write(f"keepstep: the guard could not start ({type(error).__name__}: {error})\n")
@@ -81,7 +81,7 @@ def _attach(adapter: str, module: ModuleType) -> None:
         return
     guard = session()
     with guard.part(f"{adapter} hooks"):
-        importlib.import_module(f"keepstep.guard.adapters.{adapter}").attach(guard, module)
+        importlib.import_module(f"keepstep.guard.adapters.{adapter}.attach").attach(guard, module)
     if guard.who.rank is not None and not identity.is_child_of_training():
         guard.open()
 
@@ -106,7 +106,7 @@ def _let_supervisor_look() -> None:
 
 
 def _print_by_the_line() -> None:
-    """Under the supervisor a program prints as it would to a terminal: what it said is known when it dies, and lines stay whole."""
+    """Under the supervisor, print as to a terminal: nothing is lost when the program dies, and lines stay whole."""
     out = sys.stdout
     if not os.environ.get("KEEPSTEP_SUPERVISOR") or not isinstance(out, io.TextIOWrapper) or out.write_through:
         return
@@ -121,7 +121,7 @@ def _record_imports() -> Then | None:
         return None
     from keepstep.guard import import_record
 
-    return import_record.begin()
+    return import_record.begin(session)
 
 
 def _form_jax_world() -> None:
@@ -132,9 +132,9 @@ def _form_jax_world() -> None:
 
 def _jax_world(module: ModuleType) -> None:
     try:
-        from keepstep.guard.adapters import jax_cluster
+        from keepstep.guard.adapters.jax import cluster
 
-        jax_cluster.register(module)
+        cluster.register(module)
     except Exception as error:
         sys.stderr.write(
             f"keepstep: jax.distributed.initialize() needs its arguments ({type(error).__name__}: {error})\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``keepstep.guard()``: the guard by a few lines of the training script, for what no hook can see by itself."""
+"""``keepstep.guard.attach()``: the guard through a few lines in the training script, for what no hook can see."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PHASES = {
 
 
 class Guard:
-    """What a training script may say to the guard. Every call is safe where the guard is off or a part of it failed."""
+    """What a training script may say to the guard. Every call is safe, even if the guard is off or a part failed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def steps(self, batches: Iterable[T]) -> Iterator[T]:
-        """Go through ``batches``; each turn of the loop is a step, and the wait for a batch is told from the work on it."""
+        """Iterate over ``batches``; each turn is a step, and waiting for a batch is kept apart from working on it."""
         session = self._session
         session.by_hand = True
         session.open()
@@ -66,7 +66,7 @@ class Guard:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """``with guard.phase("checkpoint"):`` also "evaluation", "input", "compile": pauses that are no hang."""
+        """``with guard.phase("checkpoint"):`` also "evaluation", "input", "compile": pauses that are not hangs."""
         if name not in _PHASES:
             raise ValueError(f"no such phase: {name!r}; there are {', '.join(_PHASES)}")
         with self._session.during(int(_PHASES[name])):
@@ -79,45 +79,45 @@ class Guard:
         dtypes: dict[str, str] | None = None,
         finite: bool = True,
     ) -> None:
-        """Declare what batches must be: ranges of labels and dtypes, by the (end of the) name of a part, as in "[1]"."""
+        """Declare what batches must be: label ranges and dtypes, by a part's name or the end of it, as in "[1]"."""
         known = self._session.batches
         known.labels.update(labels or {})
         known.dtypes.update(dtypes or {})
         known.finite = finite
 
     def agree(self, subject: str, **stated: Any) -> None:
-        """All ranks must state the same here; raises keepstep.OutOfStep on every rank where they do not."""
+        """All ranks must state the same here; otherwise raises keepstep.OutOfStep on every rank."""
         self._session.agree(subject, {name: str(value) for name, value in stated.items()})
 
     def keras(self) -> Any:
         """A callback for ``fit(callbacks=[guard.keras()])``, of Keras 3 or tf_keras."""
-        from keepstep.guard.adapters import keras
+        from keepstep.guard.adapters.tensorflow import keras
 
         return keras.callback(self._session)
 
     def lightning(self) -> Any:
         """A callback for Lightning's ``Trainer(callbacks=[guard.lightning()])``."""
-        from keepstep.guard.adapters import trainers
+        from keepstep.guard.adapters.torch import trainers
 
         return trainers.lightning(self._session)
 
     def hugging_face(self) -> Any:
         """A callback for transformers' ``Trainer(callbacks=[guard.hugging_face()])``."""
-        from keepstep.guard.adapters import trainers
+        from keepstep.guard.adapters.torch import trainers
 
         return trainers.hugging_face(self._session)
 
 
-def guard(**settings: Any) -> Guard:
-    """The guard of this process, attached to the frameworks that are here; ``settings`` as for :meth:`Guard.batches`."""
+def attach(**settings: Any) -> Guard:
+    """The guard of this process, attached to the imported frameworks; ``settings`` as for :meth:`Guard.batches`."""
     mode.tell_if_unknown()
     session = start.session()
     if start.is_off():
         found = Guard(session)
     else:
-        for name, adapter in start.FRAMEWORKS.items():
+        for name in start.FRAMEWORKS:
             if name in sys.modules:
-                start.attach_once(adapter, sys.modules[name])
+                start.attach_once(name, sys.modules[name])
         start.start()
         found = Guard(session)
         session.open()

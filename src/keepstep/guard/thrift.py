@@ -1,27 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hooks cost, of short steps: where that is more than their share, only every few steps are recorded in full.
+"""What the hooks cost in short steps: where that exceeds their share, only one step in many is recorded in full.
 
-The other steps are lean: they are counted, and the phases of the training are kept in mind, but neither written down nor are
-the batches looked at. A lean step that takes long is written down after all, by the guard's own thread (:meth:`Session.catch_up`).
+The other steps are lean: they are counted and their phases are followed, but not written down, and their batches are
+not looked at. If a lean step takes long, the guard's own thread writes it down after all (:meth:`Session.catch_up`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from keepstep.guard.session import Session
+    from keepstep.guard.needs import BatchChecks
 
 EVERY = 23
-"""Loaders have two, four or eight workers: what comes round with them must not always fall into the same steps."""
+"""A prime: loaders have two, four or eight workers, and their pattern must not always hit the same steps."""
 MOST_SHARE, LITTLE = 0.003, 0.001
-"""Of a step: from where on the hooks are too dear, and below which they no longer are."""
-WHY = f"the hooks took more than {MOST_SHARE:.1%} of such short steps, so that one in {EVERY} is recorded in full"
-"""The same words on every rank: they are told once."""
+"""Shares of a step: above the first, the hooks cost too much; below the second, they no longer do."""
+WHY = f"the hooks took more than {MOST_SHARE:.1%} of such short steps, so one in {EVERY} is recorded in full"
+"""The same text on every rank, so it is reported once."""
 SHORT_NS = 40_000_000
-"""Longer steps bear the hooks: what looks dear there is a thread that was kept from its processor in them."""
+"""In longer steps the hooks do not matter: what looks expensive there is a thread waiting for a processor."""
 FEWEST = 20
-"""Steps in full that were weighed."""
+"""The fewest fully recorded steps that are weighed."""
+
+
+class Weighed(Protocol):
+    """The steps so far and what the hooks cost in them; ``every`` is what thrift sets."""
+
+    every: int
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def in_full(self) -> int: ...
+    @property
+    def spent_ns(self) -> int: ...
+    @property
+    def step_ended(self) -> int: ...
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def batches(self) -> BatchChecks: ...
+
+    def uncovered(self, part: str, why: str) -> None: ...
 
 
 class Thrift:
@@ -30,7 +51,7 @@ class Thrift:
     period_s = 5.0
     part = "thrift"
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Weighed) -> None:
         self._session = session
         self._weighed = self._steps = self._spent = self._at = 0
 

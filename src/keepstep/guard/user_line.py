@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line of the user's own program that a thread is at: the innermost one outside of libraries and of the guard."""
+"""The line of the user's own program that a thread is at: the innermost one outside libraries and the guard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEEPEST = 200
 
 
 def is_library(path: str) -> bool:
-    """Whether a file of code is not the user's."""
+    """Whether a source file is not the user's."""
     return path.startswith(("<", OWN, STANDARD)) or any(each in path for each in INSTALLED)
 
 
@@ -38,5 +38,5 @@ def line_of_caller() -> str | None:
 
 
 def line_of_thread(thread: int) -> str | None:
-    """Where another thread, by Python's number, is right now."""
+    """Where another thread (by its number in Python) is right now."""
     return next((f"{os.path.basename(file)}:{line}" for file, line, _ in calls(thread) if not is_library(file)), None)

@@ -10,7 +10,7 @@ from keepstep.guard.moving import Moving
 
 
 class InWorld(Moving):
-    """Who this rank is, by the framework's word."""
+    """Who this rank is, according to the framework."""
 
     def __init__(self, who: identity.Identity, env: Mapping[str, str]) -> None:
         super().__init__(who, env)
@@ -29,7 +29,7 @@ class InWorld(Moving):
         self._tell_world(size, index, at_step=False)
 
     def trains_in(self, size: int, framework: str) -> None:
-        """The first step runs, in a world of ``size``: a rank that trains alone is told now."""
+        """The first step runs, in a world of ``size``: a rank that trains alone is reported now."""
         self.framework = framework
         self._tell_world(size, None, at_step=True)
         meant = identity.of_environment(self._env)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training data on disk: points of ten classes, the label is the largest of the first ten coordinates.
 
-TensorFlow's jobs read TFRecord files, the others NumPy archives; one shard a rank.
+TensorFlow's jobs read TFRecord files, the others NumPy archives; one shard per rank.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios that the guard must tell by itself, from inside, without a supervisor and without the logs."""
+"""The scenarios that the guard must diagnose by itself, from inside, without a supervisor and without the logs."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ TELLS: dict[str, tuple[str, ...]] = {
 
 SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"', b'"fact": "RanksArriving"')
 PATIENCE_S = 40.0
-"""How long a hang may go on without a word of the guard before it is judged all the same."""
+"""How long a hang may go on without a word from the guard before it is judged anyway."""
 QUIET_S = 25.0
-"""And how long it must have kept silent on what is none: these pauses take 40 s at most."""
+"""And how long it must stay silent on a pause that is no hang: these take 40 s at most."""
 
 
 def guarded(scenario: Scenario) -> Scenario | None:
@@ -113,7 +113,7 @@ def guard_folder(run: Run) -> Path:
 
 
 def has_spoken(run: Run) -> bool:
-    """Whether the guard has told something of the hang, or has had its time."""
+    """Whether the guard has reported the hang, or has had its time."""
     for path in guard_folder(run).glob("*.jsonl"):
         data = path.read_bytes()
         if any(word in data for word in SPEAKS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Score what keepstep says of a scenario: right cause, right rank, nothing false, how soon."""
+"""Score what keepstep says about a scenario: right cause, right rank, nothing false, how soon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Status(Enum):
     RIGHT = "right"
     WRONG = "wrong"
     LATER = "later"
-    """Nothing false was said; the capability that will tell it is not there yet."""
+    """Nothing false was said; the capability that will find it does not exist yet."""
     UNPROVEN = "unproven"
     """The fault did not happen: nothing was judged."""
     SKIPPED = "skipped"
@@ -130,7 +130,7 @@ def compare(scenario: Scenario, report: Report, *, proof: str = "", seconds: flo
         seconds=seconds,
         false=false,
         proof=proof,
-        why_not=f"will be told by `{scenario.later}`" if status is Status.LATER else "",
+        why_not=f"will be found by `{scenario.later}`" if status is Status.LATER else "",
     )
 
 

@@ -115,7 +115,7 @@ def _settled(run: Run, striker: threading.Thread | None) -> bool:
 
 
 def _coordinator_gone(run: Run) -> bool:
-    """Workers and parameter servers serve for ever: when the chief has ended, a moment later all is said."""
+    """Workers and parameter servers serve forever: when the chief has ended, a moment later all is said."""
     chief = run.processes.get(run.scenario.roles.index("chief")) if "chief" in run.scenario.roles else None
     if chief is None or chief.poll() is None:
         return False

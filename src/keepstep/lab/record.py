@@ -70,7 +70,7 @@ def _differing(items: Iterable[Evidence[Fact]]) -> Iterator[Evidence[Fact]]:
 
 
 def replay(folder: Path) -> Report:
-    """What keepstep says of a recording."""
+    """What keepstep says about a recording."""
     live = folder / "live.json"
     if live.exists():
         found = json.loads(live.read_text())

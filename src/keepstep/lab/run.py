@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a scenario: what its ranks will get, then what they are. Faults edit it, strike it and prove that they did."""
+"""One run of a scenario: what its ranks will get, then what they are.
+
+Faults edit it, strike it and prove that they did.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ class Run:
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     spawn: Callable[[Run, int], None] | None = None
     watch: str = ""
-    """``guard``: the ranks run with the guard on, and only what it wrote is judged. ``run``: `keepstep run` starts them."""
+    """``guard``: the ranks run with the guard on, and only what it wrote is judged.
+
+    ``run``: `keepstep run` starts them.
+    """
 
     @property
     def folder(self) -> Path:

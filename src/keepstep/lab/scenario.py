@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario is: a job, a fault, how it is launched, and what keepstep must say of it."""
+"""What a scenario is: a job, a fault, how it is launched, and what keepstep must say about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scenario:
     root_ranks: tuple[int, ...] | None = None
     """The ranks it may blame; None: the traces do not show it."""
     later: str | None = None
-    """``guard``, ``run`` or ``check``: the capability that will tell it. Until then nothing false may be said."""
+    """``guard``, ``run`` or ``check``: the capability that will find it. Until then nothing false may be said."""
 
     fault: str | None = None
     """A module of ``keepstep.lab.faults``."""
@@ -42,20 +42,21 @@ class Scenario:
     hosts: int = 0
     """Machines of their own (network namespaces) that the ranks are spread over; 0: all on the loopback."""
     launcher: str = "plain"
-    """``plain``, ``shell``, ``torchrun`` (a log file a rank) or ``torchrun-tee`` (one terminal)."""
+    """``plain``, ``shell``, ``torchrun`` (one log file per rank) or ``torchrun-tee`` (one terminal)."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     """Resource limits of every rank, by their names in the module ``resource``."""
     roles: tuple[str, ...] = ()
-    """TensorFlow's task types, a rank each; all workers when empty."""
+    """TensorFlow's task types, one rank each; all workers when empty."""
     clocks: tuple[str, ...] = ()
     """How far each rank's clock is off: seconds (``+41``) or a time zone (``Asia/Tokyo``); ranks beyond take turns."""
     checkpoint: str = "last.pt"
     limit: float = 90.0
     """Seconds after which what still runs is ended."""
     grace: float | None = None
-    """Seconds that the others are given when a rank has failed, as by a launcher that ends them; None: no launcher does."""
+    """Seconds that the others are given when a rank has failed, as by a launcher that ends them; None: no launcher
+    does."""
 
     needs: tuple[str, ...] = ()
     """``root``, ``cgroup``, ``cuda``: what the machine must have. Hosts always need root."""
@@ -72,5 +73,5 @@ class Scenario:
 
     @property
     def struck(self) -> int:
-        """The first rank that the fault strikes; rank 1 unless told otherwise."""
+        """The first rank that the fault strikes; rank 1 by default."""
         return self.strike_ranks[0] if self.strike_ranks else 1

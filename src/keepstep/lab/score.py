@@ -70,7 +70,7 @@ def run_many(
     told: Callable[[Outcome], None],
     watch: str = "",
 ) -> list[Outcome]:
-    """Carry out scenarios side by side, each in a process of its own; ``told`` hears of each as it ends."""
+    """Carry out scenarios side by side, each in a process of its own; ``told`` is called with each as it ends."""
     pool = ThreadPoolExecutor(jobs)
     running: set[subprocess.Popen[str]] = set()
     tasks = [pool.submit(_in_a_process, scenario, python, recordings, running, watch) for scenario in scenarios]
@@ -128,7 +128,7 @@ def outcome_from(found: dict[str, object]) -> Outcome:
 
 
 def replay_all(folder: Path, scenarios: Iterable[Scenario]) -> Iterator[Outcome]:
-    """Judge the recordings of these scenarios; one that has none is told as skipped."""
+    """Judge the recordings of these scenarios; one without a recording is reported as skipped."""
     for scenario in scenarios:
         path = folder / scenario.name
         if (path / "recording.json").exists():

@@ -11,14 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from keepstep.analyze.why import Explained, explain_paths
+from keepstep.core.launchers import JAX_SCRIPTS, TF_CONFIG, TORCHRUN
 from keepstep.lab.run import NotForRun, Run, Unproven
 from keepstep.lab.scenario import Scenario
 from keepstep.store import runs
 
 OF_A_RANK = (
-    "TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-    "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "KEEPSTEP_LAB_TASK",
-)  # fmt: skip
+    *(name for each in (TF_CONFIG, TORCHRUN, JAX_SCRIPTS) for name in (*each.of_one_rank, *each.size)),
+    "KEEPSTEP_LAB_TASK",
+)
 """What the supervisor gives each rank itself."""
 FAMILIES = (
     "user",
@@ -35,11 +36,18 @@ FAMILIES = (
     "numeric",
 )
 NOT_UNDER_RUN = {
-    "torch_port_taken", "tf_port_taken", "jax_port_taken", "jax_port_taken_exception", "tf_restarted_worker", "jax_healthy_sigterm",
-}  # fmt: skip
-"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM to it."""
+    "torch_port_taken",
+    "tf_port_taken",
+    "jax_port_taken",
+    "jax_port_taken_exception",
+    "tf_restarted_worker",
+    "jax_healthy_sigterm",
+}
+"""What cannot be there: the supervisor takes free ports, never starts one rank alone again, and is ended by a SIGTERM
+to it."""
 LONG_PAUSE_S = 20.0
-"""How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own limits."""
+"""How long a healthy pause is watched: several times what a hang takes to be noticed, and less than the jobs' own
+limits."""
 LIMITS = {
     "RLIMIT_AS": "as",
     "RLIMIT_NOFILE": "nofile",
@@ -116,7 +124,7 @@ def explain(run: Run) -> tuple[Explained, float | None]:
 
 
 def told_at(run: Run) -> float | None:
-    """When the supervisor first told what is wrong; None: it has not."""
+    """When the supervisor first said what is wrong; None: it has not."""
     with contextlib.suppress(Unproven, OSError, ValueError, KeyError, IndexError):
         told = json.loads((folder_of(run) / runs.MANIFEST).read_text())["attempts"][0]["told"]
         return float(told) if told is not None else None
@@ -124,7 +132,8 @@ def told_at(run: Run) -> float | None:
 
 
 def named_at(attempt: Path, ranks: Sequence[int]) -> float | None:
-    """When the supervisor named these ranks, and no other, as those that the rest wait for; None: it first named others, or none."""
+    """When the supervisor named these ranks, and no other, as those that the rest wait for; None: it first named
+    others, or none."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         events = [json.loads(line) for line in (attempt / "events.jsonl").read_text().splitlines()]
         first = next((each for each in events if each["what"] == "named"), None)
@@ -136,7 +145,7 @@ def spoke(run: Run) -> str | None:
     """The first line in which the supervisor said that something is wrong."""
     lines = (run.folder / "terminal.log").read_text(errors="replace").splitlines()
     return next(
-        (line for line in lines if line.startswith(("keepstep: nothing has moved", "keepstep: decision:"))), None
+        (line for line in lines if line.startswith(("keepstep: no progress for", "keepstep: decision:"))), None
     )
 
 

@@ -66,9 +66,9 @@ def totals(outcomes: Sequence[Outcome]) -> str:
 def markdown(outcomes: Sequence[Outcome], command: str) -> str:
     """The page of the docs."""
     lines = [
-        "# What the lab says of us",
+        "# What the lab says about us",
         "",
-        f"Made by `{command}`: real trainings on this kind of machine, broken for real.",
+        f"Made by `{command}`: real trainings on this kind of machine, really broken.",
         "",
     ]
     lines += [f"{totals(outcomes)}.", ""]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One archive to hand on: the report in three forms, the evidence, and the logs it came from.
 
-Everything in it is redacted, and control characters are spelled out. Logs are whole if small, else what stands around the evidence. Core files are never
-put in. The same input gives the same bytes.
+Everything in it is redacted, and control characters are spelled out. Small logs are whole; of others, the lines around
+the evidence are kept. Core files are left out. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from keepstep.render.excerpt import surroundings, text_lines
 from keepstep.render.html import render_html
 from keepstep.render.json import dumps, render_json
 from keepstep.render.terminal import render_terminal
-from keepstep.sources.files import Kind, Left
+from keepstep.sources.files import FileKind, Left
 
 WHOLE = 512 << 10
 """Logs up to this size go in as they are."""
@@ -45,7 +45,7 @@ MOST_OF_ONE = 2 << 20
 MOST_IN_ALL = 24 << 20
 MOST_EVIDENCE = 50_000
 MOST_SECRETS = 500
-"""That are looked for in all other members once they were recognised."""
+"""Secrets that are looked for in all other members once recognised."""
 
 
 def write_bundle(
@@ -56,7 +56,7 @@ def write_bundle(
     *,
     force: bool = False,
 ) -> Path:
-    """Write the archive (``.tar.gz``) and return its path. An existing file is kept unless ``force``."""
+    """Write the archive (``.tar.gz``) and return its path. An existing file is overwritten only with ``force``."""
     if not force and os.path.lexists(out):
         raise UserError(f"file already exists, will not overwrite without --force: {out}")
     items = evidence.items if isinstance(evidence, EvidenceSet) else tuple(evidence)
@@ -65,7 +65,8 @@ def write_bundle(
         _write(out, members, force)
     except OSError as error:
         raise UserError(
-            f"cannot write {out}: {error.strerror or error}", hint="give a path in a folder that exists and is yours"
+            f"cannot write {out}: {error.strerror or error}",
+            hint="give a path in a folder that exists and that you may write to",
         ) from error
     return out
 
@@ -101,7 +102,7 @@ def _members(report: Report, items: tuple[Evidence[Fact], ...], sources: Sequenc
 
 
 def _hide(data: bytes, secrets: list[str]) -> bytes:
-    """A secret that was recognised in one place, gone from all others: a report may show a line without the name before it."""
+    """Remove a secret recognised in one place from all others: a report may show a line without the name before it."""
     for secret in secrets:
         for written in dict.fromkeys((secret, json.dumps(secret)[1:-1], html.escape(secret))):
             data = data.replace(written.encode("utf-8", "replace"), MARK.encode())
@@ -150,10 +151,10 @@ def _logs(
     secrets: set[str] = set()
     for left in sources:
         entry: dict[str, Any] = {"name": redact(left.name), "size": left.size, "kind": left.kind.value}
-        if left.kind is not Kind.LOG:
-            entry["left_out"] = "may hold anything that was in memory"
+        if left.kind is not FileKind.LOG:
+            entry["left_out"] = "it may hold anything that was in memory"
         elif room <= 0:
-            entry["left_out"] = f"the bundle holds {size(MOST_IN_ALL)} of logs already"
+            entry["left_out"] = f"the bundle already holds {size(MOST_IN_ALL)} of logs"
         else:
             text, entry["part"] = _excerpt(left, wanted.get(left.name, set()))
             clean = redact(text)
@@ -167,7 +168,7 @@ def _logs(
 
 
 def _member_name(name: str, taken: set[str]) -> str:
-    """A safe path inside the archive: no way out of it, no odd characters, no two alike."""
+    """A safe, unique path inside the archive, without odd characters."""
     parts = [re.sub(r"[^\w.+-]", "_", part) for part in re.split(r"[/\\]", name) if part not in ("", ".", "..")]
     stem = "/".join(part.lstrip(".-") or "_" for part in parts)[-160:].strip("/") or "log"
     path = f"logs/{stem}.txt"
@@ -180,7 +181,7 @@ def _member_name(name: str, taken: set[str]) -> str:
 
 
 def _excerpt(left: Left, wanted: set[int]) -> tuple[str, str]:
-    """The text to keep and how it was chosen. Line numbers can be read off the marks between parts."""
+    """The text to keep and how it was chosen. The marks between parts give line numbers."""
     kept: list[tuple[int, str]] = []
     tail: deque[tuple[int, str]] = deque(maxlen=TAIL)
     whole: list[str] | None = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a log again, for showing: bounded, keys taken out, and what stands around a piece of evidence."""
+"""A log's lines for display: bounded, without private keys, around the evidence."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from keepstep.core.codec import representative
 from keepstep.core.redact import MARK, redact
 from keepstep.core.report import Report
-from keepstep.sources.files import Chunks, Kind, Left
+from keepstep.sources.files import Chunks, FileKind, Left
 
 AROUND = 3
 LARGEST = 64 << 20
-"""Logs above this size are not read a second time for the sake of context."""
+"""Larger logs are not read a second time for context."""
 MOST_FINDINGS = 4
 MOST_PIECES = 6
 LONGEST_LINE = 4000
 LONGEST_SHOWN = 300
 LONGEST_KEY = 400
-"""Lines that a PEM block may take before it is taken for a stray heading."""
+"""A PEM heading with no end in this many lines is a stray one."""
 
 Surroundings = Mapping[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]]
 """By source and line: the lines above and below."""
 
 
 def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
-    """What stands around the first pieces of evidence of the first findings, redacted."""
+    """The lines around the first evidence of the first findings, redacted."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for finding in report.findings[:MOST_FINDINGS]:
         for piece in representative(finding.evidence, MOST_PIECES):
@@ -35,7 +35,7 @@ def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
     found: dict[tuple[str, int], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for left in files:
         places = wanted.get(left.name)
-        if not places or left.kind is not Kind.LOG or left.size > LARGEST:
+        if not places or left.kind is not FileKind.LOG or left.size > LARGEST:
             continue
         near = {n for place in places for n in range(place - AROUND, place + AROUND + 1)}
         last = max(near)
@@ -54,7 +54,7 @@ def surroundings(report: Report, files: Sequence[Left]) -> Surroundings:
 
 
 def _redacted_together(lines: Mapping[int, str]) -> dict[int, str]:
-    """Lines by number, redacted with their neighbours, since a secret may be broken over two of them."""
+    """Lines by number, redacted together with their neighbours: a secret may span two lines."""
     out: dict[int, str] = {}
     window: list[int] = []
     for number in sorted(lines):
@@ -96,7 +96,7 @@ def _text(raw: bytes) -> str:
 
 
 def _without_keys(lines: Iterable[str]) -> Iterator[str]:
-    """Private keys gone line by line, since an excerpt may begin in the middle of one."""
+    """Private keys removed line by line, since an excerpt may begin inside one."""
     inside = 0
     for line in lines:
         if "-----" in line and "PRIVATE KEY" in line:

@@ -31,7 +31,7 @@ _HEADLINES = {
     Verdict.HEALTHY: "Nothing wrong was found",
     Verdict.FAILED: "The run failed",
     Verdict.HUNG: "The run hung",
-    Verdict.DEGRADED: "The run went on, with trouble",
+    Verdict.DEGRADED: "The run continued, with problems",
     Verdict.UNKNOWN: "There was nothing to look at",
 }
 _BEFORE = {
@@ -59,14 +59,14 @@ _SAFETY = {
 }
 _STATES = {
     CoverageState.CHECKED: "looked at",
-    CoverageState.PARTLY: "not looked at all of it",
-    CoverageState.UNAVAILABLE: "could not look",
-    CoverageState.NOT_CHECKED: "not looked at",
+    CoverageState.PARTLY: "only partly checked",
+    CoverageState.UNAVAILABLE: "could not be checked",
+    CoverageState.NOT_CHECKED: "not checked",
 }
 
 
 def render_html(report: Report, around: Surroundings | None = None) -> str:
-    """The page of a run that was, redacted. ``around``: lines above and below pieces of evidence, where at hand."""
+    """The page of a past run, redacted. ``around``: lines above and below the evidence, where available."""
     report = redacted(report)
     root = report.root
     return _page(
@@ -81,7 +81,7 @@ def render_html(report: Report, around: Surroundings | None = None) -> str:
 
 
 def render_preflight(report: Report, links: Iterable[Evidence[Fact]] = ()) -> str:
-    """The page of a run that is to be, redacted: each problem for itself, with its fixes. ``links``: probes between hosts."""
+    """The page of a run to come, redacted: each problem with its fixes. ``links``: probes between hosts."""
     report = redacted(report)
     return _page(
         report,
@@ -112,11 +112,11 @@ def _page(report: Report, **parts: Markup) -> str:
 
 
 def _hash(script: str) -> str:
-    """What the page's content policy lets run: this script and no other."""
+    """The page's content policy, which allows this script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-IN_A_PART = "Nothing wrong was found, but not all could be looked at"
+IN_A_PART = "Nothing wrong was found, but not everything could be checked"
 
 
 def _headline(report: Report, said: str, verb: str) -> Markup:
@@ -144,8 +144,8 @@ def _looked(report: Report) -> str:
     blind = len(report.coverage) - looked
     if not looked:
         return "No log, core or dump could be read."
-    rest = f"; {blind} could not be or were not" if blind else ""
-    return f"{count(looked, 'source was', 'sources were')} looked at{rest}. The list is below."
+    rest = f"; {blind} could not be, or were not" if blind else ""
+    return f"{count(looked, 'source was', 'sources were')} checked{rest}. The list is below."
 
 
 def _who(indices: tuple[int, ...]) -> str:
@@ -203,7 +203,11 @@ def _link(number: int, finding: Finding, said: str, fixes: Markup) -> Markup:
 
 def _rest(report: Report) -> Markup:
     rest = len(report.findings) - MOST_FINDINGS
-    return fill("more.html", text=f"and {count(rest, 'more finding')}; see the JSON document") if rest > 0 else Markup()
+    return (
+        fill("more.html", text=f"and {count(rest, 'more finding')}; the JSON document has them all")
+        if rest > 0
+        else Markup()
+    )
 
 
 def _evidence(report: Report, around: Surroundings) -> Markup:
@@ -268,14 +272,14 @@ def _coverage(report: Report) -> Markup:
             state="crashed",
             said="rule failed",
             what=crash.rule,
-            why=f"{crash.error}; the other rules went on",
+            why=f"{crash.error}; the other rules still ran",
         )
         for crash in report.crashed
     ]
     return fill("coverage.html", rows=join(rows)) if rows else Markup()
 
 
-# The drawing: labels are HTML, the lanes one SVG whose x is in per cent, so that text keeps its size.
+# The drawing: labels are HTML, the lanes one SVG whose x is in per cent, so text keeps its size.
 _PAD = 3.0
 
 
@@ -318,7 +322,7 @@ def _lane(report: Report, lane: Lane, number: int, height: int) -> tuple[Markup,
         name = f"{lane.ranks[0]}–{lane.ranks[-1]}"
     state = "blamed" if lane.blamed else "quiet" if not lane.events else "seen"
     spoke = any(rank in report.ranks for rank in lane.ranks) or bool(lane.events)
-    note = "" if spoke else " nothing was read of it" if len(lane.ranks) == 1 else " nothing was read of them"
+    note = "" if spoke else " no output was read from it" if len(lane.ranks) == 1 else " no output was read from them"
     y = height * number + height / 2
     return (
         fill("lane_label.html", name=name, state=state, note=note),
@@ -366,7 +370,7 @@ def _tip(report: Report, event: Event) -> str:
 
 
 def _onset(laid: Timeline, height: int) -> Markup:
-    """The line where it began."""
+    """The line where the failure began."""
     first = [event.x for lane in laid.lanes for event in lane.events if event.role is Role.INITIATING]
     return fill("onset.html", x=_percent(min(first)), height=height) if first else Markup()
 

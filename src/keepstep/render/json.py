@@ -15,7 +15,7 @@ DELETE = "\x7f"
 
 
 def render_json(report: Report) -> str:
-    """The document, redacted, ending in a newline. Plain ASCII, so that no terminal or pipe chokes on it."""
+    """The document, redacted, ending in a newline. Plain ASCII, which every terminal and pipe can take."""
     return dumps(report_to_dict(redacted(report)), indent=2) + "\n"
 
 

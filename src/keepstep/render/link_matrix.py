@@ -29,15 +29,15 @@ _SHORT = {
 }
 _MEANING = {
     "drop": "no answer",
-    "mute": "connected, nothing comes through",
+    "mute": "connected, but nothing gets through",
     "rej": "rejected",
     "cut": "cut off",
-    "else": "somebody else answers",
+    "else": "another program answers",
     "dns": "does not resolve",
-    "mtu": "full packets get lost",
+    "mtu": "full-size packets get lost",
 }
 SLOW = (0.5, 0.25, 0.1)
-"""Shares of the usual rate at which a link goes to the next level of heat."""
+"""Shares of the usual rate below which a link moves to the next level of heat."""
 BLOCKED = len(SLOW) + 1
 
 
@@ -49,7 +49,7 @@ class Cell:
     target: str
     text: str
     level: int
-    """0 as the others, up to 3 for far slower; 4 unusable."""
+    """0 as fast as the others, up to 3 for far slower; 4 unusable."""
     rate: float | None
     latency: float | None
     said: str
@@ -86,7 +86,7 @@ def lay_out_links(evidence: Iterable[Evidence[Fact]]) -> Matrix | None:
 
 
 def _rate(found: list[Evidence[LinkProbed]]) -> float | None:
-    """The best that was measured: what was measured again counts where it is better."""
+    """The best measurement of each link; a repeated one counts if it is better."""
     return max((e.fact.rate_bytes_s for e in found if e.fact.rate_bytes_s is not None), default=None)
 
 
@@ -116,7 +116,7 @@ def _short(rate: float) -> str:
 
 
 def render_link_matrix(evidence: Iterable[Evidence[Fact]], *, width: int = 80, colour: bool = False) -> str:
-    """The links as text that stands in ``width`` columns; empty where nothing was probed."""
+    """The links as text at most ``width`` columns wide; empty if nothing was probed."""
     matrix = lay_out_links(evidence)
     if matrix is None:
         return ""
@@ -180,7 +180,7 @@ def _paint(text: str, level: int, colour: bool) -> str:
 
 
 def heat_map(evidence: Iterable[Evidence[Fact]]) -> Markup:
-    """The links as a section of the page; of very many hosts those with the worst links."""
+    """The links as a section of the page; with very many hosts, those with the worst links."""
     matrix = lay_out_links(evidence)
     if matrix is None:
         return Markup()

@@ -16,7 +16,7 @@ _NOTE = "<!-- Written by `make docs` from the rule itself. Change the rule, not 
 
 
 def page_name(rule: Rule) -> str:
-    """The file of a rule's page: its name, as its own source file has it."""
+    """The file name of a rule's page: the same as that of its source."""
     return f"{rule.name.replace('-', '_')}.md"
 
 
@@ -62,13 +62,13 @@ def pages(rules: Iterable[Rule]) -> dict[str, str]:
     for rule in known:
         name = page_name(rule)
         if name in made:
-            raise ValueError(f"two rules are called {rule.name}")
+            raise ValueError(f"two rules have the name {rule.name}")
         made[name] = rule_page(rule)
     return made
 
 
 def write_pages(folder: Path) -> list[str]:
-    """Write all pages, take away those of rules that are gone, and return what changed."""
+    """Write all pages, remove those of rules that no longer exist, and return what changed."""
     made = pages(rules_in(keepstep.rules))
     folder.mkdir(parents=True, exist_ok=True)
     changed = []

@@ -14,8 +14,8 @@ from keepstep.core.rule import Rule
 STANDINGS = {
     Standing.MECHANISM: "a mechanism: explains what follows it",
     Standing.EXCEPTION: "the program's own failure",
-    Standing.SYMPTOM: "a symptom: named only when nothing seen explains it",
-    Standing.GUESS: "a fall-back: asked only when no other rule found anything fatal",
+    Standing.SYMPTOM: "a symptom: named only when nothing else explains it",
+    Standing.GUESS: "a fallback: asked only when no other rule found anything fatal",
 }
 SEVERITIES = {
     Severity.FATAL: "fatal: ends the run",
@@ -36,7 +36,7 @@ def summary(rule: Rule) -> str:
 
 
 def sections(rule: Rule) -> tuple[Section, ...]:
-    """What stands under each ``## `` heading; text between summary and first heading has none."""
+    """The text under each ``## `` heading; text between the summary and the first heading has none."""
     _, _, rest = inspect.cleandoc(rule.doc).partition("\n\n")
     parts = re.split(r"^## +(.+)$", rest, flags=re.MULTILINE)
     found = [Section("", parts[0].strip())] if parts[0].strip() else []

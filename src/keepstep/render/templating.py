@@ -23,7 +23,7 @@ def escape(text: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """A sentence, with what stands in backticks as code."""
+    """A sentence, with text in backticks shown as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)

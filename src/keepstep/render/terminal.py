@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report for a terminal: stands at 80 columns, coloured only when asked."""
+"""The report for a terminal: fits 80 columns, coloured only when asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keepstep.core.wording import count, listing, ranks, shorten
 
 MOST_QUOTES = 4
 MOST_FALLOUT = 6
-NOTHING_WRONG_IN_A_PART = "nothing wrong was found, but not all could be looked at"
+NOTHING_WRONG_IN_A_PART = "nothing wrong was found, but not everything could be checked"
 
 _CODES = {"red": "31", "yellow": "33", "green": "32", "cyan": "36", "bold": "1", "dim": "2"}
 _VERDICTS = {
@@ -34,7 +34,7 @@ def render_terminal(report: Report, *, colour: bool = False, width: int = 80) ->
 
 
 def _visible(report: Report) -> Report:
-    """With every text in it as it may stand on a terminal."""
+    """The report with every text made safe for a terminal."""
     return replace(
         report,
         findings=tuple(_visible_finding(each) for each in report.findings),
@@ -155,7 +155,7 @@ class _Page:
                 yield from self._short(finding)
         if report.root is not None and report.root.confidence is Confidence.HYPOTHESIS:
             yield ""
-            yield from textwrap.wrap("This is a hypothesis: what was read does not establish the cause.", self._width)
+            yield from textwrap.wrap("This is a hypothesis: the evidence does not establish the cause.", self._width)
 
     def _short(self, finding: Finding) -> Iterator[str]:
         named = ranks(finding.ranks)
@@ -176,7 +176,7 @@ class _Page:
         ]
         if blind:
             yield from self._note(
-                "not looked at", "; ".join(blind[:8]) + (f"; + {len(blind) - 8} more" if len(blind) > 8 else "")
+                "not checked", "; ".join(blind[:8]) + (f"; + {len(blind) - 8} more" if len(blind) > 8 else "")
             )
         for crash in report.crashed:
             yield from self._note("rule failed", f"{crash.rule}: {crash.error}")
@@ -199,7 +199,7 @@ class _Page:
 
 
 def _spread(evidence: tuple[Evidence[Fact], ...]) -> list[Evidence[Fact]]:
-    """The first piece of each writer, each text once."""
+    """The first piece from each writer, each text once."""
     shown: list[Evidence[Fact]] = []
     known: set[tuple[str, str, int | None]] = set()
     texts: set[str] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each finding's evidence stands on a line of time, one lane a rank. Pure layout, no drawing.
+"""Where each finding's evidence lies on a time line, one lane per rank. Pure layout, no drawing.
 
 Clocks are used where at least two moments are known. Otherwise events stand in the order of the
 one file they were read from, or else in the causal order of their findings.
@@ -21,15 +21,15 @@ from keepstep.core.report import Report
 MOST_LANES = 128
 MOST_FINDINGS = 40
 QUIET_RUN = 4
-"""So many neighbouring ranks without events share one lane."""
+"""This many neighbouring ranks without events share one lane."""
 
 _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 
 
 class Axis(Enum):
     TIME = "by the clocks of the ranks, UTC where the log does not say otherwise"
-    LINES = "in the order of the log; times are not known"
-    CAUSE = "in causal order; times are not known"
+    LINES = "in the order of the log; times are unknown"
+    CAUSE = "in causal order; times are unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Event:
     x: float
     evidence: Evidence[Fact]
     guessed: bool = False
-    """Placed by its neighbours, since it has no time of its own."""
+    """Placed by its neighbours, because it has no time of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A rank, a run of quiet ranks, or (no ranks) what no rank could be named for."""
+    """A rank, a run of quiet ranks, or (no ranks) evidence that no rank could be named for."""
 
     ranks: tuple[int, ...]
     events: tuple[Event, ...] = ()
@@ -66,7 +66,7 @@ class Timeline:
     ticks: tuple[Tick, ...]
     day: str | None
     left_out: int
-    """Ranks for which there was no room."""
+    """Ranks that did not fit."""
 
 
 def lay_out(report: Report) -> Timeline | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge: one diagnosis a file, in a folder named after the cause's family."""
+"""The knowledge: one diagnosis per file, in a folder named after the cause's family."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ from keepstep.core.facts.guard import (
 from keepstep.core.identity import Rank
 from keepstep.core.pace import Late, input_and_step, late_by_durations, late_ranks
 from keepstep.core.wording import count
-from keepstep.sources.files import Kind as FileKind
-from keepstep.sources.files import Left
+from keepstep.sources.files import FileKind, Left
 
 MOST_NOTES = 32 << 20
 MOST_ISSUED = 40

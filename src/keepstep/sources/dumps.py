@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keepstep.core.evidence import Coverage, CoverageState, Evidence, Origin
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
 from keepstep.core.identity import Rank
 from keepstep.core.private_files import open_regular
 from keepstep.core.stacks import place
@@ -38,6 +38,8 @@ def read_flight_recorder(
         return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=error.strerror or "it cannot be read")]
     except flight_recorder.NotADump as error:
         return [], [Coverage(what=what, state=CoverageState.UNAVAILABLE, why=str(error))]
+    if not any(isinstance(fact, RecordedCollective) for fact in facts):
+        facts.append(NothingRecorded())
     index = flight_recorder.rank_of(path.name)
     who = rank or (Rank(index=index) if index is not None else None)
     items: list[Evidence[Fact]] = [
@@ -48,6 +50,8 @@ def read_flight_recorder(
 
 
 def _words(fact: Fact) -> str:
+    if isinstance(fact, NothingRecorded):
+        return "no collective was recorded"
     if not isinstance(fact, RecordedCollective):
         return str(fact)[:200]
     where = f" from {place(fact.frame)}" if fact.frame else ""

@@ -22,7 +22,7 @@ GAPS = "recording-has-gaps"
 SNIFF = 64 << 10
 
 
-class Kind(Enum):
+class FileKind(Enum):
     LOG = "log"
     CORE = "core"
     FLIGHT_RECORDER = "flight recorder"
@@ -41,7 +41,7 @@ class Left:
 
     path: Path | None
     name: str
-    kind: Kind
+    kind: FileKind
     size: int = 0
     modified: float | None = None
     data: bytes | None = None
@@ -56,29 +56,29 @@ class Left:
         return open_regular(self.path, same=self.same)
 
 
-def kind_of(path: Path, head: bytes) -> Kind | None:
+def kind_of(path: Path, head: bytes) -> FileKind | None:
     """By its first bytes and its name; None for what is of no use here."""
     if head[:4] == b"\x7fELF":
-        return Kind.CORE if len(head) > 17 and head[16:18] in (b"\x04\x00", b"\x00\x04") else None
+        return FileKind.CORE if len(head) > 17 and head[16:18] in (b"\x04\x00", b"\x00\x04") else None
     if looks_like_dump(path.name, head):
-        return Kind.FLIGHT_RECORDER
+        return FileKind.FLIGHT_RECORDER
     if is_box(head):
-        return Kind.BLACK_BOX
+        return FileKind.BLACK_BOX
     if head.startswith(b'{"fact": "') and path.suffix == ".jsonl":
-        return Kind.NOTES
+        return FileKind.NOTES
     if _MEASURED.match(head):
-        return Kind.METRICS
+        return FileKind.METRICS
     if _ARRIVED.match(head):
-        return Kind.ARRIVALS
+        return FileKind.ARRIVALS
     if _OF_RUN_FOLDER.match(head):
         return None
     if not head and path.suffix == ".jsonl":
         return None
     if packing(head) or not head:
-        return Kind.LOG
+        return FileKind.LOG
     if _share_of_control(head) > 0.05:
         return None
-    return Kind.LOG
+    return FileKind.LOG
 
 
 _OF_RUN_FOLDER = lazy_pattern(rb'\{\s*"schema":\s*"keepstep\.(?:run|report|events)/')
@@ -147,4 +147,4 @@ def _sliced(data: bytes) -> Iterator[bytes]:
 def read_standard_input() -> Left:
     """All of standard input, bounded."""
     data = sys.stdin.buffer.read(2 << 30)
-    return Left(None, "stdin", Kind.LOG, len(data), None, data)
+    return Left(None, "stdin", FileKind.LOG, len(data), None, data)

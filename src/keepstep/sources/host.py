@@ -59,7 +59,7 @@ def interfaces() -> list[Interface]:
     return found
 
 
-def look_up(names: list[str]) -> dict[str, tuple[tuple[str, ...], str | None]]:
+def resolve(names: list[str]) -> dict[str, tuple[tuple[str, ...], str | None]]:
     """What each name resolves to, all at once and never for longer than a limit; or why it does not."""
     results: dict[str, tuple[tuple[str, ...], str | None]] = {}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from keepstep.core.evidence import Coverage, Evidence
 from keepstep.core.facts.base import Fact
-from keepstep.sources.files import Kind, Left
+from keepstep.sources.files import FileKind, Left
 
 TIME_LIMIT_S = 60.0
 LARGEST_ANSWER = 256 << 20
@@ -71,4 +71,4 @@ def ask_client(command: Sequence[str]) -> Answer:
 
 def as_log(name: str, content: bytes) -> Left:
     """A text that a client printed, as one of the logs."""
-    return Left(None, name, Kind.LOG, len(content), None, content)
+    return Left(None, name, FileKind.LOG, len(content), None, content)

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from keepstep.core.evidence import Coverage, CoverageState
+from keepstep.core.launchers import LAUNCHERS, MODULES, PROGRAMS
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.rank_env import Member, member
 
@@ -22,18 +23,18 @@ _MAPPED = lazy_pattern(
 )
 _PYTHON = lazy_pattern(r"(?:^|/)(?:python|pypy|pt_main_thread|ray::)[\w.:]*$")
 _LAUNCHER = lazy_pattern(
-    r"(?:^|/)(?:torchrun|accelerate|deepspeed|horovodrun|mpirun|mpiexec|srun|ray|raylet|keepstep|tensorboard|jupyter[\w\-]*|pytest)$"
-    r"|^(?:torch\.distributed\.(?:run|launch)|accelerate\.commands\.launch|deepspeed\.launcher\.\w+|keepstep(?:\.\w+)*|pytest)$"
+    rf"(?:^|/)(?:{'|'.join(PROGRAMS)}|raylet|keepstep|tensorboard|jupyter[\w\-]*|pytest)$"
+    rf"|^(?:{'|'.join(MODULES).replace('.', chr(92) + '.')}|deepspeed\.launcher\.\w+|keepstep(?:\.\w+)*|pytest)$"
 )
 _HELPER = lazy_pattern(
     r"multiprocessing\.(?:resource_tracker|semaphore_tracker|forkserver)|torch_shm_manager|compile_worker"
 )
-_RANKED = {"RANK", "TF_CONFIG", "JAX_PROCESS_ID", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PROCESS_ID"}
+_RANKED = {name for each in LAUNCHERS if each.only_ranks for name in each.rank}
 MOST_MAPS = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ProcessReading:
     """What the kernel says of a process at one moment."""
 
     at: float
@@ -58,12 +59,12 @@ class Training:
     """Equal for processes of one job: what their variables share, else their session."""
 
 
-def read(pid: int) -> Reading | None:
+def read(pid: int) -> ProcessReading | None:
     """A reading of one process; None when it is gone."""
     try:
         process = psutil.Process(pid)
         cpu = process.cpu_times()
-        return Reading(
+        return ProcessReading(
             at=time.time(),
             state=_state(pid) or "?",
             cpu_s=cpu.user + cpu.system,

@@ -19,7 +19,7 @@ from keepstep.core.evidence import Coverage, CoverageState
 from keepstep.core.private_files import open_regular
 from keepstep.core.wording import count
 from keepstep.sources import inside
-from keepstep.sources.files import GAPS, SNIFF, Kind, Left, kind_of
+from keepstep.sources.files import GAPS, SNIFF, FileKind, Left, kind_of
 
 MOST_FILES = 20_000
 MOST_NAMED = 5
@@ -88,7 +88,7 @@ _NOT_FOLDERS = frozenset(
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """The outcome of a search."""
 
     files: list[Left] = field(default_factory=list)
@@ -96,12 +96,12 @@ class Found:
     missing: list[str] = field(default_factory=list)
 
 
-def find_files(paths: list[Path], *, follow: bool = False) -> Found:
+def find_files(paths: list[Path], *, follow: bool = False) -> FoundFiles:
     """Every file worth reading under the given paths, in a stable order.
 
     ``follow``: also what links lead to that lies outside of the paths.
     """
-    found = Found()
+    found = FoundFiles()
     search = _Search(found, [os.path.realpath(path) for path in paths], follow)
     for path in paths:
         try:
@@ -123,20 +123,20 @@ def find_files(paths: list[Path], *, follow: bool = False) -> Found:
     return found
 
 
-def _add_pipe(path: Path, found: Found) -> None:
+def _add_pipe(path: Path, found: FoundFiles) -> None:
     try:
         with path.open("rb") as stream:
             data = stream.read(256 << 20)
     except OSError as error:
         found.coverage.append(_unavailable(path.name, error))
         return
-    found.files.append(Left(None, path.name, Kind.LOG, len(data), None, data))
+    found.files.append(Left(None, path.name, FileKind.LOG, len(data), None, data))
 
 
 class _Search:
     """One walk through all that was given. It stays inside of it, and keeps account of what it left out."""
 
-    def __init__(self, found: Found, roots: list[str], follow: bool) -> None:
+    def __init__(self, found: FoundFiles, roots: list[str], follow: bool) -> None:
         self._found, self._roots, self._follow = found, roots, follow
         self._seen: set[tuple[int, int]] = set()
         self._links: list[str] = []
@@ -244,7 +244,7 @@ class _Search:
         except OSError as error:
             self._found.coverage.append(_unavailable(name, error))
             return
-        wanted = Kind.BLACK_BOX if path.suffix == ".box" else Kind.CORE if path.parent.name == "cores" else None
+        wanted = FileKind.BLACK_BOX if path.suffix == ".box" else FileKind.CORE if path.parent.name == "cores" else None
         own = _Own(wanted, frozenset((owner, os.geteuid()))) if wanted is not None else None
         if own is not None and stat.S_ISREG(info.st_mode) and self._add(path, name, asked=False, own=own):
             return
@@ -282,10 +282,10 @@ class _Search:
                     Coverage(what=name, state=CoverageState.NOT_CHECKED, why="binary, not a log, core or dump")
                 )
             return False
-        if not asked and kind is Kind.LOG and path.suffix.lower() in _NOT_LOGS:
+        if not asked and kind is FileKind.LOG and path.suffix.lower() in _NOT_LOGS:
             return False
         same = (
-            key if kind is not Kind.BLACK_BOX else None
+            key if kind is not FileKind.BLACK_BOX else None
         )  # a copy may take the place of the link; its reader checks the format
         found.files.append(Left(path, name, kind, info.st_size, info.st_mtime, same=same))
         return True
@@ -305,7 +305,7 @@ class _Search:
 class _Own:
     """What a link of keepstep's own making leads to: of which kind, and whose."""
 
-    kind: Kind
+    kind: FileKind
     owners: frozenset[int]
 
 
@@ -322,7 +322,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
-def _unique_names(found: Found) -> None:
+def _unique_names(found: FoundFiles) -> None:
     """Two files of one name (given from several folders) are told apart by their folder."""
     names = Counter(left.name for left in found.files)
     for index, left in enumerate(found.files):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from keepstep.core.launchers import JAX, TF_CONFIG
 from keepstep.core.lazy_pattern import lazy_pattern
 
 FRAMEWORKS = (
@@ -32,14 +33,7 @@ VARIABLES = lazy_pattern(
     r"^(?:LD_LIBRARY_PATH|LD_PRELOAD|XLA_FLAGS|XLA_\w+|NCCL_\w+|TF_\w+|JAX_\w+|TORCH_\w+|CUDA_(?!VISIBLE_DEVICES)\w+|"
     r"GLOO_\w+|UCX_\w+|OMP_NUM_THREADS|PYTHONPATH|PYTHONHASHSEED|LIBTPU_\w+|HOROVOD_(?!RANK|LOCAL|CROSS|SIZE|HOSTNAME)\w+)$"
 )
-DIFFER_BY_NATURE = (
-    "TF_CONFIG",
-    "JAX_COORDINATOR_ADDRESS",
-    "JAX_PROCESS_ID",
-    "JAX_PROCESS_INDEX",
-    "NCCL_COMM_ID",
-    "JAX_COORDINATOR_BIND_ADDRESS",
-)
+DIFFER_BY_NATURE = (*TF_CONFIG.of_one_rank, *JAX.of_one_rank, "NCCL_COMM_ID", "JAX_COORDINATOR_BIND_ADDRESS")
 ONLY_TALK = lazy_pattern(r"DEBUG|LOG|VERBOSE|PROFILE|DUMP")
 """Variables of such names change what is printed, not what is done."""
 LARGEST_SCRIPT = 16 << 20

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run folder: what a run writes down about itself."""
+"""The run folder: what a run records about itself."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence in a file: a JSON line each, appended whole, read back by `keepstep why` (sources/boxes.py)."""
+"""Evidence in a file: one JSON line each, appended whole, read back by `keepstep why` (sources/boxes.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_LINE = 1 << 20
 
 
 def append(path: Path, evidence: Iterable[Evidence[Fact]]) -> None:
-    """Add it to the file, redacted, in one write. Raises ``OSError`` where that fails."""
+    """Append it to the file, redacted, in one write. Raises ``OSError``."""
     lines = [json.dumps(to_dict(redacted(each)), default=str) for each in evidence]
     data = "".join(line + "\n" for line in lines if len(line) < LONGEST_LINE).encode(errors="replace")
     if not data:

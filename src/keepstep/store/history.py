@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small local memory of which hosts began failures: the last ones that were looked at from here."""
+"""A small local record of which hosts failed first, in the last failures examined here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def where() -> Path:
 
 
 def remember(host: str, cause: str, at: float, path: Path | None = None) -> None:
-    """Note that ``host`` began a failure. Nothing happens where it cannot be written."""
+    """Note that ``host`` failed first. Does nothing if it cannot be written."""
     path = path or where()
     with contextlib.suppress(OSError, RuntimeError):
         lines = path.read_text(errors="replace").splitlines()[-MOST + 1 :] if path.exists() else []
@@ -32,7 +32,7 @@ def remember(host: str, cause: str, at: float, path: Path | None = None) -> None
 
 
 def remembered(path: Path | None = None) -> list[tuple[str, str]]:
-    """Host and cause of the last failures, oldest first; what cannot be read is left out."""
+    """Host and cause of the last failures, oldest first; unreadable entries are left out."""
     path = path or where()
     found = []
     with contextlib.suppress(OSError, RuntimeError):

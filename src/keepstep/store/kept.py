@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What took long to work out, kept in the user's cache folder for the next start. Safe to lose at any time.
+"""What is slow to compute, kept in the user's cache folder for the next start. Safe to lose at any time.
 
-A file is believed only if it belongs to the user, nobody else may write it, and its seal
-fits the key that is asked for and every byte after it. Where nothing can be kept, nothing is.
+A file is believed only if it belongs to the user, no other user may write it, and its seal matches the requested key
+and every byte after it. If nothing can be kept, nothing is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 LARGEST = 64 << 20
 MOST_OF_A_NAME = 4
-"""Versions of keepstep, and projects with signatures of their own, that take turns on one machine."""
+"""Versions of keepstep, and projects with their own signatures, that share one machine."""
 
 
 class Kept:
@@ -24,7 +24,7 @@ class Kept:
         self._folder = folder
 
     def get(self, name: str, key: str) -> bytes | None:
-        """What was kept under the name, if for just this key."""
+        """What was kept under the name, if for this very key."""
         if self._folder is None:
             return None
         try:
@@ -39,7 +39,7 @@ class Kept:
         return body if seal == _seal(name, key, body) else None
 
     def put(self, name: str, key: str, body: bytes) -> None:
-        """Keep it, whole or not at all: others may be reading and writing the same name."""
+        """Keep it, whole or not at all: other processes may be reading and writing the same name."""
         if self._folder is None:
             return
         import tempfile
@@ -65,7 +65,7 @@ class Kept:
 
 
 def user_folder() -> Path | None:
-    """The user's cache folder, where there is one."""
+    """The user's cache folder, if there is one."""
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     if base:
         return Path(base) / "keepstep"

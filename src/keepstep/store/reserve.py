@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room on the disk of a run that is kept back for its last words: who ended how, the report, the manifest.
+"""Disk space held back for the end of a run: how each rank ended, the report, the manifest.
 
-Logs fill a disk to its last block. What says why the run failed is a few kilobytes, and comes after that.
+Logs can fill a disk to its last block. What explains the failure is a few kilobytes, and comes after that.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ T = TypeVar("T")
 NAME = ".reserve"
 MOST_BYTES, PIECE = 256 << 10, 32 << 10
 OF_WHAT_IS_FREE = 4
-"""Of a small disk, no more than this part is kept back."""
+"""On a small disk, no more than this share is held back."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Reserve:
-    """A file of nothing, which shrinks when something has to be written."""
+    """A file of zeros that shrinks when something must be written."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder / NAME if folder is not None else None
@@ -44,7 +44,7 @@ class Reserve:
                 os.close(handle)
 
     def used_for(self, write: Callable[[], T]) -> T:
-        """Do the write; where the disk is full, give it room and try again. Raises ``OSError`` when there is no more to give."""
+        """Do the write; if the disk is full, free some space and try again. Raises ``OSError`` when none is left to free."""
         while True:
             try:
                 return write()
@@ -63,7 +63,7 @@ class Reserve:
             return False
 
     def close(self) -> None:
-        """It is over: the room is the disk's again."""
+        """The run is over: give the space back."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run folder: one a run, a folder in it for each attempt, and a manifest that says what it all is.
+"""The run folder: one per run, with a folder for each attempt and a manifest that describes them.
 
     .keepstep/runs/20261115T080000Z-train/
-      manifest.json                what was run, by whom, how it went so far (replaced whole at every change)
+      manifest.json                what was run, by whom, how it went so far (rewritten as a whole at every change)
       report.json                  the report that the run ended with
       attempt-0/rank0.log ...      output of each rank
       attempt-0/guard/             black boxes and notes of the guards
       attempt-0/arrivals.json      when the output of ranks arrived
       attempt-0/start.jsonl        what ranks were started with
       attempt-0/exits.jsonl        how each rank ended
-      attempt-0/stacks.jsonl       where ranks stood when they stopped, or when another one failed
+      attempt-0/stacks.jsonl       where ranks were when they stopped, or when another one failed
       attempt-0/cores/             links to core files
       attempt-0/metrics.jsonl      memory, disk and GPUs over time
       attempt-0/report.json        what was found
@@ -48,9 +48,9 @@ KEPT_LEAST = 5
 """The newest runs are never pruned."""
 LARGEST_MANIFEST = 16 << 20
 LATEST = 1e11
-"""Seconds since the epoch that are a time at all."""
+"""The range of plausible times, in seconds since the epoch."""
 MOST_EXPLAINED = 4
-"""Of a run of very many attempts, beside the first."""
+"""How many attempts of a very long run are explained besides the first."""
 
 
 @dataclass
@@ -65,14 +65,14 @@ class AttemptSaid:
     cause: str | None = None
     title: str | None = None
     told: float | None = None
-    """When the cause was first said."""
+    """When the cause was first reported."""
     decision: str | None = None
     steps: int | None = None
 
 
 @dataclass
 class Manifest:
-    """What a run says about itself."""
+    """What a run records about itself."""
 
     name: str
     command: list[str]
@@ -84,7 +84,7 @@ class Manifest:
     user: str = ""
     pid: int = 0
     started: float = 0.0
-    """When the supervisor's process was started, by the kernel: tells a later one of the same number apart."""
+    """When the supervisor's process started, by the kernel: distinguishes a later process with the same pid."""
     version: str = ""
     state: str = "running"
     """``running``, ``finished``, ``failed`` or ``stopped`` (by the user or a scheduler)."""
@@ -101,7 +101,7 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self.full = False
-        """A write failed: the recording has gaps."""
+        """Whether a write failed, which leaves gaps in the recording."""
         self.reserve = Reserve(path)
 
     def attempt(self, number: int) -> Path:
@@ -114,11 +114,11 @@ class RunFolder:
         return folder
 
     def exchange(self, number: int) -> Path:
-        """Where the guards of an attempt meet; gone with it."""
+        """Where the guards of an attempt meet; removed with it."""
         return self.path / "exchange" / f"attempt-{number}"
 
     def save(self) -> bool:
-        """Write the manifest, whole or not at all; where there is no room left at all, into the room that it has."""
+        """Write the manifest, whole or not at all; if the disk is full, into the space it already has."""
         text = json.dumps({"schema": SCHEMA, **asdict(self.manifest)}, indent=1) + "\n"
         if self.write(self.path / MANIFEST, text):
             return True
@@ -136,7 +136,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Whatever the disk says, the run goes on."""
+        """Whatever happens to the disk, the run continues."""
         try:
             yield
         except OSError:
@@ -144,7 +144,7 @@ class RunFolder:
 
 
 def create(root: Path, command: list[str], *, name: str | None, ranks: int, version: str) -> RunFolder:
-    """A new folder under ``root``. Raises ``OSError`` where there can be none."""
+    """A new folder under ``root``. Raises ``OSError`` if it cannot be made."""
     began = time.time()
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name or _label(command)).strip("-.")[:40] or "run"
     stamp = datetime.fromtimestamp(began, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
@@ -182,7 +182,7 @@ def _label(command: list[str]) -> str:
 
 
 def _ignore(root: Path) -> None:
-    """Runs are not for version control."""
+    """Keep runs out of version control."""
     if root.parent.name == ".keepstep":
         with contextlib.suppress(OSError):
             path = root.parent / ".gitignore"
@@ -199,7 +199,7 @@ class Listed:
 
     @property
     def state(self) -> str:
-        """As the manifest says; ``killed`` where it says running and nobody runs it."""
+        """As the manifest says; ``killed`` if it says running but no process runs it."""
         said = self.manifest
         if said.state == "running" and said.host == socket.gethostname():
             started = _started(said.pid)
@@ -213,7 +213,7 @@ class Listed:
 
 
 def runs(root: Path = DEFAULT) -> list[Listed]:
-    """All runs under ``root``, the newest last; folders without a readable manifest are passed over."""
+    """All runs under ``root``, the newest last; folders without a readable manifest are skipped."""
     found = []
     with contextlib.suppress(OSError):
         for path in sorted(root.iterdir()):
@@ -224,7 +224,7 @@ def runs(root: Path = DEFAULT) -> list[Listed]:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """What a run says about itself; None where there is nothing that can be read."""
+    """What a run records about itself; None if it cannot be read."""
     try:
         return _read(folder)
     except (OSError, ValueError):
@@ -232,7 +232,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def manifest_problem(folder: Path) -> str | None:
-    """Why the manifest of a folder cannot be read, where there is one that should be."""
+    """Why a folder's manifest cannot be read, if it has one."""
     try:
         _read(folder)
     except FileNotFoundError:
@@ -245,7 +245,7 @@ def manifest_problem(folder: Path) -> str | None:
 
 
 def _read(folder: Path) -> Manifest | None:
-    """None where the manifest is of something else. Raises ``OSError`` and ``ValueError``."""
+    """None if the manifest belongs to something else. Raises ``OSError`` and ``ValueError``."""
     with open_regular(folder / MANIFEST, follow=False) as stream:
         data = stream.read(LARGEST_MANIFEST)
     if SCHEMA.encode() not in data[:200]:
@@ -259,17 +259,17 @@ def _read(folder: Path) -> Manifest | None:
         raise ValueError(str(error)) from None
     numbers = [each.number for each in manifest.attempts]
     if numbers != sorted(set(numbers)) or min(numbers, default=0) < 0:
-        raise ValueError("its attempts are not numbered one after the other")
+        raise ValueError("its attempts are not numbered consecutively")
     for at in (manifest.began, manifest.ended, *(at for each in manifest.attempts for at in (each.began, each.ended))):
         if at is not None and not 0 <= at < LATEST:
-            raise ValueError(f"{at} is no time")
+            raise ValueError(f"{at} is not a time")
     if not 0 <= manifest.ranks <= MOST_RANKS or not 0 <= manifest.pid < 1 << 31:
-        raise ValueError("a number in it cannot be")
+        raise ValueError("a number in it is out of range")
     return manifest
 
 
 def attempt_to_explain(path: Path) -> Path:
-    """For `keepstep why`: of a run folder, the attempt that it ended with; anything else as it is."""
+    """For `keepstep why`: a run folder's last attempt; any other path as it is."""
     manifest = read_manifest(path)
     if manifest is None:
         return path
@@ -278,7 +278,7 @@ def attempt_to_explain(path: Path) -> Path:
 
 
 def attempts_to_explain(path: Path) -> dict[int, Path]:
-    """For `keepstep why`: of a run folder, the attempts that left a folder, by number: the first, and the last few."""
+    """For `keepstep why`: a run's attempts that left a folder, by number: the first, and the last few."""
     manifest = read_manifest(path)
     if manifest is None:
         return {}
@@ -287,7 +287,7 @@ def attempts_to_explain(path: Path) -> dict[int, Path]:
 
 
 def _attempt_folder(path: Path, said: AttemptSaid) -> Path | None:
-    """Its folder, if it left one. The manifest may be a stranger's: it names no place outside of the run, nor does a link."""
+    """Its folder, if it left one. The manifest may be a stranger's: neither it nor a link may lead out of the run."""
     if not isinstance(said.number, int):
         return None
     folder = path / f"attempt-{said.number}"
@@ -295,7 +295,7 @@ def _attempt_folder(path: Path, said: AttemptSaid) -> Path | None:
 
 
 def find(name: str, root: Path = DEFAULT) -> Path | None:
-    """A run by its name, by a part of its name that only one has, or the ``last`` one."""
+    """A run by its name, by a unique part of its name, or as ``last``."""
     listed = runs(root)
     if name == "last" and listed:
         return listed[-1].path
@@ -313,7 +313,7 @@ def prune(
     least: int = KEPT_LEAST,
     now: float | None = None,
 ) -> list[Path]:
-    """Remove runs that ended long ago, and the oldest while all take too much room. Never one that runs, nor the newest few."""
+    """Remove runs that ended long ago, and the oldest while all take too much space. Never a live one or the newest few."""
     now = time.time() if now is None else now
     removed: list[Path] = []
     listed = runs(root)
@@ -344,7 +344,7 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
 
 
 def _started(pid: int) -> float | None:
-    """When a process was started, in seconds since the host was; None when there is none."""
+    """When a process started, in seconds since the host booted; None if there is no such process."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields[0] not in "ZX" else None

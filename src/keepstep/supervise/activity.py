@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether ranks use the network or a GPU: what the kernel's count of processor time and of files does not show.
+"""Whether ranks use the network or a GPU, which the kernel's counts of processor time and file access do not show.
 
-Asked only while something stands still. Where it cannot be seen (another network namespace, no NVML) it is no sign of work.
+Asked only while nothing moves. Where it cannot be seen (another network namespace, no NVML), it is no sign of work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from keepstep.supervise.reaper import family, table
 
 WORKS_BYTES = 16 << 10
-"""A second over TCP: heartbeats of coordination services are far less."""
+"""Per second over TCP: heartbeats of coordination services are far less."""
 LEAST_S = 1.0
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 REQUEST, DUMP, DONE, ERROR = 1, 0x300, 3, 2
@@ -41,7 +41,7 @@ class Activity:
         self._bytes.clear()
 
     def moved(self, pids: Collection[int], now: float) -> set[int]:
-        """Empty until there is something to compare with, and more often than once a second."""
+        """Empty on the first call, and if called more than once per second."""
         passed = now - self._at
         if passed < LEAST_S:
             return set()
@@ -75,7 +75,7 @@ def _grown(before: dict[int, int], now: dict[int, int]) -> int:
 
 
 def tcp_bytes() -> dict[int, int]:
-    """Bytes sent and received so far over each TCP connection of this network namespace, by the number of its socket."""
+    """Bytes sent and received so far over each TCP connection of this network namespace, by socket number."""
     found: dict[int, int] = {}
     with contextlib.suppress(OSError, struct.error, AttributeError):
         for kind in (socket.AF_INET, socket.AF_INET6):

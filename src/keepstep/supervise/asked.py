@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from keepstep.supervise.decision import MAX_LOST_WORK_S
 from keepstep.supervise.launch import Job
-from keepstep.supervise.policy import MAX_LOST_WORK_S
 from keepstep.supervise.remedy import RemedyMode
 
 

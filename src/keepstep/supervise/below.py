@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that the user's launcher started: no children of ours, but the kernel tells when one ends, and for a moment how."""
+"""Ranks that the user's launcher started: not our children, but the kernel says when one ends and, briefly, how."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from keepstep.supervise.vitals import Boxes, OpenBox, is_same, only_serve
 EXIT_CODE = 49
 """Its place in /proc/PID/stat after the name."""
 AT_ONCE_S = 0.2
-"""Ends so close to each other are seen in any order: the one of which more is known is taken for the first."""
+"""Ends this close together are seen in any order: the one we know more about counts as the first."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A rank that ended; ``exit`` has neither code nor signal where its parent was faster."""
+    """A rank that ended; ``exit`` has neither code nor signal if its parent asked the kernel before us."""
 
     rank: int
     exit: Exit
     in_order: bool
     """By its black box."""
     by_design: bool = False
-    """It served a coordinator, which had finished: whoever started it ends it then."""
+    """It served a coordinator that had finished, and was then ended by the program that started it."""
 
     @property
     def failed(self) -> bool:
@@ -47,7 +47,7 @@ class Below:
     _newest: float = 0.0
 
     def see(self, boxes: Boxes) -> None:
-        """Ranks that have announced themselves since."""
+        """Take note of ranks that have announced themselves since."""
         known = {each.exit.pid for each in self._ended} | self._living.keys()
         for box in boxes.open.values():
             entry = reaper.read(box.pid) if box.pid not in known and box.rank is not None else None
@@ -57,7 +57,7 @@ class Below:
                 self.doors.add(box.pid)
 
     def look(self) -> None:
-        """Who has ended since."""
+        """Take note of ranks that have ended since."""
         for pid, (box, started) in sorted(self._living.items(), key=lambda each: only_serve([each[1][0]])):
             entry = reaper.read(pid)
             if entry is not None and entry.started == started and entry.state not in "ZX":
@@ -73,7 +73,7 @@ class Below:
                 self.say(f"rank {ended.rank} ended with {ended.exit.words} (pid {pid})")
 
     def first_to_fail(self) -> Ended | None:
-        """Of the ranks that the launcher started last. One that left no word of how it ended was killed, or crashed."""
+        """Of the ranks that the launcher started last. One that left no trace of its end was killed, or crashed."""
         self.look()
         last = [each for each in self._ended if each.exit.at >= self._newest and not each.by_design]
         lost = [each for each in last if each.failed or not (each.exit.well or each.in_order)]
@@ -82,7 +82,7 @@ class Below:
 
 
 def how_ended(pid: int, started: int, box: Path) -> Exit:
-    """How it ended: by the kernel, as long as its parent has not asked for it, else by the C library's word beside its black box."""
+    """How it ended: by the kernel until its parent has asked, else by what the C library left beside its black box."""
     at = time.time()
     with contextlib.suppress(OSError, IndexError, ValueError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

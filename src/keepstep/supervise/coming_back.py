@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a restart would cost, learned from black boxes: the time until the first step, and the work since the last checkpoint."""
+"""What a restart would cost, by the black boxes: the time to the first step, and the work since the last checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keepstep.supervise.stopped import Sign
 from keepstep.supervise.vitals import OpenBox
 
 LOOK_EVERY_S = 5.0
-"""Checkpoints are looked for in the whole ring, which is not free; a ring holds some thousand steps."""
+"""Checkpoints are searched for in the whole ring, which is not free; a ring holds some thousand steps."""
 
 
 @dataclass
@@ -31,11 +31,11 @@ class ComingBack:
     """When the last one was begun, by the monotonic clock."""
     saved_step: int | None = None
     progress: float | None = None
-    """When a rank last got on, by the monotonic clock."""
+    """When a rank last made progress, by the monotonic clock."""
     _look_due: float = field(default=0.0)
 
     def see(self, signs: Sequence[Sign], boxes: Iterable[OpenBox]) -> None:
-        """With every sign of life."""
+        """Call this with every sign of life."""
         told = [sign.progress for sign in signs if sign.progress is not None]
         self.progress = max([*told, self.progress or 0.0]) if told else self.progress
         if self.first_step is None and signs and all(sign.steps for sign in signs):
@@ -56,7 +56,7 @@ class ComingBack:
                 self.saved_at, self.saved_step = max(later)[0] / 1e9, max(later)[1]
 
     def start_s(self, *, warm: bool) -> float | None:
-        """From a start to the first step, as measured; ``warm``: with spares that have the framework imported already."""
+        """From a start to the first step, as measured; ``warm``: with spares that have the framework imported."""
         if self.first_step is None:
             return None
         since = self.imported if warm and self.imported is not None else self.began
@@ -69,7 +69,7 @@ class ComingBack:
         return max(0.0, self.progress - (time.monotonic() - (time.time() - self.first_step)))
 
     def unsaved_s(self) -> float | None:
-        """Its training since the last checkpoint; all of it where there is none."""
+        """Its training since the last checkpoint; all of it if there is none."""
         if self.saved_at is None or self.progress is None:
             return self.work_s()
         return max(0.0, self.progress - self.saved_at)

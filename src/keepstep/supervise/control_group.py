@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control group for the processes of a run, where this user may make one: nothing that a rank starts can leave it.
 
-It limits nothing and accounts for nothing, it only keeps them together: a process that left its session, lost its parent and wiped its
-environment is still in it. Hierarchies without controllers are taken first. A user may make one as root, or where systemd has delegated the
-group (``systemd-run --user --scope -p Delegate=yes``). ``KEEPSTEP_CGROUP=off`` does without.
+It limits and counts nothing; it only keeps them together. A process that left its session, lost its parent and wiped
+its environment is still in it. Hierarchies without controllers come first. Root may make a group, and so may a user to
+whom systemd has delegated one (``systemd-run --user --scope -p Delegate=yes``). ``KEEPSTEP_CGROUP=off`` turns it off.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from keepstep.supervise import reaper
 
 HARMLESS = ("freezer", "pids")
-"""Controllers of version 1 in which a group of one's own changes nothing."""
+"""Controllers of version 1 in which a group of our own changes nothing."""
 _NAME = re.compile(r"keepstep-(\d{1,10})-(\d{1,20})")
 _MANAGED = re.compile(r"slurm|pbs|lsf|htcondor", re.IGNORECASE)
 """Schedulers that find a job's processes by its group, and do not look into those below."""
 
 
 def make(env: Mapping[str, str] = os.environ) -> Path | None:
-    """A new group below our own; None where there can be none."""
+    """A new group below our own; None if there can be none."""
     if env.get("KEEPSTEP_CGROUP", "").lower() in ("off", "0", "no"):
         return None
     own = reaper.read(os.getpid())
@@ -42,7 +42,7 @@ def make(env: Mapping[str, str] = os.environ) -> Path | None:
 
 @contextlib.contextmanager
 def inside(group: Path | None) -> Iterator[None]:
-    """What is started meanwhile begins its life in the group: moved there later, it may have started others before.
+    """What is started meanwhile is born in the group: if moved there later, it could have started others before.
 
     We are in it for this moment: this thread alone in version 1, all of us in version 2.
     """
@@ -65,7 +65,10 @@ def _put(group: Path) -> bool:
 
 
 def _own_groups() -> Iterator[Path]:
-    """The folders of our own group, best first: version 2 without controllers, harmless ones of version 1, then any of version 2."""
+    """The folders of our own group, best first.
+
+    Version 2 without controllers, then harmless ones of version 1, then any of version 2.
+    """
     try:
         mounted = list(_mounts(Path("/proc/self/mountinfo").read_text()))
         said = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]

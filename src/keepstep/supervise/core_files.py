@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this host's kernel puts core files, which one a dead rank left, and why there is none. None stays next to the script."""
+"""Where this host's kernel puts core files, which one a dead rank left, and why there is none.
+
+None is left next to the script.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,22 @@ class CorePlace:
 
     @property
     def handler(self) -> str | None:
-        """The program that gets them, where it is one."""
+        """The program that gets them, if one does."""
         return self.pattern[1:].split()[0] if self.pattern.startswith("|") and len(self.pattern) > 1 else None
 
     def why_none(self, pid: int) -> str | None:
-        """Why no core of this process can be found here, in words; None where one can."""
+        """Why no core of this process can be found here, in words; None if one can."""
         handler = self.handler
         if handler is not None:
             name = os.path.basename(handler)
             if "systemd-coredump" in name:
                 return f"the kernel hands core files to {name}; `coredumpctl dump {pid} -o core.{pid}` gets it"
             if "apport" in name:
-                return f"the kernel hands core files to {name}, which keeps those of packaged programs only; look in /var/lib/apport/coredump"
-            return f"the kernel hands core files to {handler}, and only that program knows what becomes of them"
+                place = "/var/lib/apport/coredump"
+                return f"the kernel hands core files to {name}, which keeps those of packaged programs; look in {place}"
+            return f"the kernel hands core files to {handler}, which decides what happens to them"
         if not self.pattern:
-            return "the kernel is told to write no core files (core_pattern is empty)"
+            return "the kernel is configured to write no core files (core_pattern is empty)"
         if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
             return "the hard limit on core files is 0 (`ulimit -Hc`), and only root can raise it"
         return None
@@ -65,7 +69,7 @@ def place() -> CorePlace:
 
 
 def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> dict[Path, int]:
-    """Core files of these processes that were written since, and whose each is."""
+    """Core files of these processes that were written since, each with its process."""
     if there.handler is not None or not there.pattern:
         return {}
     names = {name for pid in pids for name in glob.glob(there.glob(pid, cwd))[:200]}
@@ -79,7 +83,7 @@ def find(there: CorePlace, pids: Collection[int], cwd: Path, since: float) -> di
 
 
 def bring(there: CorePlace, path: Path, into: Path) -> None:
-    """Have it at ``into``: moved away from the script, or, from a place that the system set up for cores, by a link."""
+    """Bring it to ``into``: moved away from the script, or linked if the system has its own folder for cores."""
     into.parent.mkdir(mode=0o700, exist_ok=True)
     if not there.pattern.startswith("/"):
         with contextlib.suppress(OSError):  # another file system: gigabytes are not copied

@@ -14,11 +14,11 @@ from keepstep.core.report import Report
 from keepstep.supervise.progress import Progress, progress_of
 
 _one = threading.Lock()
-"""What searches for words is not made for several threads."""
+"""The log scanner is not made for several threads."""
 
 
 def explain(folder: Path, *more: Path, unwritten: Sequence[Evidence[Fact]] = ()) -> tuple[Report, Progress]:
-    """The report, and how far the attempt came. ``unwritten``: what belongs into the folder, and found no room there."""
+    """The report, and how far the attempt came. ``unwritten``: evidence that found no room on the disk."""
     with _one:
         explained = explain_paths([folder, *more], evidence=unwritten, kernel_log=True)
     return explained.report, progress_of(explained.seen)

@@ -109,7 +109,7 @@ class Doors:
 
 
 class Reaper:
-    """The process that ends all that is left of the run if this one is killed. Every session that is started is named to it."""
+    """The process that ends all that is left of the run if this one is killed. It knows every session we start."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -132,8 +132,8 @@ class Reaper:
         )
 
     def start(self, launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-        """Start a process of the run. Where there are control groups, it cannot leave it."""
-        from keepstep.supervise.launch import start  # the companion, which starts nothing, does without
+        """Start a process of the run. If there are control groups, it cannot leave ours."""
+        from keepstep.supervise.launch import start  # the companion starts nothing and does without it
 
         with control_group.inside(self.group):
             process = start(launch, out, err, pass_fds)
@@ -147,11 +147,11 @@ class Reaper:
             self._tell(f"+{pid}\n")
 
     def keep(self, folder: Path) -> None:
-        """Black boxes that this folder leads to shall be brought into it."""
+        """Have the black boxes that this folder links to moved into it."""
         self._afterwards(f"keep {folder}")
 
     def remove(self, folder: str) -> None:
-        """Shall not be left behind."""
+        """Have this folder removed at the end."""
         self._afterwards(f"remove {folder}")
 
     def _afterwards(self, word: str) -> None:
@@ -160,7 +160,7 @@ class Reaper:
             self._tell(f"{word}\n")
 
     def see_to_it(self) -> None:
-        """If somebody ended the reaper, there is a new one."""
+        """Start a new reaper if the old one was killed."""
         if self._process.poll() is not None:
             self._process = self._begin()
             self._tell("".join(f"{word}\n" for word in (*(f"+{pid}" for pid in self.sessions), *self._folders)))
@@ -176,7 +176,7 @@ class Reaper:
             reaper.remove_group(self.group)
 
     def kill_all(self, *, spare: Collection[int] = (), patience_s: float) -> bool:
-        """SIGKILL to all that the run started; False where some would not go."""
+        """SIGKILL to all that the run started; False if some would not end."""
         return reaper.kill_all(self.token, self.sessions, group=self.group, spare=spare, patience_s=patience_s)
 
     def _tell(self, words: str) -> None:
@@ -198,10 +198,12 @@ def end(
     hurry: Callable[[], bool] = lambda: False,
     first: int = signal.SIGTERM,
 ) -> bool:
-    """SIGTERM (``first``) to every living rank with all that it started, a time of grace, then SIGKILL to whatever is left.
+    """SIGTERM (``first``) to every living rank and all that it started, a grace period, then SIGKILL to what is left.
 
-    ``idle_s``: after so long without any work the grace is over (a rank that waits for a dead peer, or whose framework swallows the
-    signal, does nothing with it). ``saving``: a rank is in the middle of a checkpoint, and may take ``saving_s`` for it. ``spare``: processes that are not meant. ``hurry``: the user does not want to wait. False where something would not go.
+    ``idle_s``: the grace period ends after so long without any work (a rank that waits for a dead peer, or whose
+    framework swallows the signal, does nothing with it). ``saving``: a rank is writing a checkpoint, and may take
+    ``saving_s`` for it. ``spare``: processes to leave alone. ``hurry``: the user does not want to wait. Returns False
+    if some would not end.
     """
     for process in processes:
         if process.poll() is None:
@@ -228,7 +230,7 @@ def end(
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Until all its threads are gone, which takes a while where it had much memory. (Popen's own wait looks 20 times a second.)"""
+    """Until all its threads are gone, which takes a while if it had much memory. (Popen's wait polls every 50 ms.)"""
     if process.poll() is None:
         doors = Doors()
         doors.add(process.pid)
@@ -239,7 +241,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def _work(processes: Collection[subprocess.Popen[bytes]]) -> float:
-    """Processor seconds of those that live; no number while one of them waits for a disk."""
+    """Processor seconds of those that live; not a number while one of them waits for a disk."""
     found = [
         entry for process in processes if (entry := reaper.read(process.pid)) is not None and entry.state not in "ZX"
     ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hangs of one attempt: the watch is asked in time, a look runs beside the ranks, and what it shows is told.
+"""The hangs of one attempt: asks the watch in time, looks at stacks beside the ranks, and says what they show.
 
-A look tells twice. Python stacks take milliseconds and are nearly always enough to name the rank: that is said at once. Native
-ones take seconds in frameworks of a gigabyte; they follow, and only then is anything decided, recorded or ended.
+A look answers twice. Python stacks take milliseconds and nearly always suffice to name the rank: it is named at once.
+Native stacks take seconds in frameworks of a gigabyte; only when they are there is anything decided, recorded or ended.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Hangs:
         self._awaited: frozenset[int] = frozenset()
         """The processes that the others wait for, by stacks and boxes."""
         self.place: str | None = None
-        """Where the first of them stands."""
+        """Where in the script the first of them is."""
         self._look: tuple[Suspicion, Future[Looked]] | None = None
         self._glanced: Looked | None = None
         """What the Python stacks showed; the thread that looks sets it."""
@@ -70,7 +70,7 @@ class Hangs:
         return self._look is None and self._told is None
 
     def hold(self, until: float) -> None:
-        """A stop that is only suspected shall be left alone until then."""
+        """Leave a suspected stop alone until then."""
         self._held_until = until
 
     def idle_s(self, now: float) -> float:
@@ -78,7 +78,7 @@ class Hangs:
         return self._watch.idle_s(self._awaited, now)
 
     def tick(self, signs: list[Sign], now: float) -> Stop | None:
-        """Something must be decided on: a new stop, or one whose time is over."""
+        """Returns what must be decided on: a new stop, or one whose waiting time is over."""
         self._watch.crowding = crowding()
         self._signs = signs
         if self._look is not None:
@@ -106,14 +106,14 @@ class Hangs:
         if self._told is not None and stop is None:
             self._told = None
             self._records.forget_stop()
-            self._say("the run goes on")
+            self._say("the run continues")
         if stop is not None and self._told is stop and self._held_until and now >= self._held_until:
             self._held_until = 0.0
             return replace(stop, at=now)
         return None
 
     def take_along(self, now: Callable[[], float]) -> None:
-        """A rank has failed, or the user has enough, perhaps because nothing moved: stacks that are just being taken tell why."""
+        """A rank has failed, or the user stops the run: take the stacks that are just being read, they may say why."""
         if self._look is None:
             self._keep_last_look(now())
             return
@@ -125,7 +125,7 @@ class Hangs:
                 self._records.stopped(stop, looked)
 
     def _keep_last_look(self, now: float) -> None:
-        """What was seen at the last look, where nothing has moved since: it was too early for a word, and now it is the end."""
+        """Keep the last look if nothing has moved since: it was too early to report then, and now the run ends."""
         if self._still is None or self._told is not None:
             return
         suspicion, looked = self._still
@@ -137,7 +137,7 @@ class Hangs:
         self._glanced = looked
 
     def _name_early(self, signs: Sequence[Sign], now: float) -> None:
-        """Say for whom the others wait as soon as Python stacks tell, while native ones are being taken."""
+        """Say whom the others wait for as soon as Python stacks show it, while native ones are being taken."""
         assert self._look is not None
         looked = self._glanced
         if looked is None or self._named or self._told is not None:
@@ -153,7 +153,7 @@ class Hangs:
             return
         self._named, title = True, redact(root.title)
         self._records.event("named", ranks=list(root.ranks), quiet_s=round(stop.quiet_s, 2), title=title)
-        self._say(f"{stop.words}; looking closer before anything is done")
+        self._say(f"{stop.words}; looking closer before doing anything")
         self._say(f"  {title}")
 
     def _looked(self, signs: list[Sign], now: float) -> Stop | None:
@@ -162,7 +162,7 @@ class Hangs:
         try:
             looked = future.result()
         except Exception as error:
-            self._say(f"the stacks could not be looked at ({type(error).__name__}: {error})")
+            self._say(f"the stacks could not be read ({type(error).__name__}: {error})")
             self._watch.looked(suspicion, still=False, at=now)
             return None
         stop = self._watch.looked(suspicion, still=looked.still, at=now, signs=signs, sure=looked.sure)
@@ -176,14 +176,14 @@ class Hangs:
         )
         if stop is None:
             if self._named:
-                self._say("the run goes on")
+                self._say("the run continues")
             return None
         before, self._told = self._told, stop
         self._await(stop, looked)
         self._records.stopped(stop, looked)
         news = before is None or (stop.proven and not before.proven)
         if not news and (not self._held_until or now < self._held_until):
-            return None  # told already, and left alone for a while
+            return None  # reported already, and left alone for a while
         return stop
 
     def _await(self, stop: Stop, looked: Looked) -> None:

@@ -11,7 +11,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """What the user or a scheduler asked while the run was on."""
+    """What the user or a scheduler asked for during the run."""
 
     def __init__(self, say: Callable[[str], None], grace_s: float, *, program: str | None = None) -> None:
         """``program``: the user's own, which gets Ctrl-C as the terminal would have sent it."""
@@ -23,7 +23,7 @@ class Interrupts:
 
     @property
     def first(self) -> int:
-        """What those that run hear first."""
+        """The first signal that the ranks get."""
         return signal.SIGINT if self._program is not None and self.signal == signal.SIGINT else signal.SIGTERM
 
     @property
@@ -51,10 +51,9 @@ class Interrupts:
             self.again = True
             return
         self.signal = number
-        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL" + (
-            "; again: at once" if number == signal.SIGINT else ""
-        )
-        who = f"{self._program} is" if self._program is not None else "the ranks are"
-        words = f"{signal.Signals(number).name}: {who} ended ({how})"
+        how = f"{signal.Signals(self.first).name}, {self._grace_s:.0f} s of grace, then SIGKILL"
+        again = "; press Ctrl-C again to kill at once" if number == signal.SIGINT else ""
+        who = self._program if self._program is not None else "the ranks"
+        words = f"{signal.Signals(number).name}: stopping {who} ({how}{again})"
         # a handler must not wait for a lock that its own thread may hold
         threading.Thread(target=self._say, args=(words,), daemon=True).start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a terminal shows of one line after all its carriage returns and backspaces: the last state of a progress bar. Pure."""
+"""What a terminal shows of one line after its carriage returns and backspaces: a progress bar's last state. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 LONGEST = 2000
 STATES = 4
-"""So many of the last states of a bar are looked at: a shorter one leaves the end of a longer one in place."""
+"""How many of a bar's last states are used: a shorter one leaves the end of a longer one visible."""
 _PARTS = re.compile(r"\x1b\[[0-9;?]*([A-Za-z])|\x1b[^\[]?|[\x00-\x1a\x1c-\x1f]|[^\x00-\x1f]+")
 
 

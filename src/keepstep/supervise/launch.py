@@ -18,6 +18,7 @@ from keepstep.cluster.jax import write_jax
 from keepstep.cluster.model import Cluster, Task
 from keepstep.cluster.tf_config import write_tf_config
 from keepstep.cluster.torchrun import write_torchrun
+from keepstep.core.launchers import JAX, JAX_SCRIPTS, KEEPSTEP, MODULES, PROGRAMS, TF_CONFIG, TORCHRUN
 from keepstep.core.wording import count
 from keepstep.errors import UserError
 from keepstep.sources.ports import free_ports
@@ -25,27 +26,20 @@ from keepstep.supervise.reaper import VARIABLE
 from keepstep.supervise.spares import Launch
 
 HOST = "127.0.0.1"
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "ray")
-MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.runner",
-)
 GIVEN = ("launcher", "command")
-"""Roles of the user's own command: a launcher that is known as one, or whatever else."""
+"""Roles of the user's own command: a known launcher, or anything else."""
 _limits = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One process that is started. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
+    """One process to start. ``rank`` is None for the user's own command: a launcher, or a program that trains alone."""
 
     rank: int | None
     role: str = "worker"
     index: int = 0
     program: str = ""
-    """What people call it, where it is no rank: torchrun, train.py."""
+    """What people call it if it is not a rank: torchrun, train.py."""
 
     @property
     def name(self) -> str:
@@ -75,7 +69,7 @@ class Job:
     cwd: Path
     members: tuple[Member, ...]
     as_given: bool = False
-    """The user's own launcher or program: it gets no variables of a rank, and is not restarted unless that is asked for."""
+    """The user's own launcher or program: it gets no rank variables, and is restarted only on request."""
 
     @property
     def words(self) -> str:
@@ -90,9 +84,9 @@ class Job:
 def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int = 0, evaluator: bool = False) -> Job:
     """The job that the command line means. Raises :class:`UserError`."""
     if not command:
-        raise UserError("there is nothing to run", hint="e.g. `keepstep run -n 4 -- python train.py`")
+        raise UserError("no command to run", hint="e.g. `keepstep run -n 4 -- python train.py`")
     if ranks is not None and ranks < 1:
-        raise UserError(f"-n {ranks} cannot be", hint="a number of ranks, 1 or more")
+        raise UserError("-n must be at least 1", hint=f"it is {ranks}")
     words = _runnable(command)
     cwd = Path.cwd()
     launcher = launcher_of(command)
@@ -113,7 +107,7 @@ def plan(command: list[str], *, ranks: int | None, chief: bool = False, ps: int 
 def launcher_of(command: list[str]) -> str | None:
     """The launcher that a command line begins with, if it is one that starts ranks itself."""
     program = Path(command[0]).name
-    if program in LAUNCHERS:
+    if program in PROGRAMS:
         return program
     if program.startswith("python"):
         for n, word in enumerate(command[1:-1], 1):
@@ -148,14 +142,14 @@ def _runnable(command: list[str]) -> tuple[str, ...]:
         else None
     )
     if script is not None and not Path(script).exists():
-        raise UserError(f"there is no script {script}", hint=f"it is looked for in {Path.cwd()}")
+        raise UserError(f"script {script} not found", hint=f"looked in {Path.cwd()}")
     if shutil.which(first) is None:
         hint = (
             f"keepstep run -- python {first}"
             if first.endswith(".py")
-            else "give the command as it is typed in the shell"
+            else "give the command as you would type it in the shell"
         )
-        raise UserError(f"there is no program {first}", hint=hint)
+        raise UserError(f"program {first} not found", hint=hint)
     return tuple(command)
 
 
@@ -187,7 +181,7 @@ def launches(
     found = []
     for member in job.members:
         own = {**base, **_rank_variables(job, member, cluster, ports)}
-        own |= {"KEEPSTEP_EXCHANGE": str(exchange), "KEEPSTEP_ATTEMPT": str(attempt)}
+        own |= {"KEEPSTEP_EXCHANGE": str(exchange), KEEPSTEP.attempt[0]: str(attempt)}
         assert member.rank is not None
         found.append(Launch(rank=member.rank, command=job.command, env=own, cwd=job.cwd, limits=limits, reads=reads))
     return found
@@ -202,17 +196,17 @@ def _cluster(job: Job, ports: list[int]) -> Cluster:
 
 
 def _rank_variables(job: Job, member: Member, cluster: Cluster, ports: list[int]) -> dict[str, str]:
-    """For TensorFlow, torch and JAX alike: a script reads those of its framework."""
+    """For TensorFlow, torch and JAX: a script reads those of its framework."""
     rank = member.rank or 0
     master, coordinator = ports[-2:]
     training = Cluster(said_by=cluster.said_by, tasks=tuple(t for t in cluster.tasks if t.role in ("chief", "worker")))
-    found = {"TF_CONFIG": write_tf_config(cluster, rank), "KEEPSTEP_RANK": str(rank), "KEEPSTEP_WORLD": str(job.world)}
+    found = {TF_CONFIG.name: write_tf_config(cluster, rank)}
+    found |= {KEEPSTEP.rank[0]: str(rank), KEEPSTEP.size[0]: str(job.world)}
     if member.trains:
-        found |= write_torchrun(training, rank) | {"MASTER_PORT": str(master)}
+        found |= write_torchrun(training, rank) | {TORCHRUN.meeting[1]: str(master)}
         found |= write_jax(training, rank)
-        address = f"{HOST}:{coordinator}"
-        found |= {"JAX_COORDINATOR_ADDRESS": address, "KEEPSTEP_COORDINATOR": address}
-        found |= {"COORDINATOR_ADDRESS": address, "NUM_PROCESSES": str(job.world), "PROCESS_ID": str(rank)}
+        found |= {JAX_SCRIPTS.size[0]: str(job.world), JAX_SCRIPTS.rank[0]: str(rank)}
+        found |= dict.fromkeys(JAX.meeting + JAX_SCRIPTS.meeting + KEEPSTEP.meeting, f"{HOST}:{coordinator}")
     return found
 
 
@@ -235,7 +229,7 @@ def start(launch: Launch, out: int, err: int, pass_fds: tuple[int, ...] = ()) ->
 
 
 def _is_ours_to_read() -> bool:
-    """Whether there is a standard input, and we are not in the background of its terminal (to read there would rob the shell)."""
+    """Whether there is a standard input, and we are not in the background of its terminal, where the shell reads."""
     try:
         return not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

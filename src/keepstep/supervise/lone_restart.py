@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter servers: a worker that is lost is started again alone, at its own address, and the coordinator goes on.
+"""Parameter servers: a lost worker is restarted alone, at its own address, while the coordinator continues.
 
-TensorFlow's coordinator gives the lost worker's steps to the others and takes the worker back when it answers at the same address
-again. That holds for workers only: a parameter server holds variables, and the coordinator runs the program.
+TensorFlow's coordinator gives the lost worker's steps to the others, and takes the worker back when it answers at the
+same address again. That holds for workers only: a parameter server holds variables, and the coordinator the program.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keepstep.core.wording import duration
+from keepstep.core.wording import count, duration
 from keepstep.guard.box import keep
-from keepstep.supervise.backoff import wait_s
 from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
+from keepstep.supervise.waiting import backoff_s
 
 MOST = 3
-"""So often one worker may come back without having served for long in between."""
+"""How often one worker may come back without having served for long in between."""
 LONG_S = 600.0
-"""A worker that has served for so long starts with a full budget again."""
+"""A worker that has served this long has a full budget again."""
 
 
 @dataclass
@@ -57,29 +57,29 @@ class LoneRestarts:
         return self._has_servers and member.role == "worker" and member.rank is not None
 
     def decide(self, member: Member, exit_: Exit, now: float) -> Comeback | None:
-        """What to do about a lost worker; None where it has been lost too often."""
+        """What to do about a lost worker; None if it has been lost too often."""
         assert member.rank is not None
         known = self._losses.setdefault(member.rank, _Losses())
         if known.count and now - known.started_at > LONG_S:
             known.count = 0
         name = f"worker {member.index} (rank {member.rank})"
         if known.count >= MOST:
-            self.given_up = f"{name} was started again {known.count} times and ended each time, now with {exit_.words}"
+            self.given_up = f"{name} was restarted {known.count} times and failed each time, now with {exit_.words}"
             return None
-        wait = wait_s(known.count, 0.0)
+        wait = backoff_s(known.count, 0.0)
         known.count += 1
         known.started_at = now + wait
         when = f"in {duration(wait)}" if wait else "now"
         left = MOST - known.count
         words = (
-            f"decision: start {name} again {when}: it ended with {exit_.words}, and the coordinator can go on without it until it is back"
-            f" ({left} more such restart{'s' if left != 1 else ''} of this worker)"
+            f"decision: restart {name} alone {when}: it ended with {exit_.words}, and the coordinator can continue "
+            f"without it until it is back ({count(left, 'more restart')} of this worker allowed)"
         )
         return Comeback(member=member, times=known.count, due=now + wait, words=words)
 
 
 def put_aside(folder: Path, member: Member, pid: int, times: int) -> Path:
-    """Move what the lost process left out of the attempt's folder: it is the story of a process that was replaced."""
+    """Move what the lost process left out of the attempt's folder: it is about a process that was replaced."""
     aside = folder.parent / "lost" / f"{folder.name}-{member.name}-{times}"
     with contextlib.suppress(OSError):
         for place in (aside.parent, aside):

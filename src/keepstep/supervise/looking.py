@@ -19,7 +19,7 @@ from keepstep.core.facts.guard import RankStopped
 from keepstep.core.facts.process import ProcessSeen, StackDump
 from keepstep.core.identity import Rank
 from keepstep.core.report import Report, Verdict
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.core.wording import count
 from keepstep.rules import builtin_rules
 from keepstep.rules.sync.odd_one_out import jobs, stands_still
@@ -27,31 +27,31 @@ from keepstep.sources import processes, stacks
 from keepstep.supervise.stopped import Sign, Stop
 
 HURRIED_S = (0.4, 0.9)
-"""The boxes have told already that nothing moves: the looks may follow each other faster."""
+"""The boxes already show that nothing moves, so looks may follow each other faster."""
 QUICK_LIMIT_S = 2.0
 AFTERWARDS_S = 1.5
-"""A look holds ranks for a while: those that could go on get so long to show it, before a silence that nothing proves is told."""
+"""A look holds ranks up. Those that could go on get so long to show it before an unproven silence is reported."""
 URGENT = -10
 _ONE_JOB = "the supervised run"
 WORKS_SHARE = 0.05
-"""Of a core: where stacks could not be compared, a rank that uses this much is at work."""
+"""Of a core: if stacks could not be compared, a rank that uses this much is at work."""
 
 
 def urgently() -> None:
-    """Let this thread, and the processes that it starts, go first where that is permitted: on a crowded host looks come too late."""
+    """Give this thread and the processes it starts priority, if allowed: on a crowded host looks come too late."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, 0, URGENT)
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: it cannot be told."""
+    """What the stacks of the ranks showed. ``still``: nobody moved and nobody works; None: unknown."""
 
     seen: EvidenceSet
     still: bool | None
     report: Report
     sure: bool = True
-    """What is waited for does not come by itself: a lock of its own, a signal that stopped it, ranks in different collectives."""
+    """What they wait for does not come by itself: a lock, a signal that stopped one, ranks in different collectives."""
 
     @property
     def moves(self) -> list[str]:
@@ -67,8 +67,8 @@ def look(
 ) -> Looked:
     """Several looks at the same processes; they are stopped for a moment only when none of them moves.
 
-    ``early`` gets what Python stacks alone show, before a process is stopped. Where nothing is proven it returns only when
-    the ranks have had a moment to move: a caller that looks at their signs then sees whether they do.
+    ``early`` gets what Python stacks alone show, before a process is stopped. If nothing is proven, this returns only
+    after the ranks have had a moment to move: a caller that looks at their signs then sees whether they do.
     """
     urgently()
     ranks = {sign.pid: sign.rank for sign in signs}
@@ -90,7 +90,7 @@ def _looked(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> Looked:
 
 
 def _still(seen: EvidenceSet, report: Report) -> bool | None:
-    """Whether no rank moved and none works. None: it cannot be told, or they stand still and none of them waits for another."""
+    """Whether no rank moved and none works. None: unknown, or nobody moves and nobody waits for another."""
     if report.verdict is Verdict.HUNG:
         return True
     states = [each.fact.still for each in seen.all(ProcessSeen)]
@@ -103,12 +103,12 @@ def _still(seen: EvidenceSet, report: Report) -> bool | None:
         return False if works else None
     found = list(jobs(seen))
     if not all(stands_still(job) for job in found):
-        return False  # all are met at the same place each time, and one of them works there
+        return False  # each is at the same place every time, and one of them works there
     return True if any(each.waits_for_others for job in found for each in job) else None
 
 
 def _sure(seen: EvidenceSet, report: Report) -> bool:
-    """Whether standing still proves a hang. Files, sockets, sleeps, children and devices may answer late: they do not."""
+    """Whether the lack of movement proves a hang. A wait for a file, socket, sleep, child or device may end."""
     root = report.root
     if root is None or report.verdict is not Verdict.HUNG:
         return False
@@ -119,7 +119,7 @@ def _sure(seen: EvidenceSet, report: Report) -> bool:
     threads = [each.fact for each in seen.all(StackDump) if each.who in root.ranks and not _is_idle(each.fact)]
     waits = [waits_in(thread.frames) for thread in threads]
     return any(thread.current for thread in threads) and all(
-        wait is not None and wait.kind is Kind.LOCK for wait in waits
+        wait is not None and wait.kind is WaitKind.LOCK for wait in waits
     )
 
 
@@ -130,7 +130,7 @@ def _is_idle(thread: StackDump) -> bool:
 
 
 def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], list[Coverage]]:
-    """Where the ranks (by process number) stand at this moment, without stopping them; for those that are about to be ended."""
+    """Where the ranks (by process number) are right now, without stopping them; for those about to be ended."""
     urgently()
     found = stacks.look_at_all(list(ranks), native=False, stop=False, limit=QUICK_LIMIT_S)
     at = time.time()
@@ -148,7 +148,7 @@ def look_once(ranks: Mapping[int, int | None]) -> tuple[list[Evidence[Fact]], li
 
 
 def awaited(stop: Stop, looked: Looked) -> tuple[frozenset[int], str | None]:
-    """The processes for which the others wait, and the line of the script at which the first of them stands."""
+    """The processes that the others wait for, and the line of the script at which the first of them is."""
     odd = _odd(stop, looked.report)
     first = (
         next((each for job in jobs(looked.seen) for each in job if each.process.fact.pid == odd[0].pid), None)
@@ -165,7 +165,7 @@ def _odd(stop: Stop, report: Report) -> tuple[Sign, ...]:
 
 
 def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]:
-    """The stop as a fact of each rank for which the others wait: by their stacks, else by their boxes."""
+    """The stop as a fact about each rank that the others wait for: by their stacks, else by their boxes."""
     items: list[Evidence[Fact]] = []
     for sign in _odd(stop, report):
         phase = sign.phase or Phase.START
@@ -185,7 +185,7 @@ def as_evidence(stop: Stop, source: str, report: Report) -> list[Evidence[Fact]]
 
 
 def _with_ranks(seen: EvidenceSet, ranks: Mapping[int, int | None]) -> EvidenceSet:
-    """The processes as the supervisor knows them: one job, each with its rank. A warm spare's own environment names neither."""
+    """The processes as the supervisor knows them: one job, each with its rank, which a warm spare does not know."""
     items: list[Evidence[Fact]] = []
     for each in seen.items:
         rank = ranks.get(getattr(each.fact, "pid", None) or -1)

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,62 @@ from typing import Any
 import psutil
 
 from keepstep.core.blackbox import Doing
+from keepstep.core.evidence import EvidenceSet
+from keepstep.core.growth import Reading
 from keepstep.core.private_files import append
 from keepstep.sources import capacity
-from keepstep.sources.memory_series import SCHEMA
+from keepstep.sources.memory_series import SCHEMA, readings_of, rose
 from keepstep.supervise.reaper import Entry, family
-from keepstep.supervise.rising import Rising
 from keepstep.supervise.stopped import Sign
 
 OF_ITS_AGE = 200
 MOST_S = 30.0
-"""Measured whenever the attempt is older by this part, and every half minute: what rises over steps shows soon, and the file stays small."""
+"""Measured whenever the attempt is older by this part, and every half minute: growth shows soon, files stay small."""
 GPUS_EVERY_S = 15.0
+RISING_EVERY_S = 30.0
+MOST_READINGS = 4000
+"""Of one rank; then every other one is dropped."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 @dataclass
+class Rising:
+    """Memory that rises from step to step is reported during the run, once for each rank. Nothing is ended for it."""
+
+    _series: dict[int, list[Reading]] = field(default_factory=dict)
+    _left: int | None = None
+    _due: float = 0.0
+    _told: set[int] = field(default_factory=set)
+
+    def add(self, measured: Mapping[str, Any]) -> None:
+        self._left = measured["memory"]["available"]
+        for rank, reading in readings_of(measured).items():
+            series = self._series.setdefault(rank, [])
+            series.append(reading)
+            if len(series) > MOST_READINGS:
+                del series[::2]
+
+    def news(self, now: float) -> Iterator[str]:
+        """What has not been reported yet, in words. ``now``: seconds of any clock."""
+        if now < self._due:
+            return
+        self._due = now + RISING_EVERY_S
+        found = rose(self._series, "metrics.jsonl", self._left)
+        if not found:
+            return
+        from keepstep.rules.resource.memory_rising import memory_rising
+
+        with contextlib.suppress(StopIteration):
+            finding = next(iter(memory_rising.find(EvidenceSet(items=tuple(found)))))
+            new = {each.who for each in finding.evidence if each.who is not None} - self._told
+            if new:
+                self._told |= new
+                yield f"{finding.title}: {finding.because}"
+
+
+@dataclass
 class Metrics:
-    """What is measured of one attempt. A disk that is full only ends the writing."""
+    """What is measured during one attempt. A full disk only ends the writing."""
 
     path: Path
     watched: tuple[Path, ...]
@@ -80,7 +119,7 @@ class Metrics:
     def _ranks(
         self, roots: Mapping[str, int], signs: Sequence[Sign], listed: Mapping[int, Entry]
     ) -> dict[str, dict[str, Any]]:
-        """By rank; members that show none, a launcher without ranks among them, by their names."""
+        """By rank; members without one (such as a launcher whose ranks are unknown) by name."""
         found = {}
         for sign in signs:
             if sign.rank is not None:
@@ -91,7 +130,7 @@ class Metrics:
         return found | {name: _of_tree(pid, listed) for name, pid in others.items()}
 
     def _epoch(self, pid: int) -> int | None:
-        """Of the data that has most batches: an evaluation has fewer."""
+        """Of the data with the most batches: an evaluation has fewer."""
         known = self._epochs.get(pid)
         return known[max(known)] if known else None
 
@@ -130,7 +169,7 @@ class OomCounters:
                 self._first[path] = _kills(path) or 0
 
     def risen(self, pid: int) -> tuple[Path, int] | None:
-        """The file that counts, and how many more there are; None where there are none."""
+        """The file that counts, and by how much it rose; None if it did not."""
         path = self._of.get(pid)
         if path is None:
             return None
@@ -177,7 +216,7 @@ def _free(path: Path) -> int | None:
 
 
 def _of_tree(root: int, listed: Mapping[int, Entry]) -> dict[str, Any]:
-    """Memory and processor time of a process and all that it started; ``own``: without pages of files and shared memory."""
+    """Memory and processor time of a process tree; ``own``: without pages of files and shared memory."""
     tree = family(listed, [root])
     resident = own = 0
     for pid in tree:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checkpoint before a damaged one: found by the numbers in names, looked at, and put in its place by putting the other aside.
+"""The checkpoint before a damaged one: found by the numbers in names, tested, and made the newest by moving the other.
 
-Nothing is deleted or written anew: the damaged one moves to a folder beside its own, from which it can be moved back. Only
+Nothing is deleted or rewritten: the damaged one moves to a folder beside its own, and can be moved back. Only
 TensorFlow's list of checkpoints (a small text) is changed, and a copy of it goes aside too.
 """
 
@@ -33,7 +33,7 @@ ZIPPED = (".pt", ".pth", ".ckpt", ".bin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Older:
-    """What would be moved, where to, and what the script then finds as the newest."""
+    """What would be moved, to which folder, and what the script then finds as the newest."""
 
     damaged: tuple[Path, ...]
     place: Path
@@ -42,9 +42,9 @@ class Older:
 
 
 def older_than(path: Path) -> Older | None:
-    """The whole checkpoint before the damaged one at ``path``; None where there is none, or it cannot be told which it is.
+    """The intact checkpoint before the damaged one at ``path``; None if there is none, or it is unclear which it is.
 
-    ``path`` may be a file, a folder, TensorFlow's prefix of several files, or something inside of a checkpoint's folder.
+    ``path`` may be a file, a folder, TensorFlow's prefix of several files, or something inside a checkpoint's folder.
     """
     stem = TF_PARTS.sub("", path.name)
     parts = _parts(path.parent, stem)
@@ -92,14 +92,14 @@ def _parts(folder: Path, stem: str) -> tuple[Path, ...]:
 
 
 def _aside(folder: Path) -> Path:
-    """Beside the folder, not in it: a script that lists its checkpoints must not meet it."""
+    """Beside the folder, not in it: a script that lists its checkpoints must not find it."""
     if folder.resolve() == Path.cwd().resolve():
         return folder / ".keepstep" / "aside"
     return folder.with_name(f"{folder.name}.aside")
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a checkpoint looks complete, by what its format can tell."""
+    """Whether a checkpoint looks complete, as far as its format shows."""
     try:
         if path.is_dir():
             files = [each for each in path.rglob("*") if each.is_file()]
@@ -136,7 +136,7 @@ def _is_whole_safetensors(path: Path, size: int) -> bool:
 
 
 def set_aside(older: Older) -> str:
-    """Move the damaged checkpoint away and, where TensorFlow keeps a list, name the older one in it. Raises ``OSError``."""
+    """Move the damaged checkpoint away, and name the older one in TensorFlow's list, if any. Raises ``OSError``."""
     older.place.mkdir(parents=True, exist_ok=True)
     folder = older.damaged[0].parent
     for path in older.damaged:
@@ -155,7 +155,7 @@ def set_aside(older: Older) -> str:
             fresh = listed.with_name(f".{LISTED}.{os.getpid()}")
             fresh.write_text(_without(text, stem, older.instead))
             os.replace(fresh, listed)
-    return f"{older.damaged[0].name} is in {older.place} now; the newest one is {older.instead}"
+    return f"moved {older.damaged[0].name} to {older.place}; the newest checkpoint is now {older.instead}"
 
 
 def _without(text: str, stem: str, instead: str) -> str:

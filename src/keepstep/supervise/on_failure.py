@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``--on-failure`` hook: a command or a webhook is told of a failure, with the redacted report as JSON."""
+"""The ``--on-failure`` hook: a command or a webhook gets the redacted report on a failure as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEB = ("http://", "https://")
 
 
 def document(report: Report, about: Mapping[str, Any]) -> str:
-    """What the hook gets: the report's public document, and the run it is of under ``"run"``. Without secrets."""
+    """What the hook gets: the report's public document, and the run under ``"run"``. Without secrets."""
     found = report_to_dict(redacted(report))
     found["run"] = redacted(dict(about))
     return json.dumps(found, default=str)
@@ -30,15 +30,15 @@ def document(report: Report, about: Mapping[str, Any]) -> str:
 def tell(target: str, report: Report, about: Mapping[str, Any], *, timeout_s: float = 10.0) -> str:
     """Tell ``target``: an http(s) address gets the JSON by POST, a command on its standard input. Never raises.
 
-    ``about``: what else the document says (run folder, attempt, decision, exit status), under ``"run"``. A command also gets the
-    cause and the folder as KEEPSTEP_CAUSE and KEEPSTEP_FOLDER. Returns one line on what came of it.
+    ``about``: what else the document says (run folder, attempt, decision, exit status), under ``"run"``. A command also
+    gets the cause and the folder as KEEPSTEP_CAUSE and KEEPSTEP_FOLDER. Returns one line that says how it went.
     """
     try:
         text = document(report, about).encode()
         if target.startswith(WEB):
             return _post(target, text, timeout_s)
         return _call(target, text, _variables(report, about), timeout_s)
-    except Exception as error:  # the hook is someone else's: whatever it does, the run goes on
+    except Exception as error:  # the hook is the user's: whatever it does, the run continues
         return f"--on-failure failed: {shorten(redact(f'{type(error).__name__}: {error}'))}"
 
 
@@ -58,7 +58,7 @@ def _post(address: str, text: bytes, timeout_s: float) -> str:
 
 
 def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float) -> str:
-    """Through the shell, as the user typed it; in a session of its own, so that all of it can be ended."""
+    """Through the shell, as the user typed it; in its own session, so all of it can be killed."""
     env = {**os.environ, **variables}
     with subprocess.Popen(
         ["/bin/sh", "-c", command],
@@ -74,8 +74,8 @@ def _call(command: str, text: bytes, variables: dict[str, str], timeout_s: float
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.communicate()
-            return f"--on-failure: {name} was ended after {timeout_s:.0f} s"
+            return f"--on-failure: {name} was killed after {timeout_s:.0f} s"
     last = said.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"--on-failure: {name} ended with status {process.returncode}" + (
+    return f"--on-failure: {name} exited with status {process.returncode}" + (
         f" ({shorten(redact(last), 120)})" if last else ""
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks print, on its way to their files. Ranks never wait for a disk or a terminal.
 
-Each rank writes into two pipes, its standard output and its standard error; one thread moves what arrives into the rank's one
-file, in the kernel (splice), so that many ranks printing much cost next to nothing. Which part of the file came from which pipe
-is remembered for the terminal, which reads the files at its own pace (see terminal.py). A disk that is full costs the
-recording, not the training: what cannot be written is dropped, and its end is kept in memory.
+Each rank writes into two pipes, its standard output and its standard error. One thread moves what arrives into the
+rank's file inside the kernel (splice), which costs next to nothing however much ranks print. Which part of the file
+came from which pipe is remembered for the terminal, which reads the files at its own pace (see terminal.py). A full
+disk costs the recording, not the training: what cannot be written is dropped, and its end is kept in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRY_AGAIN_S = 5.0
 MOST_OF_A_GUARD = 4 << 10
 MOST_TURNS = 10_000
 MARK_S, MOST_MARKS = 0.05, 1000
-"""Of each rank's output it is known when the last so many pieces came, to so much."""
+"""How many arrival times are kept of each rank's output, and how precisely."""
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
 
 
@@ -53,7 +53,7 @@ class Pipe:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """From this place in the file on, the one pipe writes or the other."""
+    """From this place in the file on, one pipe wrote or the other."""
 
     place: int
     is_err: bool
@@ -82,9 +82,9 @@ class Stream:
     full_at: float = 0.0
     splices: bool = True
     turns: list[Turn] = field(default_factory=lambda: [Turn(0, False)])
-    """Where in the file the writing changed from one pipe to the other: the latest ones."""
+    """The latest places in the file where the writer changed from one pipe to the other."""
     marks: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_MARKS))
-    """How much was written when, lately."""
+    """How much had been written when, recently."""
     first_mark: float = 0.0
 
     @property
@@ -97,13 +97,13 @@ class Stream:
         return b"".join(bytes(pipe.tail) for pipe in self.pipes)
 
     def turn_at(self, place: int) -> tuple[Turn, Turn | None]:
-        """Who wrote this byte of the file, and the turn after it."""
+        """Which pipe wrote this byte of the file, and where the next turn begins."""
         turns = self.turns
         number = max(0, bisect_right(turns, place, key=lambda turn: turn.place) - 1)
         return turns[number], turns[number + 1] if number + 1 < len(turns) else None
 
     def mark(self, at: float) -> None:
-        """Something has arrived; what comes within moments counts as one."""
+        """Something has arrived; what comes at almost the same time counts as one."""
         if self.marks and at - self.marks[-1][1] < MARK_S:
             at = self.marks.pop()[1]
         self.first_mark = self.first_mark or at
@@ -156,7 +156,7 @@ class Output:
             time.sleep(0.005)
 
     def drain(self, limit_s: float) -> None:
-        """Wait until every pipe has been closed by its writers and is empty, but not longer than this."""
+        """Wait until every pipe is closed by its writers and empty, but no longer than this."""
         end = time.monotonic() + limit_s
         while any(stream.open for stream in self.streams) and time.monotonic() < end:
             time.sleep(0.005)
@@ -178,7 +178,7 @@ class Output:
             os.close(self._wake_out)
 
     def _keep_last_words(self) -> None:
-        """Of a rank whose disk was full, the end of what it printed: an error stands there."""
+        """The end of what a rank printed after its disk was full: errors are there."""
         for stream in self.streams:
             if stream.dropped and stream.file is not None:
                 missing = stream.dropped - len(stream.last_dropped)
@@ -255,7 +255,7 @@ class Output:
 
     @staticmethod
     def _turn(stream: Stream, pipe: Pipe) -> None:
-        """From here on the other pipe writes. A line that is not finished is left as a line of its own: nothing is torn."""
+        """From here on the other pipe writes. An unfinished line becomes a line of its own: nothing is torn."""
         assert stream.file is not None
         added = 0
         if stream.written:
@@ -289,7 +289,7 @@ class Output:
 
 
 def _goes_on_first(ready: tuple[Stream, Pipe]) -> bool:
-    """The pipe that wrote last goes on with its line before the other begins one."""
+    """The pipe that wrote last finishes its line before the other begins one."""
     stream, pipe = ready
     return stream.turns[-1].is_err is not pipe.is_err
 

@@ -15,9 +15,9 @@ from keepstep.supervise.vitals import Boxes, crowding, recent_of
 
 WINDOW_S = 60.0
 SAGS = 1.5
-"""A step that takes so many times as long as in the best minute before ..."""
+"""Slower means: a step takes this many times as long as in the best minute before ..."""
 WINDOWS = 3
-"""... for so many minutes in a row."""
+"""... for this many minutes in a row."""
 LATE_EVERY_S = 10.0
 MOST_RANKS = 64
 
@@ -33,10 +33,11 @@ class Sagging:
 
     @property
     def words(self) -> str:
-        crowded = f" ({self.crowding:.0f} processes want each core of this host)" if self.crowding >= CROWDED else ""
-        return (
-            f"a step takes {self.now_s:.3g} s now, for {WINDOWS} minutes; it took {self.before_s:.3g} s before{crowded}"
+        crowded = (
+            f" ({self.crowding:.0f} processes compete for each core of this host)" if self.crowding >= CROWDED else ""
         )
+        before = f"before, it took {self.before_s:.3g} s{crowded}"
+        return f"a step has taken {self.now_s:.3g} s for the last {WINDOWS} minutes; {before}"
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Pace:
     _slowest: str = ""
 
     def see(self, signs: Sequence[Sign], boxes: Boxes, now: float) -> Sagging | None:
-        """Once a second. Returns a sagging once, when it is found."""
+        """Call once per second. Returns a slowdown once, when it is found."""
         usual = [sign.usual_s for sign in signs if sign.usual_s]
         if usual:
             self._times.append(median(usual))
@@ -79,7 +80,7 @@ class Pace:
             parts.append(f"step {min(sign.steps for sign in guarded)}")
             usual = max((sign.usual_s or 0.0 for sign in guarded), default=0.0)
             if usual:
-                parts.append(f"{1 / usual:.1f} steps/s" if usual < 2 else f"{usual:.1f} s a step")
+                parts.append(f"{1 / usual:.1f} steps/s" if usual < 2 else f"{usual:.1f} s per step")
             phases = {sign.phase.words for sign in guarded if sign.phase is not None}
             if len(phases) == 1 and not usual:
                 parts.append(phases.pop())

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast parts of the check, before the first rank starts: what the variables say, and what this host has to give."""
+"""The fast parts of the check, before the first rank starts: what the variables say, and what this host offers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from keepstep.check.checkup import Asked, judge, place_of
+from keepstep.check.checkup import CheckRequest, judge, place_of
 from keepstep.check.parts import look
 from keepstep.core.report import Report
 from keepstep.supervise.launch import Job, launches
@@ -15,7 +15,9 @@ FAST = ("config", "resources")
 
 
 def preflight(job: Job, folder: Path, env: Mapping[str, str], script: Path | None) -> Report:
-    """What would kill the run, as far as it can be told in a moment."""
+    """What would kill the run, as far as can be seen in a moment."""
     first = launches(job, attempt=0, folder=folder, exchange=folder, token="", env=env, more={})[0]
-    asked = Asked(parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,))
+    asked = CheckRequest(
+        parts=FAST, script=script if script is not None and script.is_file() else None, paths=(folder,)
+    )
     return judge(look(place_of(asked, first.env if not job.as_given else env), FAST))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Get ready for trouble while there is none: what looks and diagnoses need is loaded before they are needed."""
+"""Get ready for trouble while there is none: load what looks and diagnoses need before they need it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prepare(ranks: int) -> None:
 
 
 def rehearse(folder: Path) -> None:
-    """Explain a death that did not happen in this attempt, and tell nobody: the first time takes longer than the next. Never raises."""
+    """Explain a death that did not happen, and discard it: the first explanation takes longest. Never raises."""
     with contextlib.suppress(Exception), tempfile.TemporaryDirectory(prefix="keepstep-") as place:
         from keepstep.core.redact import redacted
         from keepstep.render.json import render_json

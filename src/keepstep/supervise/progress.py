@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far an attempt came, by all that was seen of it. Pure."""
+"""How far an attempt came, by everything seen of it. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Progress:
 
 
 def progress_of(seen: EvidenceSet) -> Progress:
-    """What the evidence of one attempt tells of its progress."""
+    """What the evidence of one attempt says about its progress."""
     steps = [each.fact.steps for each in seen.all(RankDoing)]
     numbers: dict[tuple[str, str], list[int]] = {}
     for each in seen.all(StepSeen):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends all that a run started, when the supervisor is gone, however it went.
+"""Ends everything that a run started when the supervisor is gone, for whatever reason.
 
-Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input, on which the
-supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes without a
-``bye``, every process of those sessions, every process that carries the token in its environment, and all their descendants
-are killed; then black boxes are brought from shared memory into the run folder (``keep FOLDER``) and what was made there for spares
-is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have lost its parent, a daemon its session, and a program
-that rewrites its title its environment. One that has lost all three is found where the run has a control group (``group FOLDER``). Standard library only.
+Run as a script of its own (``reaper.py TOKEN``) with a pipe from the supervisor as standard input. On it, the
+supervisor names the sessions that it starts (``+PID``) and says ``bye`` when it ends in good order. If the pipe closes
+without a ``bye``, every process of those sessions, every process that carries the token in its environment, and all
+their descendants are killed. Then black boxes move from shared memory into the run folder (``keep FOLDER``), and what
+was made there for spares is removed (``remove FOLDER``). The three ways overlap on purpose: a loader's worker may have
+lost its parent, a daemon its session, and a program that rewrites its title its environment. One that has lost all
+three is found if the run has a control group (``group FOLDER``). Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import NamedTuple
 VARIABLE = "KEEPSTEP_RUN"
 PATIENCE_S = 20.0
 PAUSES_S = (0.005, 0.01, 0.02)
-"""Between looks at what is left: a small process is gone at once, one with much memory takes a while."""
+"""Between looks at what is left: a small process disappears at once, one with much memory takes a while."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -37,7 +38,7 @@ class Entry(NamedTuple):
     cpu_s: float
     """Of itself and of children that have ended."""
     started: int
-    """In ticks since the host was started: tells a later process of the same number apart."""
+    """In ticks since the host booted: tells apart a later process with the same number."""
 
 
 def table() -> dict[int, Entry]:
@@ -100,7 +101,7 @@ def in_group(group: Path | None) -> set[int]:
 
 
 def remove_group(group: Path) -> None:
-    """Remove a control group that is empty, and those below it. One with processes stays: the kernel sees to that."""
+    """Remove an empty control group and those below it. One with processes stays: the kernel sees to that."""
     for where, _, _ in os.walk(group, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(where)
@@ -109,7 +110,7 @@ def remove_group(group: Path) -> None:
 def members(
     token: str, sessions: Mapping[int, int], *, group: Path | None = None, spare: Iterable[int] = ()
 ) -> set[int]:
-    """Every living process of the run: by session (leader and when it was started), by token, by control group, by descent."""
+    """Every living process of the run: by session (leader and its start time), token, control group and descent."""
     grouped = in_group(group)
     listed = table()
     own = {os.getpid(), *spare}
@@ -132,7 +133,7 @@ def kill_all(
     spare: Iterable[int] = (),
     patience_s: float = PATIENCE_S,
 ) -> bool:
-    """SIGKILL until none is left; False where some would not go."""
+    """SIGKILL until none is left; False if some would not end."""
     spare = tuple(spare)
     end = time.monotonic() + patience_s
     pauses = iter(PAUSES_S)

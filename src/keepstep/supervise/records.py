@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor itself saw, as evidence in the attempt's folder: from it alone the report is made, then and later.
+"""What the supervisor itself saw, as evidence in the attempt's folder. The report is made from that folder alone.
 
-Nothing here raises for a disk that is full: the run goes on, and less is known of it.
+Nothing here raises if the disk is full: the run continues, and less is known about it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from keepstep.core.facts.guard import GuardPart, RankLate
 from keepstep.core.facts.process import ProcessExited, StartedWith, TerminationRequested, WorkerReplaced
 from keepstep.core.facts.resource import OomKilled
 from keepstep.core.identity import Rank
+from keepstep.core.launchers import LAUNCHERS
 from keepstep.store.evidence import append
 from keepstep.store.reserve import Reserve
 from keepstep.supervise import core_files
@@ -29,7 +30,7 @@ from keepstep.supervise.ending import Exit
 from keepstep.supervise.launch import Member
 from keepstep.supervise.metrics import OomCounters
 from keepstep.supervise.pace import Sagging
-from keepstep.supervise.policy import Happened
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Launch
 from keepstep.supervise.stopped import Stop
 
@@ -43,7 +44,7 @@ START, EXITS, STACKS, PACE = "start.jsonl", "exits.jsonl", "stacks.jsonl", "pace
 TELLING = re.compile(
     r"(?:PYTHON|TORCH|PYTORCH|NCCL|GLOO|UCX|OMP|MKL|OPENBLAS|CUDA|XLA|TF|JAX|GRPC)_?[A-Z0-9_]*|KEEPSTEP"
 )
-OF_ONE_RANK = re.compile(r"TF_CONFIG|JAX_(?:COORDINATOR_ADDRESS|PROCESS_ID|NUM_PROCESSES)|PYTHONPATH")
+OF_ONE_RANK = {"PYTHONPATH", *(name for each in LAUNCHERS for name in (*each.of_one_rank, *each.size))}
 
 
 class Records:
@@ -52,16 +53,16 @@ class Records:
     def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self.folder = folder
         self.unwritten: list[Evidence[Fact]] = []
-        """What no disk would take: the report is made with it all the same."""
+        """What could not be written: the report is made with it anyway."""
         self._reserve = reserve or Reserve()
         self._gone: set[int] = set()
 
     def started(self, launch: Launch, ranks: int | None = None) -> None:
-        """What ranks are started with: advice to set what is set already is none."""
+        """What ranks are started with: it makes no sense to advise setting what is set already."""
         variables = tuple(
             f"{name}={value}"
             for name, value in sorted(launch.env.items())
-            if TELLING.fullmatch(name) and not OF_ONE_RANK.fullmatch(name)
+            if TELLING.fullmatch(name) and name not in OF_ONE_RANK
         )
         fact = StartedWith(
             variables=variables,
@@ -81,7 +82,7 @@ class Records:
         self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
     def replaced(self, member: Member, exit_: Exit, times: int, steps: int, aside: Path) -> None:
-        """A worker of a parameter server training was lost, and is started again alone."""
+        """A worker of a parameter server training was lost and is restarted alone."""
         fact = WorkerReplaced(
             index=member.index,
             code=exit_.code,
@@ -91,11 +92,10 @@ class Records:
             steps=steps or None,
             left_in=aside.name,
         )
-        quote = f"worker {member.index} (rank {member.rank}, pid {exit_.pid}) ended with {exit_.words}; it was started again alone"
-        self._add(
-            EXITS,
-            [(fact, member.rank, exit_.at, f"{quote}. What it printed before is in {aside.parent.name}/{aside.name}")],
-        )
+        name = f"worker {member.index} (rank {member.rank}, pid {exit_.pid})"
+        output = f"its earlier output is in {aside.parent.name}/{aside.name}"
+        quote = f"{name} ended with {exit_.words} and was restarted alone; {output}"
+        self._add(EXITS, [(fact, member.rank, exit_.at, quote)])
 
     def lost(self, below: Ended | None) -> None:
         """A rank of the user's own launcher that is gone while the launcher still runs."""
@@ -103,23 +103,24 @@ class Records:
             self.exited(Member(rank=below.rank), below.exit, first=True)
 
     def failed_first(self, member: Member, exit_: Exit, below: Ended | None) -> None:
-        """The first failure; ``below``: of the ranks of a launcher, the one that made it fail."""
+        """The first failure; ``below``: of a launcher's ranks, the one that made it fail."""
         self.lost(below)
         self.exited(member, exit_, first=below is None)
 
     def ending(
         self, members: Iterable[Member], outcome: Outcome, *, asked: int | None = None, sent: int = signal.SIGTERM
     ) -> None:
-        """The ranks that are about to be ended (``sent``: what they hear), and for whose sake. ``asked``: the signal that the run itself got."""
+        """The ranks that are about to be ended, and why.
+
+        ``sent``: the signal they get. ``asked``: the signal that the run itself got.
+        """
         name = signal.Signals(asked if asked is not None else sent).name
         because = {
             Happened.EXITED: f"rank {outcome.rank} failed",
-            Happened.RAISED: f"rank {outcome.rank} failed, and has not exited",
-            Happened.STOPPED: "the run has stopped",
-            Happened.SUSPECTED: "the run has stopped",
-            Happened.INTERRUPTED: "the user pressed Ctrl-C"
-            if asked == signal.SIGINT
-            else f"the run was told to end by {name}",
+            Happened.RAISED: f"rank {outcome.rank} failed but has not exited",
+            Happened.STOPPED: "the run hangs",
+            Happened.SUSPECTED: "the run seems to hang",
+            Happened.INTERRUPTED: "the user pressed Ctrl-C" if asked == signal.SIGINT else f"the run received {name}",
         }.get(outcome.happened, "the run is over")
         by: str | None = "agent"
         if outcome.happened is Happened.INTERRUPTED:
@@ -129,10 +130,10 @@ class Records:
         self._add(EXITS, [(fact, member.rank, time.time(), f"ending {member.name} {quote}") for member in members])
 
     def standing(self, ranks: Mapping[int, int | None]) -> None:
-        """Where the others stood when one failed."""
+        """Where the others were when one failed."""
         if not ranks:
             return
-        with contextlib.suppress(Exception):  # whatever keeps us from looking: a failed rank is news enough
+        with contextlib.suppress(Exception):  # whatever prevents the look: the failed rank matters more
             from keepstep.supervise.looking import look_once
 
             found, _ = look_once(ranks)
@@ -147,13 +148,13 @@ class Records:
             append(self.folder / STACKS, [*as_evidence(stop, STACKS, looked.report), *looked.seen.items])
 
     def event(self, what: str, **more: object) -> None:
-        """What the supervisor itself did or saw, for whoever wonders later; no evidence of anything."""
+        """What the supervisor itself did or saw, for later readers; it is not evidence."""
         line = json.dumps({"schema": "keepstep.events/1", "at": round(time.time(), 3), "what": what, **more})
         with contextlib.suppress(OSError):
             private_files.append(self.folder / "events.jsonl", f"{line}\n".encode())
 
     def forget_stop(self) -> None:
-        """It went on after all: what was written would mislead."""
+        """The run continued after all: what was written would mislead."""
         with contextlib.suppress(OSError):
             (self.folder / STACKS).unlink(missing_ok=True)
 
@@ -215,5 +216,5 @@ class Records:
 
 
 def _crash_code(exit_: Exit) -> bool:
-    """A shell in front of a rank says it by a code: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+    """A shell in front of a rank reports it as a code: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
     return exit_.code in (131, 132, 133, 134, 135, 136, 139)

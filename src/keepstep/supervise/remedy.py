@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remedies: what may be changed before the next attempt, and how much each of them may change.
 
-A safe one changes no results: it raises a limit, names the interface that routes, or steps back to the checkpoint before a
-damaged one. What changes results or needs the script's help is advice unless asked for; transports that nobody here can try
-(InfiniBand, peer-to-peer) are always advice.
+A safe one changes no results: it raises a limit, names the interface that routes, or steps back to the checkpoint
+before a damaged one. What changes results or needs the script's help is advice unless asked for. Changes of transport
+that cannot be tried here (InfiniBand, peer-to-peer) are always advice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Remedy:
     limits: tuple[tuple[str, int], ...] = ()
     """Soft limits by their names in ``resource``, as ``("RLIMIT_NOFILE", 65536)``."""
     older: Older | None = None
-    """A damaged checkpoint that is put aside, so that the script takes the one before it."""
+    """A damaged checkpoint to move aside; the script then takes the one before it."""
     advice_only: bool = False
     """Never done by keepstep, whatever was asked for."""
     command: str | None = None
@@ -59,7 +59,7 @@ class Remedy:
 def offered(
     report: Report, environment: Mapping[str, str], cwd: Path, *, restored_from: Sequence[str] = ()
 ) -> tuple[Remedy, ...]:
-    """What could be done about the report's root cause. Reads this host (limits, routes, checkpoint folders); changes nothing.
+    """What could be done about the report's root cause. Reads this host (limits, routes, checkpoints); changes nothing.
 
     ``environment`` and ``cwd`` are those of a rank; ``restored_from``: what it named when it restored a checkpoint.
     """
@@ -114,7 +114,7 @@ def _pin_interface(root: Finding, environment: Mapping[str, str], cwd: Path) -> 
     if name is None or all(environment.get(variable) == name for variable in INTERFACE_VARIABLES[:2]):
         return ()
     variables = tuple((variable, name) for variable in INTERFACE_VARIABLES)
-    does = f"use the interface {name}, by which the ranks reach each other"
+    does = f"use the interface {name}, through which the ranks reach each other"
     return (
         Remedy(
             name=f"pin {name}",
@@ -141,15 +141,16 @@ def routing_interface(address: str) -> str | None:
 
 
 def _step_back(root: Finding, restored_from: Sequence[str], cwd: Path) -> tuple[Remedy, ...]:
-    """Go back to the checkpoint before the damaged one, where there is one that is whole."""
+    """Go back to the checkpoint before the damaged one, if there is an intact one."""
     told = [e.fact.path for e in root.evidence if isinstance(e.fact, CheckpointUnreadable) and e.fact.path]
-    # most readers do not say which file they cannot read: it is the one that the script said it restores, if that is damaged
+    # most readers do not name the file they cannot read: it is the one the script said it restores, if that is damaged
     named = [] if told else [path for path in restored_from if (cwd / path).exists() and not is_whole(cwd / path)]
     for path in (*told, *named[:1]):
         older = older_than(cwd / path)
         if older is not None:
-            does = f"put the damaged checkpoint {older.damaged[0].name} aside, into {older.place}, and go on from {older.instead}"
-            return (Remedy(name=f"aside {older.damaged[0]}", does=does, older=older),)
+            damaged = older.damaged[0]
+            does = f"move the damaged checkpoint {damaged.name} to {older.place} and continue from {older.instead}"
+            return (Remedy(name=f"aside {damaged}", does=does, older=older),)
     return ()
 
 
@@ -188,8 +189,6 @@ _KNOWN: dict[Cause, Callable[[Finding, Mapping[str, str], Path], tuple[Remedy, .
     Cause.RESOURCE_FD_OR_PROCESS_LIMIT: _raise_limits,
     Cause.NETWORK_WRONG_INTERFACE: _pin_interface,
     Cause.RESOURCE_GPU_OOM: _less_fragments,
-    Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "see whether it works over TCP instead of InfiniBand (slower)"),
-    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise(
-        "NCCL_P2P_DISABLE=1", "see whether it works without peer-to-peer transfers (slower)"
-    ),
+    Cause.NETWORK_RDMA_IB: _advise("NCCL_IB_DISABLE=1", "try TCP instead of InfiniBand (slower)"),
+    Cause.HARDWARE_NVLINK_PCIE_P2P: _advise("NCCL_P2P_DISABLE=1", "try it without peer-to-peer transfers (slower)"),
 }

@@ -12,41 +12,33 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from keepstep import __version__
 from keepstep.core.cause import Cause
-from keepstep.core.report import Report, Verdict
-from keepstep.core.wording import count, duration, size
+from keepstep.core.report import Verdict
 from keepstep.errors import UserError
 from keepstep.store import runs
-from keepstep.store.runs import AttemptSaid, RunFolder
+from keepstep.store.runs import RunFolder
 from keepstep.supervise import policy
 from keepstep.supervise import remedy as remedies
-from keepstep.supervise.as_policy import as_policy
+from keepstep.supervise.account import LARGEST_LOGS, Account
 from keepstep.supervise.asked import Asked
 from keepstep.supervise.attempt import Attempt
+from keepstep.supervise.decision import Action, Decision, Settings
 from keepstep.supervise.ending import Reaper
-from keepstep.supervise.gaps import Gaps
 from keepstep.supervise.interrupts import Interrupts
 from keepstep.supervise.launch import launches
-from keepstep.supervise.policy import Action, Decision, Happened
-from keepstep.supervise.progress import Progress
 from keepstep.supervise.remedy import Remedy
+from keepstep.supervise.situation import Happened, Situation
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.started import Means, Outcome
 from keepstep.supervise.terminal import Terminal
-from keepstep.supervise.told import forget_repeated
-
-LARGEST_LOGS = 2 << 30
-"""A run that ended well is not searched for more than this."""
-LARGE_CORES = 100 << 20
-"""From this size on reading them takes seconds, and silence would look like a hang."""
 
 
 @dataclass
-class _Standing:
+class _Applied:
     """What remedies have changed for the attempts to come."""
 
     names: list[str] = field(default_factory=list)
@@ -65,67 +57,60 @@ class Supervisor:
         self._interrupt = Interrupts(
             self._terminal.say, asked.grace_s, program=alone.words if alone.role == "command" else None
         )
-        self._standing = _Standing()
-        self._before: list[policy.Attempt] = []
+        self._applied = _Applied()
+        self._before: list[Situation] = []
         self._wondered = False
-        self._hooks: list[threading.Thread] = []
-        self._reports: dict[int, Report] = {}
-        """By attempt."""
-        self.folder: RunFolder | None = None
-        self._gaps = Gaps(self._terminal.say)
 
     def run(self) -> int:
         """All of it. Returns the exit status."""
         with self._interrupt.listening():
             try:
-                self._make_folder()
-                if self._asked.check and not self._check():
-                    return self._finished("failed", 1)
-                return self._attempts()
+                account = Account(self._make_folder(), self._terminal, self._asked.on_failure)
+                try:
+                    if self._asked.check and not self._check(account.folder.path):
+                        return account.finish("failed", 1)
+                    return self._attempts(account)
+                finally:
+                    account.close()
             finally:
-                for hook in self._hooks:
-                    hook.join(timeout=15.0)
                 self._terminal.close()
 
     # --- before
 
-    def _make_folder(self) -> None:
+    def _make_folder(self) -> RunFolder:
         job, root = self._asked.job, self._asked.run_dir or runs.DEFAULT
         try:
-            self.folder = runs.create(
-                root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__
-            )
+            folder = runs.create(root, list(job.command), name=self._asked.name, ranks=job.world, version=__version__)
         except OSError as error:
             raise UserError(
-                f"no run folder can be made under {root}: {error.strerror}", hint="give --run-dir DIR"
+                f"cannot make a run folder under {root}: {error.strerror}",
+                hint="choose another place with --run-dir DIR",
             ) from error
-        self.folder.manifest.roles = [member.role for member in job.members]
-        self.folder.save()
+        folder.manifest.roles = [member.role for member in job.members]
+        folder.save()
         threading.Thread(target=runs.prune, args=(root,), daemon=True).start()
-        self._terminal.say(f"run {self.folder.path}: {job.words}")
+        self._terminal.say(f"run {folder.path}: {job.words}")
+        return folder
 
-    def _check(self) -> bool:
+    def _check(self, folder: Path) -> bool:
         """The fast parts of the check. False where something would surely kill the run."""
         from keepstep.supervise.preflight import preflight
 
-        assert self.folder is not None
         script = next((Path(word) for word in self._asked.job.command if word.endswith(".py")), None)
-        report = preflight(self._asked.job, self.folder.path, self._env, script)
+        report = preflight(self._asked.job, folder, self._env, script)
         fatal = [f for f in report.findings if f.severity.value == "fatal"]
         for finding in report.findings:
             self._terminal.say(f"check: {finding.title}" + (f" ({finding.fixes[0].do})" if finding.fixes else ""))
         if fatal:
             self._terminal.say(
-                "the check found what would kill the run; nothing was started (--no-check starts it all the same)"
+                "the check found what would kill the run; nothing was started (use --no-check to start it anyway)"
             )
         return not fatal
 
     # --- attempts
 
-    def _attempts(self) -> int:
-        assert self.folder is not None
-        asked, job = self._asked, self._asked.job
-        token = secrets.token_hex(12)
+    def _attempts(self, account: Account) -> int:
+        asked, job, token = self._asked, self._asked.job, secrets.token_hex(12)
         reaper = Reaper(token)
         pool = Pool(start=reaper.start, say=self._terminal.say, on=asked.spares and not job.as_given)
         for folder in pool.variables.values():
@@ -140,15 +125,13 @@ class Supervisor:
             first_signal=lambda: self._interrupt.first,
             grace_s=asked.grace_s,
             hang_s=asked.hang_timeout_s,
-            reserve=self.folder.reserve,
+            reserve=account.folder.reserve,
         )
         try:
             number = 0
-            while True:
-                status = self._attempt(number, token, means)
-                if status is not None:
-                    return status
+            while (status := self._attempt(number, means, account)) is None:
                 number += 1
+            return status
         finally:
             with contextlib.suppress(Exception):
                 pool.close()
@@ -156,92 +139,67 @@ class Supervisor:
             reaper.bye()
             means.looks.shutdown(wait=False, cancel_futures=True)
 
-    def _attempt(self, number: int, token: str, means: Means) -> int | None:
-        """One attempt. Returns the run's status, or None where there shall be another attempt."""
-        assert self.folder is not None
-        folder = self.folder.attempt(number)
-        said = AttemptSaid(number=number, began=time.time())
-        self.folder.manifest.attempts.append(said)
-        self.folder.save()
-        variables = {**self._standing.variables, **(means.pool.variables if means.pool is not None else {})}
+    def _attempt(self, number: int, means: Means, account: Account) -> int | None:
+        """One attempt. Returns the run's status, or None if another attempt follows."""
+        folder, exchange = account.begin(number), account.folder.exchange(number)
         started = launches(
             self._asked.job,
             attempt=number,
-            folder=folder.absolute(),
-            exchange=self.folder.exchange(number).absolute(),
-            token=token,
+            folder=folder,
+            exchange=exchange.absolute(),
+            token=means.reaper.token,
             env=self._env,
-            more=variables,
-            limits=tuple(self._standing.limits.items()),
+            more={**self._applied.variables, **(means.pool.variables if means.pool is not None else {})},
+            limits=tuple(self._applied.limits.items()),
         )
-        limit = self._asked.max_lost_work_s
-        means.may_start_over = (
-            limit is not None
-            and any(each.saved for each in self._before)
-            and max(each.work_s or 0.0 for each in self._before) > limit
-        )
-        attempt = Attempt(number, folder.absolute(), started, means)
-        attempt.records.started(started[0], ranks=None if means.job.as_given else means.job.world)
-        means.reaper.keep(folder.absolute() / "guard")
+        means.may_start_over = self._has_much_to_lose()
+        attempt = Attempt(number, folder, started, means)
         try:
             attempt.begin()
-            return self._see_through(attempt, said, started[0].env)
+            decision, outcome = self._see_through(attempt, account, started[0].env)
+            return self._conclude(attempt, account, outcome, decision)
         finally:
             attempt.close()
-            shutil.rmtree(self.folder.exchange(number), ignore_errors=True)
+            shutil.rmtree(exchange, ignore_errors=True)
 
-    def _see_through(self, attempt: Attempt, said: AttemptSaid, env: Mapping[str, str]) -> int | None:
+    def _has_much_to_lose(self) -> bool:
+        """Whether earlier attempts have saved checkpoints of more work than may be lost."""
+        limit = self._asked.max_lost_work_s
+        saved = any(each.saved for each in self._before)
+        return limit is not None and saved and max(each.work_s or 0.0 for each in self._before) > limit
+
+    def _see_through(
+        self, attempt: Attempt, account: Account, env: Mapping[str, str]
+    ) -> tuple[Decision | None, Outcome]:
+        """Watch until the attempt is over: by itself, or by a decision (None where nothing had to be decided)."""
         waited_for: tuple[str, float] = ("", 0.0)
         while True:
             outcome = attempt.watch()
-            if outcome.happened is Happened.INTERRUPTED:
-                return self._interrupted(attempt, said, outcome)
-            if outcome.happened is Happened.ENDED_WELL:
-                return self._ended_well(attempt, said, outcome)
+            if outcome.happened in (Happened.INTERRUPTED, Happened.ENDED_WELL):
+                return None, outcome
             if outcome.happened is Happened.EXITED:
                 attempt.end(outcome)
-            forget_repeated(attempt.folder, attempt.folder / "guard")
-            report, progress = self._explain(attempt)
-            now = as_policy(attempt, outcome, report, progress, remedies=tuple(self._standing.names))
+            report, progress = account.explain(attempt)
+            now = attempt.situation(outcome, report, progress, remedies=tuple(self._applied.names))
             if outcome.happened is Happened.STARTED_OVER and not self._begins_anew(now):
                 continue
-            decision = self._decide(now, env)
-            if outcome.given_up is not None and decision.action is not Action.END:
-                decision = Decision(action=Action.END, reason=outcome.given_up, advice=decision.advice)
+            decision = self._decide(now, outcome, env)
             kind, since = decision.waits_for, outcome.stop.began if outcome.stop is not None else 0.0
             if decision.action is Action.WAIT and kind == waited_for[0] and abs(since - waited_for[1]) < 1.0:
                 attempt.hold(decision.wait_s)  # the same silence, for the same reason: no news
                 continue
             waited_for = kind, since
-            self._tell(outcome, report, decision)
+            account.announce(outcome, report, decision)
             decision = decision.accepted([each for each in decision.ask if self._may(each)])
-            said.told = said.told or time.time()
-            said.happened, said.decision, said.steps = outcome.happened.value, decision.reason, attempt.steps or None
-            said.cause, said.title = (report.root.cause.value, report.root.title) if report.root else (None, None)
-            self._save(attempt, report)
-            self._call_hook(attempt, report, outcome, decision)
-            if decision.action is Action.WAIT:
-                attempt.hold(decision.wait_s)
-                continue
-            if outcome.happened is not Happened.EXITED:
-                attempt.end(outcome)
-                if self._interrupt.signal is not None:
-                    return self._interrupted(attempt, said, outcome)
-            said.ended = time.time()
-            said.status = outcome.exit.status if outcome.exit is not None else 1
-            self._before.append(now)
-            if decision.action is Action.RESTART and self._prepare_next(decision):
-                assert self.folder is not None
-                self.folder.save()
-                return None
-            if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
-                report, _ = self._explain(attempt)
-                self._save(attempt, report)
-            return self._failed(said)
+            account.note(attempt, outcome, report, decision)
+            if decision.action is not Action.WAIT:
+                self._before.append(now)
+                return decision, outcome
+            attempt.hold(decision.wait_s)
 
-    def _decide(self, now: policy.Attempt, env: Mapping[str, str]) -> Decision:
+    def _decide(self, now: Situation, outcome: Outcome, env: Mapping[str, str]) -> Decision:
         asked = self._asked
-        settings = policy.Settings(
+        settings = Settings(
             remedy=asked.remedy,
             suspected_wait_s=asked.suspected_wait_s,
             max_lost_work_s=asked.max_lost_work_s,
@@ -251,32 +209,22 @@ class Supervisor:
         offered: tuple[Remedy, ...] = ()
         with contextlib.suppress(Exception):
             offered = remedies.offered(now.report, env, asked.job.cwd, restored_from=now.restored_from)
-        return policy.decide(now, tuple(self._before), settings, offered=offered, chance=random.random())
+        decision = policy.decide(now, tuple(self._before), settings, offered=offered, chance=random.random())
+        if outcome.given_up is not None and decision.action is not Action.END:
+            return Decision(action=Action.END, reason=outcome.given_up, advice=decision.advice)
+        return decision
 
-    def _begins_anew(self, now: policy.Attempt) -> bool:
+    def _begins_anew(self, now: Situation) -> bool:
         """Whether the numbers that the script prints count from its first step again, as far as it has printed any."""
         if now.shown_step is None and not self._wondered and not now.resumed:
             self._wondered = True
             self._terminal.say(
-                "the script was not seen to load a checkpoint, and prints no step numbers: it is not known whether it resumed"
+                "the script was not seen to load a checkpoint and prints no step numbers, "
+                "so it is unknown whether it resumed"
             )
         return (
             now.shown_step is not None and now.steps is not None and now.shown_step <= now.steps + 1 and not now.resumed
         )
-
-    def _prepare_next(self, decision: Decision) -> bool:
-        """Apply remedies and wait. False where the user ended the run meanwhile."""
-        for each in decision.remedies:
-            self._standing.names.append(each.name)
-            self._standing.variables.update(dict(each.variables))
-            self._standing.limits.update(dict(each.limits))
-            self._terminal.say(f"remedy: {remedies.apply(each) or each.does}")
-        assert self.folder is not None
-        self.folder.manifest.remedies = list(self._standing.names)
-        until = time.monotonic() + decision.wait_s
-        while (left := until - time.monotonic()) > 0 and self._interrupt.signal is None:
-            time.sleep(min(left, 0.1))
-        return self._interrupt.signal is None
 
     def _may(self, each: Remedy) -> bool:
         if not sys.stdin.isatty():
@@ -286,142 +234,57 @@ class Supervisor:
             return input(f"keepstep: {each.does}? [y/N] ").strip().lower() in ("y", "yes")
         return False
 
-    # --- what is said and kept
+    # --- the end of an attempt
 
-    def _explain(self, attempt: Attempt) -> tuple[Report, Progress]:
-        """The report, made of the folder alone, as `keepstep why` will make it again."""
-        assert self.folder is not None
-        self._gaps.look(attempt.folder, self.folder.full or attempt.has_gaps)
-        cores = [each.stat().st_size for each in (attempt.folder / "cores").glob("*") if each.is_file()]
-        if sum(cores) >= LARGE_CORES:
-            self._terminal.say(f"reading {count(len(cores), 'core file')} ({size(sum(cores))}), which takes a while")
-        try:
-            from keepstep.supervise.diagnosis import explain
-
-            return explain(attempt.folder, unwritten=attempt.records.unwritten)
-        except Exception as error:  # the run and its status are worth more than the report
-            self._terminal.say(f"no report could be made ({type(error).__name__}: {error}); try `keepstep why` later")
-            return Report(verdict=Verdict.UNKNOWN), Progress()
-
-    def _save(self, attempt: Attempt, report: Report) -> None:
-        from keepstep.analyze.comeback import numbered
-        from keepstep.core.redact import redacted
-        from keepstep.render.json import render_json
-
-        assert self.folder is not None
-        self._reports[attempt.number] = report
-        with self._terminal.telling():
-            self.folder.write(attempt.folder / "report.json", render_json(redacted(numbered(report, attempt.number))))
-            self.folder.write(self.folder.path / "report.json", render_json(redacted(self._whole())))
-        self.folder.save()
-        self._gaps.look(attempt.folder, self.folder.full)
-
-    def _whole(self) -> Report:
-        """The report on all attempts so far, as `keepstep why RUN` will make it."""
-        from keepstep.analyze.comeback import of_all_attempts
-
-        assert self.folder is not None
-        return of_all_attempts(self._reports, self.folder.manifest.attempts)
-
-    def _tell(self, outcome: Outcome, report: Report, decision: Decision) -> None:
-        from keepstep.core.redact import redacted
-
-        root = redacted(report).root
-        if outcome.happened is Happened.RAISED:
-            self._terminal.say(
-                f"rank {outcome.rank} is on its way out with an error, and has not exited: the run cannot go on"
-            )
-        if outcome.stop is not None:
-            self._terminal.say(outcome.stop.words + ("" if outcome.stop.proven else "; it may still go on"))
-        if root is not None and decision.action is Action.END:  # the whole report follows
-            decision = replace(decision, advice=tuple(each for each in decision.advice if each not in root.fixes))
-        elif root is not None:
-            self._terminal.say(f"{root.title} [{root.cause.value}]")
-            self._terminal.say(f"  because {root.because}")
-        self._terminal.say(decision.words)
-
-    def _call_hook(self, attempt: Attempt, report: Report, outcome: Outcome, decision: Decision) -> None:
-        if self._asked.on_failure is None:
-            return
-        assert self.folder is not None
-        about = {
-            "folder": str(self.folder.path),
-            "attempt": attempt.number,
-            "happened": outcome.happened.value,
-            "action": decision.action.value,
-            "decision": decision.reason,
-            "status": outcome.exit.status if outcome.exit is not None else None,
-        }
-
-        def call(target: str) -> None:
-            from keepstep.supervise.on_failure import tell
-
-            self._terminal.say(tell(target, report, about))
-
-        hook = threading.Thread(target=call, args=(self._asked.on_failure,), daemon=True)
-        hook.start()
-        self._hooks.append(hook)
-
-    # --- the end
-
-    def _ended_well(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
-        attempt.end(outcome)
-        said.ended, said.status, said.happened, said.steps = (
-            time.time(),
-            0,
-            outcome.happened.value,
-            attempt.steps or None,
-        )
-        if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
-            report, _ = self._explain(attempt)
-            self._save(attempt, report)
-            if report.verdict is not Verdict.HEALTHY and report.findings:
-                self._print(report)
-        return self._finished("finished", 0)
-
-    def _failed(self, said: AttemptSaid) -> int:
-        status = said.status or 1
+    def _conclude(self, attempt: Attempt, account: Account, outcome: Outcome, decision: Decision | None) -> int | None:
+        """End what still runs and carry the decision out. Returns the run's status, or None for another attempt."""
+        if outcome.happened is not Happened.EXITED:
+            attempt.end(outcome)
+        if outcome.happened is Happened.ENDED_WELL:
+            return self._ended_well(attempt, account)
+        if decision is None or (outcome.happened is not Happened.EXITED and self._interrupt.signal is not None):
+            return self._interrupted(attempt, account)
+        status = outcome.exit.status if outcome.exit is not None else 1
+        account.ended(attempt, outcome.happened, status)
+        if decision.action is Action.RESTART and self._prepare_next(decision, account):
+            return None
+        if outcome.happened is not Happened.EXITED:  # what was seen while it still ran is not all
+            report, _ = account.explain(attempt)
+            account.save(attempt, report)
         if self._interrupt.signal is not None:
-            return self._finished("stopped", self._interrupt.status)
-        with self._terminal.telling():
-            self._print(self._whole())
-        return self._finished("failed", status)
+            return account.finish("stopped", self._interrupt.status)
+        account.show_all()
+        return account.finish("failed", status or 1)
 
-    def _interrupted(self, attempt: Attempt, said: AttemptSaid, outcome: Outcome) -> int:
-        attempt.end(Outcome(Happened.INTERRUPTED))
-        said.ended, said.status, said.happened, said.steps = (
-            time.time(),
-            self._interrupt.status,
-            Happened.INTERRUPTED.value,
-            attempt.steps or None,
-        )
+    def _prepare_next(self, decision: Decision, account: Account) -> bool:
+        """Apply remedies and wait. False where the user ended the run meanwhile."""
+        for each in decision.remedies:
+            self._applied.names.append(each.name)
+            self._applied.variables.update(dict(each.variables))
+            self._applied.limits.update(dict(each.limits))
+            self._terminal.say(f"remedy: {remedies.apply(each) or each.does}")
+        account.folder.manifest.remedies = list(self._applied.names)
+        account.folder.save()
+        until = time.monotonic() + decision.wait_s
+        while (left := until - time.monotonic()) > 0 and self._interrupt.signal is None:
+            time.sleep(min(left, 0.1))
+        return self._interrupt.signal is None
+
+    def _ended_well(self, attempt: Attempt, account: Account) -> int:
+        account.ended(attempt, Happened.ENDED_WELL, 0)
+        if sum(path.stat().st_size for path in attempt.folder.glob("*.log")) <= LARGEST_LOGS:
+            report, _ = account.explain(attempt)
+            account.save(attempt, report)
+            if report.verdict is not Verdict.HEALTHY and report.findings:
+                account.show(report)
+        return account.finish("finished", 0)
+
+    def _interrupted(self, attempt: Attempt, account: Account) -> int:
+        account.ended(attempt, Happened.INTERRUPTED, self._interrupt.status)
         if not self._interrupt.again:  # runs are often stopped by hand because they hang: then that is what happened
-            report, _ = self._explain(attempt)
-            self._save(attempt, report)
-            said.cause, said.title = (report.root.cause.value, report.root.title) if report.root else (None, None)
+            report, _ = account.explain(attempt)
+            account.blame(report)
+            account.save(attempt, report)
             if report.root is not None and report.root.cause is not Cause.PREEMPTION_SIGTERM:
-                self._print(report)
-        return self._finished("stopped", self._interrupt.status)
-
-    def _print(self, report: Report) -> None:
-        from keepstep.core.redact import redacted
-        from keepstep.render.terminal import render_terminal
-
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        with self._terminal.telling():
-            self._terminal.plainly(
-                render_terminal(redacted(report), colour=colour, width=shutil.get_terminal_size().columns)
-            )
-
-    def _finished(self, state: str, status: int) -> int:
-        assert self.folder is not None
-        manifest = self.folder.manifest
-        manifest.state, manifest.status, manifest.ended = state, status, time.time()
-        self.folder.save()
-        self.folder.reserve.close()
-        again = len(manifest.attempts) - 1
-        came_back = f", came back {count(again, 'time')}" if again > 0 else ""
-        took = duration(manifest.ended - manifest.began)
-        more = "" if state == "finished" else f"; keepstep why {self.folder.path}"
-        self._terminal.say(f"{state} with status {status} after {took}{came_back}{more}")
-        return status
+                account.show(report)
+        return account.finish("stopped", self._interrupt.status)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The companion of a run without a supervisor: ``python -m keepstep.supervise.shadow FOLDER``, started by the guard.
 
-One a host and folder. It watches the black boxes of this host's ranks from outside, and when they stop it looks at their
-stacks, says in a few lines who holds up whom, and writes the evidence beside the boxes for `keepstep why`. It only reports.
-When all ranks are gone it puts copies in the place of the links that lead to boxes of dead ranks, and ends.
+One per host and folder. It watches the black boxes of this host's ranks from outside. When they stop, it looks at their
+stacks, says in a few lines who holds up whom, and writes the evidence beside the boxes for `keepstep why`. It only
+reports. When all ranks are gone, it replaces the links to boxes of dead ranks by copies, and ends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PREPARED_S, READY = 10.0, 2
 """It gets ready for looks when the run has lasted so long, with so many children."""
 LATE_EVERY_S = 10.0
 OWN_CODE_S = 90.0
-"""Silence of ranks none of which waits for another, until a word of it: after the last step there are reports to write."""
+"""How long ranks may be silent if none waits for another: after the last step there are reports to write."""
 REPORTER = "the companion"
 MOST_LINES = 30
 
@@ -177,7 +177,7 @@ class Companion:
 
         assert isinstance(report, Report)
         root = redacted(report).root
-        doubt = "" if stop.proven else " (it may still go on)"
+        doubt = "" if stop.proven else " (it may still recover)"
         if root is not None and stop.suspicion.kind != "busy":
             self._say(f"{root.title}{doubt}")
             self._say(f"  because {root.because}")
@@ -192,7 +192,7 @@ class Companion:
         """It went on after all: what was written would be wrong from now on."""
         with contextlib.suppress(OSError):
             (self.folder / self.source).unlink(missing_ok=True)
-        self._say("the run goes on")
+        self._say("the run continues")
         self._told = None
 
     def _tell_late(self, living: list[OpenBox]) -> None:

@@ -57,8 +57,10 @@ class Launch:
 
 
 Start = Callable[[Launch, int, int, tuple[int, ...]], "subprocess.Popen[bytes]"]
-"""``start(launch, out, err, pass_fds)``: start a process as ranks are started (own session, limits, standard input), its
-output to the file descriptors ``out`` and ``err``, and these descriptors kept open in it. The launcher's own function."""
+"""``start(launch, out, err, pass_fds)``: the launcher's own function, which starts a process as ranks are started.
+
+Own session, limits, standard input; output to the file descriptors ``out`` and ``err``; ``pass_fds`` stay open in it.
+"""
 
 
 @dataclass
@@ -99,7 +101,7 @@ class Pool:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What every rank gets so that its guard writes down how it imported."""
+        """What every rank gets; its guard then writes down how it imported."""
         return {VARIABLE: str(self._folder)} if self._folder is not None else {}
 
     def tick(self, launches: Mapping[int, Launch], pids: Mapping[int, int], training: bool) -> None:
@@ -126,7 +128,7 @@ class Pool:
             self._give_up(f"{type(error).__name__}: {error}")
 
     def take(self, launch: Launch, out: int, err: int) -> subprocess.Popen[bytes] | None:
-        """Let the spare of this rank become it: with this environment, command and folder, its output to these descriptors.
+        """Let this rank's spare become it: with this environment, command and folder, and output to these descriptors.
 
         None where there is no fitting spare. What comes back is the spare's own process: wait for it as for any rank.
         """
@@ -186,7 +188,7 @@ class Pool:
         needed = self._wanted - len(self._spares)
         total, free = capacity.room()
         if free - record["resident_kb"] * 1024 * max(needed, 1) < total * AMPLE:
-            self._give_up(f"{size(free)} of memory are free and one takes up to {size(record['resident_kb'] * 1024)}")
+            self._give_up(f"{size(free)} of memory is free, and one takes up to {size(record['resident_kb'] * 1024)}")
             return
         options = spare.split_command(record["argv"])
         assert options is not None
@@ -235,7 +237,8 @@ class Pool:
         )
         each = f", {size(memory / len(found))} each" if len(found) > 1 else ""
         self._say_once(
-            f"{len(found)} warm {'spare waits' if len(found) == 1 else 'spares wait'} with {names} imported: {size(memory)} of memory{each}, "
+            f"{len(found)} warm {'spare waits' if len(found) == 1 else 'spares wait'} with {names} imported: "
+            f"{size(memory)} of memory{each}, "
             f"{sum(each.cpu_s for each in found):.1f} s of processor time"
         )
 
@@ -262,7 +265,7 @@ class Pool:
         total, free = capacity.room()
         if free > total * SHORT:
             return False
-        self._give_up(f"only {size(free)} of memory are free")
+        self._give_up(f"only {size(free)} of memory is free")
         return True
 
     def _give_up(self, why: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attempts of a run share, what each has started, and what it answers with."""
+"""What the attempts of a run share, what each has started, and what a watch ends with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from keepstep.store.reserve import Reserve
 from keepstep.supervise.ending import Exit, Reaper
 from keepstep.supervise.launch import Job, Member
-from keepstep.supervise.policy import Happened
+from keepstep.supervise.situation import Happened
 from keepstep.supervise.spares import Pool
 from keepstep.supervise.stopped import Stop
 from keepstep.supervise.terminal import Terminal
@@ -52,7 +52,7 @@ class Means:
     pool: Pool | None
     terminal: Terminal
     interrupted: Callable[[], int | None]
-    """The signal that asked for the run to end, if one did."""
+    """The signal that asked the run to end, if any."""
     hurry: Callable[[], bool]
     first_signal: Callable[[], int] = lambda: signal.SIGTERM
     grace_s: float = 10.0
@@ -60,7 +60,7 @@ class Means:
     reserve: Reserve = field(default_factory=Reserve)
     """Room on the disk for what has to be written when it is full."""
     may_start_over: bool = False
-    """An earlier attempt has saved checkpoints of more work than may be lost: one that begins at its first step again would overwrite them."""
+    """An earlier attempt saved more work than may be lost, which a start from the first step would overwrite."""
     pauses: dict[str, float] = field(default_factory=dict)
     """The longest pauses that ended by themselves, by kind."""
     looks: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=1))

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has stopped: a pure judgement over what ranks showed from outside in time. Reads no clock and no process.
+"""Who has stopped: a pure judgement of what ranks showed from outside over time. Reads no clock and no process.
 
     watch = Watch()
     suspicion = watch.see(signs, at)          # now and then
-    if suspicion is not None:                 # nothing has moved for too long: look at the stacks, then say what they showed
+    if suspicion is not None:                 # nothing has moved for too long: look at the stacks
         stop = watch.looked(suspicion, still=..., at=...)
 
-Nothing is configured. While ranks step, silence is too long after a few of their usual steps, and a little later where they compiled,
-saved or evaluated since the last one. Before the first steps, while
-one compiles, evaluates or saves, only idleness counts: no processor time, no bytes moved, nothing printed. A pause that looked
-like a stop and then ended by itself is remembered, and the next one of its kind may take as long.
+Nothing is configured. While ranks step, silence is too long after a few of their usual steps, and a little later if
+they compiled, saved or evaluated since the last one. Before the first steps, and while one compiles, evaluates or
+saves, only idleness counts: no processor time, no bytes moved, nothing printed. A pause that looked like a stop and
+then ended by itself is remembered, and the next one of its kind may take as long.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ from keepstep.core.blackbox import Phase
 LEAST_S = 1.0
 """Shorter silences are never looked at."""
 LEAST_LIVELY_S, OFTEN = 2.0, 3
-"""The same in a run whose ranks were found at work that often: they make pauses."""
+"""The same in a run whose ranks were found at work this often: they pause by nature."""
 TELLS_S = 3.0
-"""A silence that nothing proves is not worth a word before this."""
+"""An unproven silence is not worth reporting before this."""
 BETWEEN_S, TELLS_BETWEEN_S = 3.0, 15.0
-"""Silence between two steps where there was something else too (an epoch begins, a state was saved), until one looks, and until a word that nothing proves."""
+"""Silence between two steps with something else in between (an epoch begins, a state was saved).
+
+Until we look, and until we report what nothing proves.
+"""
 USUAL_STEPS = 3.0
 FIRST_STEPS = 2
-"""So many steps are warm-up: they trace, compile and fill pipelines."""
+"""This many steps are warm-up: they trace, compile and fill pipelines."""
 IDLE_S = 5.0
-"""Idleness in a phase that may take long, until one looks."""
+"""Idleness in a phase that may take long, until we look."""
 GIVEN_IDLE_S = 300.0
-"""The same of the user's own command in which no rank has shown itself: it may wait for a queue, a download or another job."""
+"""The same for the user's own command while no rank has shown itself: it may wait for a queue or a download."""
 BUSY_S = 600.0
-"""Silence of ranks that work (they compile, evaluate, or have no guard and print nothing), until one looks: healthy ones do so for minutes."""
+"""Silence of ranks that work, until we look. Healthy ones compile, evaluate, or print nothing for minutes."""
 ALONE_S, ALONE_STEPS = 30.0, 20.0
-"""One rank is silent while others get on (they need not wait for it)."""
+"""One rank is silent while others make progress (they need not wait for it)."""
 SURE_S = 20.0
-"""Without a guard, two looks that saw no movement over so long are proof."""
+"""Without a guard, two looks without movement this far apart are proof."""
 AGAIN = 2.0
-"""After a look that saw movement, the next one when the silence is this many times as long."""
+"""After a look that saw movement, the next one comes when the silence is this many times as long."""
 FORGIVEN = 1.5
-"""A pause may be so many times as long as the longest of its kind that ended by itself."""
+"""A pause may take this many times as long as the longest of its kind that ended by itself."""
 WORKS_SHARE = 0.05
 """Of a core, over a while: less is a heartbeat, not work. (The kernel counts in hundredths of a second.)"""
 WORKS_WINDOW_S = 1.0
@@ -64,7 +67,7 @@ class Sign:
     """None: it has no black box."""
     steps: int = 0
     progress: float | None = None
-    """When its black box last moved, beats apart."""
+    """When its black box last moved, not counting heartbeats."""
     usual_s: float | None = None
     cpu_s: float = 0.0
     """Of the process and its children, so far."""
@@ -76,13 +79,13 @@ class Sign:
     """The kernel says that it is stopped (SIGSTOP, a debugger)."""
     collective: int | None = None
     between: bool = False
-    """Since its last step it has compiled, saved or evaluated: what it does now is no usual step."""
+    """Since its last step it has compiled, saved or evaluated: what it does now is not a usual step."""
     runs: bool = False
     """The kernel shows it, or a process below it, running or waiting for a disk."""
 
     @property
     def is_stepping(self) -> bool:
-        """Whether what it does is a step, and not its first: those take as long as they take."""
+        """Whether it is in a step, and not in one of the first: those take as long as they take."""
         return self.phase in _STEPPING and self.steps >= FIRST_STEPS
 
 
@@ -94,16 +97,17 @@ class Suspicion:
     quiet_s: float
     limit_s: float
     kind: str
-    """``step``, ``between``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy``, ``unguarded`` or ``alone``."""
+    """``step``, ``between``, ``alone``, ``start``, ``compile``, ``checkpoint``, ``evaluation``, ``end``, ``busy`` or
+    ``unguarded``."""
     usual_s: float | None
     signs: tuple[Sign, ...]
     held_up: tuple[Sign, ...]
-    """By the boxes, those for whom the others may wait; all of them where nothing tells."""
+    """By the boxes, those that the others may wait for; all of them if nothing shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The stacks were looked at too. ``proven``: they stand still as well, and in a phase that does not wait by nature."""
+    """The stacks were looked at too. ``proven``: they do not move either, in a phase that does not wait by nature."""
 
     suspicion: Suspicion
     proven: bool
@@ -115,14 +119,14 @@ class Stop:
 
     @property
     def began(self) -> float:
-        """When the silence did."""
+        """When the silence began."""
         return self.suspicion.at - self.suspicion.quiet_s
 
     @property
     def words(self) -> str:
         usual = self.suspicion.usual_s
         times = f", {self.quiet_s / usual:.0f} times the usual step" if usual else ""
-        return f"nothing has moved for {self.quiet_s:.1f} s{times}"
+        return f"no progress for {self.quiet_s:.1f} s{times}"
 
 
 @dataclass
@@ -145,7 +149,7 @@ class Watch:
     least_s: float | None = None
     """The user's own limit (``--hang-timeout``), instead of the learned one."""
     crowding: float = 1.0
-    """How many want each core of this host, at least 1: where all must wait for their turn, a silence that nothing proves tells less."""
+    """How many processes compete for each core of this host, at least 1: on a crowded host, silence says less."""
     _ranks: dict[int, _Memory] = field(default_factory=dict)
     forgiven: dict[str, float] = field(default_factory=dict)
     """The longest pause of each kind that ended by itself; the next attempt knows it, too."""
@@ -154,9 +158,9 @@ class Watch:
     _stop: Stop | None = None
     _stuck: str = ""
     _lively: int = 0
-    """Looks in vain."""
+    """How many looks found a rank at work."""
     _leaving: bool = False
-    """A rank has left by itself: the others may be on their way out, too."""
+    """A rank has exited by itself: the others may be exiting, too."""
 
     def see(self, signs: Sequence[Sign], at: float) -> Suspicion | None:
         """Take note of all living ranks, and say whether it is time to look at their stacks."""
@@ -175,7 +179,7 @@ class Watch:
     def looked(
         self, suspicion: Suspicion, *, still: bool | None, at: float, signs: Sequence[Sign] = (), sure: bool = True
     ) -> Stop | None:
-        """The stacks were taken. ``still``: no rank moved between the looks and none was at work; None: it cannot be told.
+        """The stacks were taken. ``still``: no rank moved between the looks and none was at work; None: unknown.
 
         ``sure``: what they wait for does not come by itself. A file, a sleep or a child may: that is never proof.
         ``signs``: what the ranks show now. One that has moved since the suspicion, or ended, refutes it.
@@ -317,7 +321,7 @@ class Watch:
         return suspicion.quiet_s >= self._next.get(suspicion.kind, 0.0)
 
     def _moved(self, signs: Sequence[Sign], at: float) -> None:
-        """It goes on: what looked like a stop was a pause, and the next one of its kind may be as long."""
+        """The run continues: what looked like a stop was a pause, and the next one of its kind may be as long."""
         if self._stop is not None:
             last = max(self._ranks[sign.pid].progress for sign in signs)
             quiet = max(self._stop.quiet_s, last - (self._stop.suspicion.at - self._stop.suspicion.quiet_s))
@@ -334,7 +338,7 @@ def _suspicion(
 
 
 def held_up_by(signs: Sequence[Sign]) -> tuple[Sign, ...]:
-    """Those for whom the others wait, as far as boxes tell: frozen, behind in steps or collectives, or not in a step."""
+    """Those that the others wait for, by their boxes: frozen, behind in steps or collectives, or not in a step."""
     frozen = [sign for sign in signs if sign.frozen]
     if frozen:
         return tuple(frozen)

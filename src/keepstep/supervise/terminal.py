@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The terminal: what ranks print, the supervisor's own words, and a live part at the bottom.
 
-What a rank writes to standard error goes to ours, the rest to standard output. One process alone is shown byte by byte, as if
-we were not there: its progress bars, its prompts. Of several, lines are shown with the rank's name before them; lines that are not
-finished yet (progress bars) stand in the live part. Files are read at the terminal's pace; what is too much is counted and left in them.
+What a rank writes to standard error goes to ours, the rest to standard output. A single process is shown byte by byte,
+as if we were not there: its progress bars, its prompts. Of several, lines are shown after the rank's name, and
+unfinished lines (progress bars) are in the live part. Files are read at the terminal's pace; what is too much is
+counted and left in them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LINES_A_SECOND = 400
 BURST = 1200
 TELL_SKIPPED_S = 2.0
 BAR_EVERY_S = 30.0
-"""How often a bar that goes on is shown where there is no live part."""
+"""How often a moving progress bar is shown if there is no live part."""
 MOST_BARS = 8
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
@@ -62,7 +63,7 @@ class _Reading:
 
 @dataclass
 class _Allowance:
-    """So many lines a second, some more at once."""
+    """This many lines per second, and a few more in a burst."""
 
     left: float = BURST
     at: float = field(default_factory=time.monotonic)
@@ -96,13 +97,13 @@ class Terminal:
         """One process: shown as it is."""
         self._mid_line = False
         self._drawn = 0
-        """Lines of the live part that stand there."""
+        """Lines of the live part now on the screen."""
 
     # --- the supervisor's own words
 
     def say(self, text: str) -> None:
         with self._lock:
-            for reading in self._readings:  # what ranks said before comes before
+            for reading in self._readings:  # what ranks printed before comes first
                 self._show(reading)
             self._clear()
             self._finish_line()
@@ -114,7 +115,7 @@ class Terminal:
             self._draw()
 
     def status(self, text: str) -> None:
-        """The live line; nothing where the output is no terminal."""
+        """The live line; nothing if the output is not a terminal."""
         if self._live and text != self._status:
             with self._lock:
                 self._clear()
@@ -135,7 +136,8 @@ class Terminal:
             yield
         except Exception as error:
             self.say(
-                f"the report could not be written ({type(error).__name__}: {error}); this is a mistake in keepstep, the run goes on"
+                f"the report could not be written ({type(error).__name__}: {error}); "
+                "this is a bug in keepstep; the run continues"
             )
 
     # --- what ranks print
@@ -148,7 +150,7 @@ class Terminal:
             self._thread.start()
 
     def follow_new(self, output: Output) -> None:
-        """Show also the streams that were opened since: of a rank that was started again."""
+        """Show the streams that were opened since as well: those of a restarted rank."""
         with self._lock:
             self._alone = len(output.streams) == 1
             known = {id(reading.stream) for reading in self._readings}
@@ -226,7 +228,7 @@ class Terminal:
             state, before = last_state(line), rest.shown
             rest.shown, rest.at = "", time.monotonic()
             if state and state == before:
-                continue  # it stands there already; only its end has come
+                continue  # it is on the screen already; only its end has come
             if self._allowance.take():
                 self._line(reading, state, is_err=is_err)
             else:
@@ -251,7 +253,7 @@ class Terminal:
             self._gone(where)
 
     def _show_unfinished(self, reading: _Reading, rest: _Unfinished, is_err: bool, *, last: bool) -> None:
-        """A line without its end: at the end of the rank, and now and then where no live part shows it."""
+        """A line without its end: when the rank ends, and now and then if no live part shows it."""
         if not rest.text or self._alone or (self._live and not last):
             return
         if last or time.monotonic() - rest.at > BAR_EVERY_S:
@@ -329,7 +331,7 @@ class Terminal:
 
     @staticmethod
     def _gone(where: TextIO) -> None:
-        """Nobody reads any more (`| head`): the run goes on, and what Python still holds for the reader must not fail at the end."""
+        """The reader is gone (`| head`): the run continues, and what Python still buffers must not fail at the end."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, where.fileno())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What guards tell while the run is on, that settles it: a rank that fails and has not exited, and ranks that are proven to differ."""
+"""What guards report during the run that settles it: ranks that fail and do not exit, or are proven to differ."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NAME = re.compile(r"(?:rank\d+|unranked)-(?P<pid>\d+)-\d+\.notes\.jsonl")
 ENDS_A_RANK = ("uncaught", "leaving")
 FACTS = ('"RankRaised"', '"ContractBroken"', '"RankEnded"', '"RanksArriving"', '"WorldFormed"')
 LEAST_S = 0.75
-"""A rank that has raised gets so long to exit by itself; then so long without work means that it is blocked."""
+"""A rank that has raised gets this long to exit by itself; then this long without work means that it is blocked."""
 QUIET_S, USUAL_STEPS = 1.5, 3.0
-"""Ranks that are proven to differ have stopped when none has stepped for so long."""
+"""Ranks that are proven to differ have stopped if none has stepped for this long."""
 STEPPING = (Phase.COMPUTE, Phase.INPUT)
 MOST_AT_ONCE = 1 << 20
 TAIL = 256 << 10
@@ -31,7 +31,7 @@ TAIL = 256 << 10
 
 @dataclass
 class Raised:
-    """A rank that raised what nobody catches, or leaves with a status other than 0."""
+    """A rank that raised an uncaught exception, or exits with a status other than 0."""
 
     pid: int
     rank: int | None
@@ -53,7 +53,7 @@ class Told:
     _settled: set[int] = field(default_factory=set)
     _differ: bool = False
     _waiting: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
-    """Who waits for the others at its start, by its notes: where, as which rank, and of how many."""
+    """Which ranks wait for the others at their start, by their notes: where, as which rank, and of how many."""
     _contradict: bool = False
 
     def read(self, now: float) -> None:
@@ -64,7 +64,7 @@ class Told:
                     self._take(path.name, line, now)
 
     def blocked(self, signs: Iterable[Sign], now: float) -> Raised | None:
-        """A rank that raised, has not exited, and does nothing any more, or has had its time of grace. Each is told once."""
+        """A rank that raised, has not exited, and is idle or has used up its grace period. Each is reported once."""
         by_pid = {sign.pid: sign for sign in signs}
         for each in self._raised.values():
             sign = by_pid.get(each.pid)
@@ -80,7 +80,7 @@ class Told:
         return None
 
     def stopped_by_difference(self, signs: list[Sign], now: float) -> bool:
-        """Ranks are certain to do different things, and none of them steps any more. Told once."""
+        """Ranks are certain to do different things, and none of them steps any more. Reported once."""
         if (
             not self._differ
             or self._raised
@@ -95,10 +95,10 @@ class Told:
         return True
 
     def never_meet(self, started: int) -> bool:
-        """Whether ``started`` ranks that wait for each other at their start are certain to wait in vain. Told once.
+        """Whether ``started`` ranks that wait for each other at their start wait in vain for certain. Reported once.
 
-        They were given the same number or different sizes at one place, or are the ranks of one world and wait at different places. Those
-        that wait for more than were started prove nothing: a script may start further ones itself.
+        They were given the same number or different sizes at one place, or are the ranks of one world and wait at
+        different places. Those that wait for more than were started prove nothing: a script may start more itself.
         """
         if not self._waiting:
             return False
@@ -144,7 +144,7 @@ class Told:
 
 
 def _ends_badly(fact: str, fields: dict[str, Any]) -> bool:
-    """Whether the rank is on its way out with an error: it may still wait for the others there, in a barrier at the exit."""
+    """Whether the rank is exiting with an error: it may still wait for the others, in a barrier at the exit."""
     if fact == "RankEnded":
         return bool(fields.get("status"))
     return fact == "RankRaised" and fields.get("how") in ENDS_A_RANK
@@ -158,7 +158,7 @@ def _works(then: Sign, now: Sign) -> bool:
 
 
 def forget_repeated(folder: Path, guard: Path) -> None:
-    """Last words that the output of the attempt in ``folder`` holds as well are not needed twice."""
+    """Remove last words that the output of the attempt in ``folder`` holds as well."""
     for path in guard.glob(f"*{LAST_WORDS}"):
         with contextlib.suppress(OSError):
             with open_regular(path, follow=False) as stream:

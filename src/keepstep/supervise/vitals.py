@@ -11,7 +11,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from keepstep.supervise.stopped import Sign
 LOOK_FOR_BOXES_S = 0.5
 TABLE_S = 2.0
 RECENT, MOST_RECENT = 400, 20_000
-"""Records that are read of each box to see who is late: so many at least, and no more of all together."""
+"""How many records of each box are read to see who is late: at least, and at most of all together."""
 _PHASE, _CHECKPOINT = int(Kind.PHASE), int(Phase.CHECKPOINT)
 SERVERS = ("parameter server", "worker of a coordinator")
 """What the guard calls them, see `guard/identity.py`."""
@@ -42,7 +42,7 @@ class OpenBox:
         self.who: dict[str, Any] = blackbox.identity(self._data)
 
     def read_identity(self) -> None:
-        """Again: a rank may have learned who it is since."""
+        """Read it again: a rank may have learned who it is since."""
         with contextlib.suppress(NotABox, ValueError):
             self.who = blackbox.identity(self._data) or self.who
 
@@ -63,7 +63,7 @@ class OpenBox:
         return blackbox.read(self._data).records
 
     def checkpointed(self) -> dict[int, int]:
-        """After how many steps it entered the phase of checkpoints, and when (monotonic nanoseconds); by what is left in the ring."""
+        """After how many steps it began checkpoints, and when (monotonic nanoseconds), as far as the ring goes."""
         ring = blackbox.columns(self._data, (len(self._data) - HEADER_SIZE) // RECORD.size)
         fields = zip(ring.kinds, ring.values, ring.extras, ring.at, strict=True)
         found = sorted((extra, at) for kind, value, extra, at in fields if kind == _PHASE and value == _CHECKPOINT)
@@ -89,7 +89,7 @@ class Boxes:
         self._passed: set[str] = set()
 
     def refresh(self, *, now: bool = False) -> None:
-        """Open what is new, and let go of what was moved to another folder. A box that is not whole yet is tried again."""
+        """Open new boxes, and close those moved to another folder. A box that is not complete yet is tried again."""
         at = time.monotonic()
         if not now and at - self._looked < LOOK_FOR_BOXES_S:
             return
@@ -148,7 +148,7 @@ def is_same(box: OpenBox, entry: Entry | None) -> bool:
 
 
 def only_serve(boxes: Iterable[OpenBox]) -> bool:
-    """Whether all there are serve a coordinator, which has not come yet: they do nothing by design."""
+    """Whether all of them serve a coordinator that has not come yet: they do nothing by design."""
     roles = [box.who.get("killed_as") for box in boxes]
     return bool(roles) and all(role in SERVERS for role in roles)
 
@@ -177,10 +177,41 @@ def sign_of(
     )
 
 
-def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
-    """Whether a rank may make something of a moment between SIGTERM and its end: its script listens for the signal, or it is saving.
+def signs_of(
+    pid: int,
+    rank: int | None,
+    boxes: Sequence[OpenBox],
+    doings: Mapping[int, Doing | None],
+    listed: dict[int, Entry],
+    *,
+    at: float,
+    printed: int,
+) -> list[Sign]:
+    """What one of the started processes shows: by the black boxes of the ranks in or below it, else by itself.
 
-    So does one of which that is not known: it has no box, or a shell stands before it.
+    Nothing for servers that only wait, nor for a launcher that has not begun.
+    """
+    tree = family(listed, [pid]) or {pid}
+    own = [box for box in boxes if box.pid in tree or rank is None]
+    if rank is None and only_serve(own):
+        return []
+    if own:
+        return [
+            sign_of(
+                box.pid, box.rank if box.rank is not None else rank, doings.get(box.pid), listed, at=at, printed=printed
+            )
+            for box in own
+        ]
+    if rank is None and not has_started(pid, listed):
+        return []
+    stopped = next((each for each in sorted(tree) if each in listed and listed[each].state == "T"), None)
+    return [sign_of(stopped or training_process(pid, listed), rank, None, listed, at=at, printed=printed)]
+
+
+def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
+    """Whether a rank can use the time between SIGTERM and its end: its script handles the signal, or it is saving.
+
+    True if unknown: it has no box, or a shell is in front of it.
     """
     box = next((box for box in boxes if box.pid == pid), None)
     if box is None or box.who.get("hears_term", True) or _blocks_term(pid):
@@ -190,7 +221,7 @@ def uses_grace(pid: int, boxes: Iterable[OpenBox]) -> bool:
 
 
 def _blocks_term(pid: int) -> bool:
-    """Whether a thread of its own takes SIGTERM in, for which the others block it."""
+    """Whether a thread of its own receives SIGTERM, which the others block."""
     with contextlib.suppress(OSError, ValueError, StopIteration), open(f"/proc/{pid}/status") as stream:
         blocked = next(line for line in stream if line.startswith("SigBlk:"))
         return bool(int(blocked.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
@@ -198,13 +229,13 @@ def _blocks_term(pid: int) -> bool:
 
 
 def has_started(root: int, listed: Mapping[int, Entry]) -> bool:
-    """Whether a launcher has started anything below itself. Slurm's may wait for hours, and its ranks are children of others."""
+    """Whether a launcher has started anything. Slurm's may wait for hours, and its ranks are not its children."""
     own = _command(root)
     return any(_command(pid) not in (own, b"") for pid in family(listed, [root]) - {root})
 
 
 def training_process(root: int, listed: Mapping[int, Entry]) -> int:
-    """Without a box: the process below ``root`` that trains. A shell and `python -m launcher` wait for it and do little."""
+    """Without a box: the process below ``root`` that trains. A shell or `python -m launcher` only waits for it."""
     tree = family(listed, [root])
     if len(tree) < 2:
         return root
@@ -226,7 +257,7 @@ class Seer:
         self._last: dict[int, int] = {}
 
     def processes(self, doings: Mapping[int, Doing | None], at: float) -> dict[int, Entry]:
-        """The processes, read now unless every rank has moved since the last time and that was lately."""
+        """The processes, read now unless every rank has moved since a recent read."""
         last = {pid: doing.last for pid, doing in doings.items() if doing is not None}
         all_moved = len(last) == len(doings) and all(self._last.get(pid, at_) != at_ for pid, at_ in last.items())
         if not all_moved or at - self._at > TABLE_S or not self._listed:
@@ -250,7 +281,7 @@ def _command(pid: int) -> bytes:
 
 
 def crowding() -> float:
-    """How many processes want each core of this host, over the last minute; at least 1."""
+    """How many processes compete for each core of this host, over the last minute; at least 1."""
     try:
         return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     except OSError:

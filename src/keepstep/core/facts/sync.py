@@ -88,6 +88,11 @@ class RecordedCollective(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NothingRecorded(Fact):
+    """The flight recorder of a rank has no collective: it was there, and joined none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RanksMissing(Fact):
     """A rank says which others did not arrive (monitored barrier, stall inspector, coordination)."""
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file a framework: the hooks that tell the guard what its trainings do. Imported only where the framework is."""
+"""One folder per framework: hooks that show the guard what a training does. Imported only after the framework."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard's frames have no place in tracebacks that a framework filters for its user: one of them left in hides the frame that raised."""
+"""Keeps the guard's frames out of tracebacks that a framework filters: one left in would hide the frame that raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def leave_out_own_frames(filter_module: Any) -> None:
-    """Of TensorFlow's or a Keras's module ``traceback_utils``; one that filters in another way, or not, is left alone."""
+    """For ``traceback_utils`` of TensorFlow or a Keras; a module that filters in another way is left alone."""
     known = getattr(filter_module, "_EXCLUDED_PATHS", None)
     if isinstance(known, tuple) and OWN not in known:
         filter_module._EXCLUDED_PATHS = (*known, OWN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults on demand: one file a fault, and the two neutral hooks that the jobs call.
+"""Faults on demand: one file per fault, and the two neutral hooks that the jobs call.
 
 A job calls ``faults.at(step, rank)`` at each step and ``faults.change(point, value, step, rank)`` where a value
 passes by. Both do nothing unless the environment names a fault:
@@ -12,8 +12,8 @@ A fault module has any of these, the first two and the last in the lab's process
 
     prepare(run)             before the job starts: edit its environment, files, arguments (keepstep.lab.run.Run)
     outside(run)             in a thread beside the running job: signals, limits, the network
-    at(step, rank)           inside the struck rank, once
-    change_<point>(value)    inside the struck rank, returns what takes the value's place
+    at(step, rank)           inside the rank it hits, once
+    change_<point>(value)    inside the rank it hits, returns what takes the value's place
     proof(run)               after it, before anything is judged: a sentence that shows that the fault happened,
                              or raises ``Unproven``; every fault has one
 
@@ -43,7 +43,7 @@ def at(step: int, rank: int) -> None:
     if name and step == _wanted_step() and _strikes(rank):
         strike = getattr(load(name), "at", None)
         if strike:
-            tell(f"{name} struck rank {rank} at step {step}")
+            tell(f"{name} hit rank {rank} at step {step}")
             strike(step, rank)
 
 

@@ -32,7 +32,7 @@ def counted(run: Run, target: str = "DROP") -> dict[int, int]:
 
 
 def strike_when_met(run: Run) -> None:
-    """A rule that is there from the start strikes with the first packet that it drops."""
+    """A rule that exists from the start strikes with the first packet it drops."""
     if run.until(lambda: any(counted(run).values())):
         run.strike("the first packet was dropped")
 
@@ -49,7 +49,7 @@ def packets_met(run: Run, target: str = "DROP") -> str:
 
 
 def host_struck(run: Run) -> int:
-    """The host of the struck rank."""
+    """The host of the rank that the fault hits."""
     return run.host_of(run.scenario.struck)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replica function adds to a counter whose replicas' values are to be averaged; TensorFlow refuses that for integers."""
+"""The replica function adds to a counter whose replicas' values are to be averaged; TensorFlow refuses that for
+integers."""
 
 from __future__ import annotations
 

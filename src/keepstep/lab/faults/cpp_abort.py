@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native code throws a C++ exception that nobody catches: std::terminate, then SIGABRT."""
+"""Native code throws a C++ exception that nothing catches: std::terminate, then SIGABRT."""
 
 from __future__ import annotations
 

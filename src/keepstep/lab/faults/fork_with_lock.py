@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank forks while another of its threads holds a lock; the child waits for that lock for ever."""
+"""The rank forks while another of its threads holds a lock; the child waits for that lock forever."""
 
 from __future__ import annotations
 

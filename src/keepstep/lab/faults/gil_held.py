@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native code keeps the interpreter lock and does not come back: no Python thread of the rank can run."""
+"""Native code holds the interpreter lock and never returns: no Python thread of the rank can run."""
 
 from __future__ import annotations
 

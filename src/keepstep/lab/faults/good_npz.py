@@ -16,7 +16,7 @@ def prepare(run: Run) -> None:
 
 
 def write(run: Run, width: int) -> None:
-    """A checkpoint of a model of this width, for every rank."""
+    """A checkpoint of a model of this width, forevery rank."""
     import numpy as np
 
     source = np.random.default_rng(3)

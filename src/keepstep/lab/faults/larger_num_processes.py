@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every process waits for one more than was started."""
+"""Every process waits for one more process than was started."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every rank waits for a world one larger than was started."""
+"""Every rank waits for a world one rank larger than was started."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def outside(run: Run) -> None:
-    """While ``at`` holds the training, so that the worker is surely needed again."""
+    """While ``at`` holds the training: the worker is certain to be needed again."""
     if run.until(lambda: any("struck" in what for _, what in run.strikes())):
         for pid in run.children_of(run.pid_of(run.scenario.struck)):
             if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TF_CONFIG of one worker is no JSON: a comma is missing."""
+"""TF_CONFIG of one worker is not JSON: a comma is missing."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def proof(run: Run) -> str:
     try:
         json.loads(run.env[run.scenario.struck]["TF_CONFIG"])
     except ValueError as error:
-        return f"TF_CONFIG of rank {run.scenario.struck} is no JSON: {error}"
+        return f"TF_CONFIG of rank {run.scenario.struck} is not JSON: {error}"
     raise Unproven("TF_CONFIG is sound")

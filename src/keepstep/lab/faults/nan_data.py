@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some rows of the rank's data file are no numbers."""
+"""Some rows of the rank's data file are not numbers."""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 EDITS = {
     "torch": (
-        '    dist.init_process_group("nccl" if options.cuda else "gloo", timeout=datetime.timedelta(seconds=options.timeout))\n',
+        (
+            '    dist.init_process_group("nccl" if options.cuda else "gloo", '
+            "timeout=datetime.timedelta(seconds=options.timeout))\n"
+        ),
         '    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())\n',
     ),
     "tensorflow": (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On the struck rank's host another program already listens on the rank's port."""
+"""On the host of the rank it hits, another program already listens on the rank's port."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not the data's fault: its rows are no multiple of the batch, so that the last batch is smaller."""
+"""Not the data's fault: its rows are not a multiple of the batch size, so the last batch is smaller."""
 
 from __future__ import annotations
 

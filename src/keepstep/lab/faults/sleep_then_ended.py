@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank sleeps at one step while the others wait, until somebody loses patience and ends the whole job with SIGTERM."""
+"""The rank sleeps at one step while the others wait, until someone ends the whole job with SIGTERM."""
 
 from __future__ import annotations
 

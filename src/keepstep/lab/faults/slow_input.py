@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank's storage is slow: each of its batches takes half a second to come."""
+"""The rank's storage is slow: each of its batches takes half a second to arrive."""
 
 from __future__ import annotations
 

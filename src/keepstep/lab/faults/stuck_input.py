@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rank's next batch never comes: the read waits on storage that does not answer."""
+"""The rank's next batch never arrives: the read waits on storage that does not answer."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ STUCK_AT = 400
 
 
 class Remote:
-    """A data set on storage that stops to answer."""
+    """A data set on storage that stops answering."""
 
     def __init__(self, data: Any) -> None:
         self.data = data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not a fault: sequences differ in length, so that some steps take ten times as long as others."""
+"""Not a fault: sequences differ in length, so some steps take ten times as long as others."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Guests: other people's kinds of programs, run unmodified, with and without keepstep.
 
 guest.py        what a guest is, and the four ways to run one
-catalogue/      the guests, a table a framework; found by walking
+catalogue/      the guests, one table per framework; found by walking
 programs/       their programs, written from the documentation of their libraries; none imports keepstep
 visit.py        one guest run in one way: its folder, its environment, its end
 seen.py         what the guard saw of it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Break a guest from outside, and judge what keepstep says of it and does about it."""
+"""Break a guest from outside, and judge what keepstep says and does about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from keepstep.lab.guests.visit import Visit, carry_out, prepared
 INJECT = Path(__file__).parent / "inject"
 RANK, STEP = 1, 20
 TOLD_S = 60.0
-"""How long keepstep may take to say what has stopped a run; its promise is a few seconds, on a machine that is not crowded."""
+"""How long keepstep may take to say what has stopped a run; its promise is a few seconds, on a machine that is not
+crowded."""
 SETTLE_S = 5.0
 MISSING = (b'"fact": "RanksArriving"',)
 SPEAKS = (b'"fact": "ContractBroken"', b'"fact": "RankStopped"', b'"fact": "BatchOdd"', b'"fact": "RankRaised"')
@@ -115,7 +116,7 @@ def _came_back(visit: Visit, fault: Fault, result: Result) -> list[str]:
 
 
 def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
-    """It must be told rightly, and not restarted."""
+    """keepstep must report it correctly and must not restart it."""
     wrong = []
     if visit.way is not Way.GUARD:
         attempts = _manifest(visit).get("attempts", [])
@@ -145,7 +146,8 @@ def _reported(visit: Visit, fault: Fault, result: Result) -> list[str]:
         wrong.append(f"said {result.said}; is {fault.causes[0]}")
     elif fault.ranks and not ({*root["ranks"]} & {*fault.ranks} and len(root["ranks"]) <= len(fault.ranks)):
         wrong.append(
-            f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was {', '.join(map(str, fault.ranks))}: {root['title']}"
+            f"blamed rank {', '.join(map(str, root['ranks'])) or 'none'}, was "
+            f"{', '.join(map(str, fault.ranks))}: {root['title']}"
         )
     if len(places) > 1 and not fault.never_meet:
         wrong.append(f"the ranks of one job are in {len(places)} folders")

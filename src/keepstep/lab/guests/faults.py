@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The faults that people really have, and what keepstep must say of each and do about it.
+"""The faults that people really have, and what keepstep must say and do about each.
 
 They strike from outside: by a signal, by a file, or by ``inject/sitecustomize.py``, which Python loads before the
 program. No program has code for them. A guest's row names those that it is scored with.
@@ -28,7 +28,10 @@ LINES_BEFORE = 8
 
 @dataclass(frozen=True)
 class Fault:
-    """``causes``: what `keepstep why` may call the root, the best first. ``ranks``: whom it may blame; empty: nobody in particular."""
+    """``causes``: what `keepstep why` may call the root, the best first.
+
+    ``ranks``: whom it may blame; empty: nobody in particular.
+    """
 
     name: str
     note: str
@@ -37,22 +40,26 @@ class Fault:
     restarted: bool = False
     """What `keepstep run -n` must do: bring the run back, or end it. With the user's own launcher it never restarts."""
     hangs: bool = False
-    """Without keepstep it would go on for ever, or for minutes."""
+    """Without keepstep it would go on forever, or for minutes."""
     stays_in: tuple[str, ...] = ()
     """Frameworks whose ranks then wait for each other at the exit, for minutes; only `keepstep run` ends that."""
     never_meet: bool = False
     """Its ranks have nothing in common that tells of one job: each may have a folder of its own."""
     at_start: bool = False
-    """It strikes before the ranks have met. `keepstep run -n` ends it where it is certain that they never will, and restarts nothing."""
+    """It strikes before the ranks have met.
+
+    `keepstep run -n` ends it where it is certain that they never will, and restarts nothing.
+    """
     not_with_n: bool = False
-    """It cannot be under `keepstep run -n`: the ranks get that number from it, or it restarts them before anybody presses Ctrl-C."""
+    """It cannot be under `keepstep run -n`: the ranks get that number from it, or it restarts them before anyone
+    presses Ctrl-C."""
     trains_on: bool = False
     """The program does not stop for it."""
     prepare: Callable[[Visit], None] | None = None
     outside: Callable[[Visit], None] | None = None
     """Called again and again beside the running program until it has struck."""
     interrupt_after: float | None = None
-    """Somebody presses Ctrl-C so many seconds after it struck."""
+    """The user presses Ctrl-C so many seconds after it struck."""
 
     def hangs_in(self, guest: Guest) -> bool:
         return self.hangs or guest.framework in self.stays_in
@@ -156,31 +163,90 @@ HANG = ("sync.deadlock_or_hang_waiting_rank",)
 FAULTS: dict[str, Fault] = {
     fault.name: fault
     for fault in (
-        Fault("killed", "SIGKILL hits rank 1", ("unknown.not_established",), restarted=True, stays_in=("jax",), outside=_send(signal.SIGKILL)),
-        Fault("stopped", "rank 1 is stopped (SIGSTOP)", HANG, restarted=True, hangs=True, outside=_send(signal.SIGSTOP)),
-        Fault("asleep", "rank 1 sleeps for ever in the middle of training", HANG, restarted=True, hangs=True),
-        Fault("interrupted", "rank 1 sleeps for ever, and somebody presses Ctrl-C", HANG, hangs=True, interrupt_after=15.0, not_with_n=True),
-        Fault("exception", "rank 1 raises an exception in the middle of training", ("user.code_exception",), stays_in=("jax",)),
-        Fault("import_error", "rank 1 cannot import a module of the program", ("user.code_exception", "env.version_mismatch_between_nodes")),
-        Fault("never_arrives", "rank 1 starts, but never gets to the rendezvous", (*HANG, "config.world_size_mismatch"), hangs=True, at_start=True),
         Fault(
-            "wrong_port", "rank 1 looks for rank 0 at the wrong port",
-            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG), hangs=True, never_meet=True, at_start=True,
+            "killed",
+            "SIGKILL hits rank 1",
+            ("unknown.not_established",),
+            restarted=True,
+            stays_in=("jax",),
+            outside=_send(signal.SIGKILL),
         ),
         Fault(
-            "wrong_count", "all ranks are told of one process too many",
-            ("config.world_size_mismatch", "config.cluster_spec", *HANG), ranks=(), hangs=True, at_start=True, not_with_n=True,
+            "stopped", "rank 1 is stopped (SIGSTOP)", HANG, restarted=True, hangs=True, outside=_send(signal.SIGSTOP)
         ),
-        Fault("same_id", "rank 1 is given the process id of rank 0", ("config.cluster_spec",), ranks=(0, 1), hangs=True, at_start=True, not_with_n=True),
+        Fault("asleep", "rank 1 sleeps forever in the middle of training", HANG, restarted=True, hangs=True),
+        Fault(
+            "interrupted",
+            "rank 1 sleeps forever, and the user presses Ctrl-C",
+            HANG,
+            hangs=True,
+            interrupt_after=15.0,
+            not_with_n=True,
+        ),
+        Fault(
+            "exception",
+            "rank 1 raises an exception in the middle of training",
+            ("user.code_exception",),
+            stays_in=("jax",),
+        ),
+        Fault(
+            "import_error",
+            "rank 1 cannot import a module of the program",
+            ("user.code_exception", "env.version_mismatch_between_nodes"),
+        ),
+        Fault(
+            "never_arrives",
+            "rank 1 starts, but never gets to the rendezvous",
+            (*HANG, "config.world_size_mismatch"),
+            hangs=True,
+            at_start=True,
+        ),
+        Fault(
+            "wrong_port",
+            "rank 1 looks for rank 0 at the wrong port",
+            ("config.cluster_spec", "network.unreachable_or_firewall", "network.timeout_slow", *HANG),
+            hangs=True,
+            never_meet=True,
+            at_start=True,
+        ),
+        Fault(
+            "wrong_count",
+            "every rank expects one process too many",
+            ("config.world_size_mismatch", "config.cluster_spec", *HANG),
+            ranks=(),
+            hangs=True,
+            at_start=True,
+            not_with_n=True,
+        ),
+        Fault(
+            "same_id",
+            "rank 1 is given the process id of rank 0",
+            ("config.cluster_spec",),
+            ranks=(0, 1),
+            hangs=True,
+            at_start=True,
+            not_with_n=True,
+        ),
         Fault("nan_batch", "one batch of rank 1 holds a NaN", ("numeric.nan_or_divergence",), trains_on=True),
         Fault(
-            "other_shape", "one batch of rank 1 has fewer features, or fewer rows (JAX)",
-            ("data.shape_mismatch", "user.code_exception", "sync.collective_mismatch"), stays_in=("jax",),
+            "other_shape",
+            "one batch of rank 1 has fewer features, or fewer rows (JAX)",
+            ("data.shape_mismatch", "user.code_exception", "sync.collective_mismatch"),
+            stays_in=("jax",),
         ),
-        Fault("lonely_collective", "rank 1 issues an all_reduce that rank 0 does not", ("sync.collective_mismatch",), hangs=True),
+        Fault(
+            "lonely_collective",
+            "rank 1 issues an all_reduce that rank 0 does not",
+            ("sync.collective_mismatch",),
+            hangs=True,
+        ),
         Fault("ddp_forgotten", "the model is not wrapped in DDP", ("config.trains_alone",), ranks=(), trains_on=True),
         Fault(
-            "run_forgotten", "model and step know nothing of the strategy", ("sync.variable_outside_strategy_scope", "config.trains_alone"), ranks=(), trains_on=True,
+            "run_forgotten",
+            "model and step know nothing of the strategy",
+            ("sync.variable_outside_strategy_scope", "config.trains_alone"),
+            ranks=(),
+            trains_on=True,
             prepare=_edit(
                 ("strategy.run(step_fn, args=(next(iterator),))", "step_fn(next(iterator))"),
                 ("strategy.distribute_datasets_from_function(dataset_fn)", "dataset_fn(tf.distribute.InputContext())"),
@@ -188,10 +254,25 @@ FAULTS: dict[str, Fault] = {
             ),
         ),
         Fault(
-            "keras_3", "the program imports Keras 3 instead of tf_keras", ("framework.unsupported_combination",), ranks=(0, 1),
+            "keras_3",
+            "the program imports Keras 3 instead of tf_keras",
+            ("framework.unsupported_combination",),
+            ranks=(0, 1),
             prepare=_edit(("import tf_keras as keras", "import keras")),
         ),
-        Fault("loader_killed", "the worker of rank 1's data loader is killed", ("data.loader_worker_killed", "unknown.not_established"), restarted=True, outside=_kill_loader),
-        Fault("cut_checkpoint", "the checkpoint to resume from is cut in half", ("checkpoint.corrupt_or_missing",), ranks=(0, 1), prepare=_truncate_checkpoint),
+        Fault(
+            "loader_killed",
+            "the worker of rank 1's data loader is killed",
+            ("data.loader_worker_killed", "unknown.not_established"),
+            restarted=True,
+            outside=_kill_loader,
+        ),
+        Fault(
+            "cut_checkpoint",
+            "the checkpoint to resume from is cut in half",
+            ("checkpoint.corrupt_or_missing",),
+            ranks=(0, 1),
+            prepare=_truncate_checkpoint,
+        ),
     )
-}  # fmt: skip
+}

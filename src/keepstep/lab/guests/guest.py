@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest is: somebody else's kind of program, how its own launcher starts it, and the ways it can be run."""
+"""What a guest is: somebody else's kind of program, how its own launcher starts it, and the ways to run it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Guest:
     """Of ``programs/``, copied into an empty folder; the first is the program."""
     command: tuple[str, ...]
     as_ranks: tuple[str, ...] = ()
-    """What stands after `keepstep run -n 2 --`; empty: the program does not go by the variables of a rank."""
+    """What comes after `keepstep run -n 2 --`; empty: the program does not go by the variables of a rank."""
     run_options: tuple[str, ...] = ("-n", "2")
     """Of `keepstep run` where it starts the ranks, e.g. ``("-n", "2", "--ps", "1")``."""
     env: Mapping[str, str] = field(default_factory=dict)

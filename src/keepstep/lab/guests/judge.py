@@ -132,7 +132,7 @@ def left_behind(visit: Visit, before: Plain) -> list[str]:
 
 
 def why(place: Path, visit: Visit) -> tuple[int, dict[str, Any]]:
-    """What a user is told who asks `keepstep why` afterwards."""
+    """What `keepstep why` tells a user afterwards."""
     env = {key: value for key, value in visit.env.items() if key != "KEEPSTEP"}
     command = [sys.executable, "-m", "keepstep", "why", str(place), "--json", "--no-kernel-log"]
     done = subprocess.run(command, cwd=visit.app, env=env, capture_output=True, text=True, timeout=120)

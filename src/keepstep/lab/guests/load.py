@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep this machine busy while guests are judged: ranks that only lack a processor must not be accused."""
+"""Keep this machine busy while guests are judged: a rank that only lacks a processor must not be blamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPIN = "while True: pass"
 
 @contextlib.contextmanager
 def loaded(processes: int) -> Iterator[None]:
-    """So many processes that want a processor all the time."""
+    """This many processes that always want a processor."""
     busy = [
         subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN], preexec_fn=end_with_the_parent)
         for _ in range(processes)

@@ -100,7 +100,7 @@ def what_is_missing(guest: Guest) -> str:
 
 
 def _is_absent(name: str) -> bool:
-    """To look for a part of a package imports the package, so that is asked first."""
+    """Looking for a part of a package imports the package, so ask for the package first."""
     return importlib.util.find_spec(name.partition(".")[0]) is None or importlib.util.find_spec(name) is None
 
 

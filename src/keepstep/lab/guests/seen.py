@@ -38,7 +38,7 @@ class Seen:
 
 
 def seen(folders: Iterable[Path]) -> list[Seen]:
-    """What the guards of these folders saw, a row a rank."""
+    """What the guards of these folders saw, one row per rank."""
     ranks: dict[int, Seen] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.box")):

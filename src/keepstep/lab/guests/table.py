@@ -29,7 +29,8 @@ def said(result: Result) -> str:
 
 
 def totals(results: Sequence[Result]) -> str:
-    """How many runs with keepstep were right; one without it is only what they are compared with, and told where it failed."""
+    """How many runs with keepstep were right; one without it is only what they are compared with, and reported where it
+    failed."""
     judged = [each for each in results if not each.skipped and each.way != Way.PLAIN.value]
     parts = []
     for kind, chosen in (("healthy", [r for r in judged if not r.fault]), ("broken", [r for r in judged if r.fault])):
@@ -63,7 +64,10 @@ def _healthy(results: Sequence[Result]) -> list[str]:
     lines = [
         "## Healthy",
         "",
-        "A run is ok when it ends with status 0, keepstep has nothing to say, `keepstep why` says healthy, the losses are",
+        (
+            "A run is ok when it ends with status 0, keepstep has nothing to say, `keepstep why` says healthy, "
+            "the losses are"
+        ),
         "those of a run without keepstep to the last digit, and no process or file stays behind.",
         "",
     ]
@@ -112,7 +116,10 @@ def _broken(results: Sequence[Result]) -> list[str]:
     lines = [
         "## Broken",
         "",
-        "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names the cause and the rank, and",
+        (
+            "Struck from outside, while the program itself is unchanged. A run is ok when `keepstep why` names "
+            "the cause and the rank, and"
+        ),
         "`keepstep run` brought it back or ended it as the fault asks for.",
         "",
         "| guest | fault | way | | said |",

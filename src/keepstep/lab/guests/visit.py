@@ -39,7 +39,7 @@ class Visit:
     env: dict[str, str]
     process: subprocess.Popen[bytes] | None = None
     status: int | None = None
-    """Negative: the signal. None: it had to be ended."""
+    """Negative: the signal. None: it had to be killed."""
     seconds: float = 0.0
     left_running: list[str] = field(default_factory=list)
     """What still ran after the program and its launcher had ended."""
@@ -51,7 +51,7 @@ class Visit:
 
     @property
     def notes(self) -> Path:
-        """Where a fault notes that it struck."""
+        """Where a fault records that it struck."""
         return self.work / "notes"
 
     @property
@@ -66,7 +66,8 @@ class Visit:
         return sorted(match.group().rstrip() for match in re.finditer(self.guest.losses, self.printed()))
 
     def files(self) -> set[str]:
-        """What lies beside the program, its own files and keepstep's folder left out; numbers in names vary from run to run."""
+        """What lies beside the program, its own files and keepstep's folder left out; numbers in names vary from run to
+        run."""
         found = set()
         for path in self.app.rglob("*"):
             inside = path.relative_to(self.app)
@@ -76,7 +77,7 @@ class Visit:
         return found
 
     def guard_folders(self) -> list[Path]:
-        """Where guards wrote: one a job, or one an attempt under `keepstep run`."""
+        """Where guards wrote: one per job, or one per attempt under `keepstep run`."""
         found = {path.parent for path in (self.app / ".keepstep").rglob("*.box")} | {
             path.parent for path in (self.app / ".keepstep").rglob("*.notes.jsonl")
         }
@@ -104,7 +105,10 @@ def prepared(guest: Guest, way: Way) -> Iterator[Visit]:
 
 
 def carry_out(visit: Visit, beside: Callable[[Visit], bool] | None = None, limit: float | None = None) -> None:
-    """Start it and wait for its end. ``beside`` is called all the while; when it returns True the program is ended as by a user."""
+    """Start it and wait for its end.
+
+    ``beside`` is called all the while; when it returns True the program is ended as by a user.
+    """
     words = [with_ports(word, visit.ports) for word in visit.guest.words(visit.way)]
     if words[0] == "keepstep":
         words[:1] = [sys.executable, "-m", "keepstep"]

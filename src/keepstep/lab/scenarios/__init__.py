@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scenario: a folder a framework, any module in it with a table ``SCENARIOS``; here they are found by name."""
+"""Every scenario: one folder per framework, any module in it with a table ``SCENARIOS``; found by name here."""
 
 from __future__ import annotations
 

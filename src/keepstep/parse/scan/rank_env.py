@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from keepstep.core.launchers import JAX, JAX_SCRIPTS, LAUNCHERS, TF_CONFIG, TORCHRUN, Launcher, Trust
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
 
@@ -25,24 +26,8 @@ class Member:
     """What the members of one job have in common, where the variables say it."""
 
 
-_VARIABLES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES", None, None),
-    ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("PMIX_RANK", None, None, None),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", None),
-    ("PROCESS_ID", "NUM_PROCESSES", None, None),
-    ("CLOUD_TPU_TASK_ID", None, None, None),
-    ("TPU_WORKER_ID", None, None, None),
-)
-_JOBS = (
-    "COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PMIX_NAMESPACE",
-    "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PBS_JOBID", "LSB_JOBID",
-)  # fmt: skip
-NAMES = (*(name for row in _VARIABLES for name in row if name), "TF_CONFIG")
+_JOBS = (*JAX_SCRIPTS.meeting, *JAX.meeting, *(name for each in LAUNCHERS for name in each.job))
+NAMES = tuple(name for each in LAUNCHERS for name in (*each.rank, *each.size, *each.local_rank, *each.local_size))
 """The variables that say something."""
 
 _ARGUMENT = lazy_pattern(
@@ -60,40 +45,46 @@ def member(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> Mem
 
 def _by_any(environment: Mapping[str, str], arguments: Sequence[str]) -> Member | None:
     return (
-        _by_variables(environment, _VARIABLES[:2])
-        or _by_tf_config(environment.get("TF_CONFIG"))
-        or _by_variables(environment, _VARIABLES[2:-4])
+        _by_variables(environment, Trust.FRAMEWORK)
+        or _by_tf_config(_value(environment, TF_CONFIG.rank))
+        or _by_variables(environment, Trust.LAUNCHER)
         or _by_arguments(arguments)
-        or _by_variables(environment, _VARIABLES[-4:])
+        or _by_variables(environment, Trust.BYSTANDERS)
     )
 
 
 def _job(environment: Mapping[str, str]) -> str | None:
-    address = environment.get("MASTER_ADDR"), environment.get("MASTER_PORT")
+    address = [environment.get(name, "") for name in TORCHRUN.meeting]
     if all(address):
-        return ":".join(part or "" for part in address)
-    if "TF_CONFIG" in environment:
+        return ":".join(address)
+    if (text := _value(environment, TF_CONFIG.rank)) is not None:
         try:
-            return json.dumps(json.loads(environment["TF_CONFIG"])["cluster"], sort_keys=True)[:2000]
+            return json.dumps(json.loads(text)["cluster"], sort_keys=True)[:2000]
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
     return next((environment[name] for name in _JOBS if environment.get(name)), None)
 
 
-def _by_variables(
-    environment: Mapping[str, str], rows: Sequence[tuple[str, str | None, str | None, str | None]]
-) -> Member | None:
-    for rank, world, local, local_world in rows:
-        index = _number(environment.get(rank))
-        if index is not None:
-            return Member(
-                rank=index,
-                world=_number(environment.get(world or "")),
-                local=_number(environment.get(local or "")),
-                local_world=_number(environment.get(local_world or "")),
-                by=rank,
-            )
+def _by_variables(environment: Mapping[str, str], trust: Trust) -> Member | None:
+    for launcher in LAUNCHERS:
+        for name in launcher.rank if launcher.trust is trust else ():
+            if (index := _number(environment.get(name))) is not None:
+                return _member(environment, launcher, index, by=name)
     return None
+
+
+def _member(environment: Mapping[str, str], launcher: Launcher, rank: int, by: str) -> Member:
+    return Member(
+        rank=rank,
+        world=_number(_value(environment, launcher.size)),
+        local=_number(_value(environment, launcher.local_rank)),
+        local_world=_number(_value(environment, launcher.local_size)),
+        by=by,
+    )
+
+
+def _value(environment: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((environment[name] for name in names if name in environment), None)
 
 
 def _by_tf_config(text: str | None) -> Member | None:
@@ -109,7 +100,7 @@ def _by_tf_config(text: str | None) -> Member | None:
     before = ("chief", "master") if role == "worker" else ()
     rank = index + sum(sizes.get(job, 0) for job in before)
     world = sum(sizes.get(job, 0) for job in ("chief", "master", "worker")) or None
-    return Member(rank=rank, world=world, role=role, by="TF_CONFIG") if 0 <= rank <= LARGEST_RANK else None
+    return Member(rank=rank, world=world, role=role, by=TF_CONFIG.name) if 0 <= rank <= LARGEST_RANK else None
 
 
 def _by_arguments(arguments: Sequence[str]) -> Member | None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes in saved state: damaged, missing, not fitting the model, too slow to write."""
+"""Causes in saved state: damaged, missing, not matching the model, too slow to write."""

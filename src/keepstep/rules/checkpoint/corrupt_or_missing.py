@@ -32,28 +32,28 @@ from keepstep.rules.questions.unpickling import of_a_parent, of_input, of_ranks
     ),
 )
 def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
-    """A checkpoint to read, or a part of one to merge, is missing, truncated or damaged.
+    """A checkpoint, or a part of one, is missing, truncated or damaged.
 
     ## What it looks like
     `PytorchStreamReader failed reading zip archive`, `Unsuccessful TensorSliceReader constructor: Failed to
     find any matching files`, `unexpected EOF ... The file might be corrupted`, safetensors header errors,
-    `No such file or directory` of a checkpoint.
+    `No such file or directory` for a checkpoint.
 
     ## Why it happens
-    The run that wrote it was killed or ran out of disk while writing; a download broke off; or the file lies
-    on one host's own disk and a rank (or parameter server) on another host looks for it there.
+    The run that wrote it was killed or ran out of disk space while writing; a download was interrupted; or the file
+    is on one host's local disk, and a rank (or parameter server) on another host looks for it there.
 
     ## How we know
     The reader of checkpoints itself failed, or a file with a checkpoint's name is not there.
 
     ## What to do
-    Resume from the checkpoint before it; keep checkpoints on storage that all hosts share; write to a
-    temporary name and rename.
+    Resume from the previous checkpoint; keep checkpoints on storage that all hosts share; write to a temporary
+    name and rename.
 
     ## When this is wrong
-    Programs that look for a checkpoint and start anew without one print similar lines and train on. Input files
-    and what ranks send each other, or a parent its spawned child, are pickled too: where the frames show that,
-    it is not a checkpoint.
+    Programs that look for a checkpoint and start from scratch without one print similar lines and continue. Input
+    files are pickled too, and so is what ranks send each other or a parent sends its spawned child; where the frames
+    show that, we do not call it a checkpoint.
     """
     sure = [
         e
@@ -78,16 +78,16 @@ def corrupt_or_missing(seen: EvidenceSet) -> Iterator[Found]:
     name = shorten(path, 60) if path else "a checkpoint"
     yield Found(
         title=f"{name} could not be read" + (f": {shorten(why.strip(' :'), 70)}" if why else ""),
-        because="the reader of the checkpoint failed; the file is absent, incomplete or not what it should be",
+        because="the reader of the checkpoint failed: the file is missing, incomplete or not a checkpoint",
         evidence=evidence,
         ranks=ranks_told(seen, evidence),
         confidence=None if sure else Confidence.SUPPORTED,
         fixes=(
             Fix(
-                do="see whether the file is there, and of its full size, on the host of each rank",
+                do="check on each rank's host that the file is there and has its full size",
                 command=f"ls -l {path or 'CHECKPOINT'}",
             ),
-            Fix(do="resume from the checkpoint before it, or fetch the file again"),
-            Fix(do="keep checkpoints on storage that every host and parameter server sees under the same path"),
+            Fix(do="resume from the previous checkpoint, or download the file again"),
+            Fix(do="keep checkpoints on storage that every host and parameter server sees at the same path"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CKP002: a checkpoint is of another model."""
+"""CKP002: a checkpoint belongs to a different model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keepstep.rules.questions.exceptions import lacks_a_name, ranks_told
 
 
 def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bool:
-    """TensorFlow says "most likely due to a mismatch" of every failure to restore; the original error follows."""
+    """TensorFlow prints "most likely due to a mismatch" after every failure to restore; the original error follows."""
     boilerplate = ("mismatch between the current graph", "a Variable name or other graph key")
     return (place.fact.detail or "").startswith(boilerplate) and bool(seen.near(place, CheckpointUnreadable, after=8))
 
@@ -37,7 +37,7 @@ def _only_supposed(seen: EvidenceSet, place: Evidence[CheckpointMismatch]) -> bo
     ),
 )
 def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
-    """A checkpoint holds other names or shapes than the model that reads it.
+    """A checkpoint holds different names or shapes from the model that reads it.
 
     ## What it looks like
     `Error(s) in loading state_dict`, `Missing key(s)`, `size mismatch for`, `Key ... not found in checkpoint`,
@@ -45,30 +45,30 @@ def mismatch_keys_shapes(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     The model, vocabulary or number of classes changed; the checkpoint was saved with or without a wrapper
-    (`module.`, `_orig_mod.`); it was saved by another number of ranks or another optimizer.
+    (`module.`, `_orig_mod.`); it was saved by a different number of ranks or another optimizer.
 
     ## How we know
     The loader compares names and shapes, and lists those that differ; or it looks for a name that is not there.
 
     ## What to do
-    Load with the configuration it was saved with, or map the names; drop the layers that rightly differ.
+    Load with the configuration it was saved with, or map the names; drop the layers that are meant to differ.
 
     ## When this is wrong
-    Loaders that are told to be lenient print the same lists and train on.
+    A loader in lenient mode prints the same lists, and training continues.
     """
     said = tuple(e for e in seen.all(CheckpointMismatch) if not seen.survived(e) and not _only_supposed(seen, e))
     lacking = tuple(e for e in seen.all(ExceptionRaised) if lacks_a_name(e.fact) and not seen.survived(e))
     differ: tuple[Evidence[Fact], ...] = said or tuple(e for e in lacking if not seen.merely_logged(e))
     if not differ:
         for raised in said_in_words(seen, Subject.CHECKPOINT)[:1]:
-            yield in_words(seen, raised, "a checkpoint that does not fit", _FIXES)
+            yield in_words(seen, raised, "a checkpoint that does not match", _FIXES)
         return
     detail = next((e.fact.detail for e in said if e.fact.detail), None)
     if not said:
         detail = f"a loader found no {lacking[0].fact.message} in it"
     yield Found(
-        title="a checkpoint did not fit the model" + (f": {shorten(detail, 90)}" if detail else ""),
-        because="the loader found names or shapes in the checkpoint that the model does not have, or lacks some",
+        title="a checkpoint did not match the model" + (f": {shorten(detail, 90)}" if detail else ""),
+        because="the names or shapes that the loader found in the checkpoint differ from those of the model",
         evidence=differ,
         confidence=None if said else Confidence.SUPPORTED,
         ranks=ranks_told(seen, differ),
@@ -80,7 +80,7 @@ _FIXES = (
     Fix(do="build the model with the configuration that the checkpoint was saved with"),
     Fix(do="save and load the unwrapped model", command="torch.save(model.module.state_dict(), path)"),
     Fix(
-        do="load only what fits, if that is meant",
+        do="load only what matches, if that is what you want",
         command="model.load_state_dict(state, strict=False)",
         safety=Safety.CHANGES_RESULTS,
     ),

@@ -35,14 +35,14 @@ def slow_io_timeout(seen: EvidenceSet) -> Iterator[Found]:
 
     ## What it looks like
     The last ordinary line is `Saving checkpoint` or `Retrieving full model state dict`; then, exactly one
-    time limit later, ranks report a collective (mostly a small all-reduce or a barrier) that timed out.
+    time limit later, ranks report that a collective timed out, usually a small all-reduce or a barrier.
 
     ## Why it happens
-    One rank gathers and writes the whole model, to a slow or far file system, for longer than the time limit
-    of the collective in which the others wait for it.
+    One rank gathers and writes the whole model to a slow or remote file system. That takes longer than the time
+    limit of the collective in which the others wait.
 
     ## How we know
-    By the order of the lines: saving began, no step was printed after it, and then the wait ran out.
+    From the order of the lines: saving began, no step was printed after it, and then the wait timed out.
 
     ## What to do
     Raise the time limit around saving, write sharded or asynchronously, or write to faster storage.
@@ -86,7 +86,10 @@ def _found(seen: EvidenceSet, evidence: tuple[Evidence[Fact], ...], saving: Evid
     who = f"rank {writer}" if writer is not None else "one rank"
     return Found(
         title=f"ranks timed out{after} while {who} was {doing} a checkpoint",
-        because=f"the last thing the run did was {doing} a checkpoint, and the others waited in a collective until their time limit",
+        because=(
+            f"{doing} a checkpoint is the last thing the run did, "
+            "while the other ranks waited in a collective until their time limit"
+        ),
         evidence=evidence,
         ranks=(writer,) if writer is not None else None,
         fixes=(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes in how the run was described: ranks, sizes, addresses."""
+"""Causes in how the run was configured: ranks, sizes, addresses."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the rules about launcher's variables word a fault and the command that mends it."""
+"""How the rules about launchers' variables word a fault and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keepstep.core.wording import shorten
 
 
 def export(name: str, value: str) -> str:
-    """A line for the shell that sets a variable."""
+    """A shell line that sets a variable."""
     return f"export {name}={shlex.quote(value)}"
 
 
@@ -22,7 +22,7 @@ def faults(seen: EvidenceSet, *kinds: Fault) -> tuple[Evidence[VariableFaulty], 
 
 
 def by_fault(evidence: Iterable[Evidence[VariableFaulty]]) -> list[tuple[Evidence[VariableFaulty], ...]]:
-    """The same fault of the same variable in many processes is one finding."""
+    """Groups by fault: the same fault of the same variable in many processes is one finding."""
     groups: dict[tuple[str, Fault, str | None], list[Evidence[VariableFaulty]]] = {}
     for each in evidence:
         fact = each.fact
@@ -31,14 +31,14 @@ def by_fault(evidence: Iterable[Evidence[VariableFaulty]]) -> list[tuple[Evidenc
 
 
 def found(group: tuple[Evidence[VariableFaulty], ...], because: str, *fixes: Fix) -> Found:
-    """What to say of one fault."""
+    """The finding for one fault."""
     fact = group[0].fact
     value = f": {shorten(fact.value, 60)}" if fact.value else ""
-    how = "set it so" if fact.sure else "set it so, with what is right for this process"
-    mend = (Fix(do=how, command=export(fact.variable, fact.better)),) if fact.better else ()
+    how = "set the variable" if fact.sure else "set the variable, with the value that is right for this process"
+    better = (Fix(do=how, command=export(fact.variable, fact.better)),) if fact.better else ()
     return Found(
         title=f"{fact.variable} {fact.fault.value}{value}",
         because=because,
         evidence=group,
-        fixes=(*mend, *fixes),
+        fixes=(*better, *fixes),
     )

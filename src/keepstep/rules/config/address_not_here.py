@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG009: a process was to listen on an address that its host does not have."""
+"""CFG009: a process tried to listen on an address that its host does not have."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ from keepstep.core.rule import rule
     ),
 )
 def address_not_here(seen: EvidenceSet) -> Iterator[Found]:
-    """A process was to listen on an address that belongs to another host.
+    """A process tried to listen on an address that its host does not have.
 
     ## What it looks like
-    `Cannot assign requested address`, errno 99, where a server starts: TensorFlow's gRPC server, the store of
-    rank 0, Gloo.
+    `Cannot assign requested address`, errno 99, when a server starts: TensorFlow's gRPC server, rank 0's store, Gloo.
 
     ## Why it happens
-    The task index or rank does not fit the host it was started on, the address is a public one that the
-    cloud translates, or a name resolves differently inside of a container.
+    The task index or rank does not match the host it was started on, the address is a public one that the cloud
+    translates, or a name resolves differently inside a container.
 
     ## How we know
-    The kernel refuses only addresses that none of the host's interfaces carries.
+    The kernel gives this error only for addresses that none of the host's interfaces has.
 
     ## What to do
-    Start each task on the host that the cluster lists for it, and list addresses that the hosts carry.
+    Start each task on the host that the cluster lists for it, and list addresses that the hosts have.
 
     ## When this is wrong
-    A host without IPv6 says so of `::1` and `[::]`, and the program goes on with IPv4.
+    A host without IPv6 gives this error for `::1` and `[::]`, and the program goes on with IPv4.
     """
     failed = tuple(
         e
@@ -54,12 +53,12 @@ def address_not_here(seen: EvidenceSet) -> Iterator[Found]:
         return
     where = next((e.fact.address for e in failed if e.fact.address), None)
     yield Found(
-        title=f"a process was to listen on {where or 'an address'} that its host does not have",
-        because="none of the host's interfaces carries that address, so another host or name was meant",
+        title=f"a process tried to listen on {f'{where}, which' if where else 'an address'} its host does not have",
+        because="none of the host's interfaces has that address, so it belongs to another host",
         evidence=failed,
         ranks=ranks_of(failed),
         fixes=(
-            Fix(do="see which addresses this host carries", command="hostname -I; getent hosts $(hostname)"),
-            Fix(do="start each task on the host listed for it, or list addresses that the hosts carry"),
+            Fix(do="list the addresses of this host", command="hostname -I; getent hosts $(hostname)"),
+            Fix(do="start each task on the host listed for it, or list addresses that the hosts have"),
         ),
     )

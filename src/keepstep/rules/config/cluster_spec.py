@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG001: the description of the cluster is wrong or contradicts itself."""
+"""CFG001: the cluster description is wrong or contradicts itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ A_DEVICE_EACH = (
     ),
 )
 def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
-    """The description of the cluster is wrong: a task, device or rank that does not fit the others.
+    """The cluster description is wrong: a task, device or rank does not fit the others.
 
     ## What it looks like
     `"task" is not found in TF_CONFIG`, `task_type 'worker' not found in cluster_spec`, `Could not satisfy
@@ -44,17 +44,17 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
     device`, or two processes that announce themselves as the same rank.
 
     ## Why it happens
-    TF_CONFIG differs between the hosts or names a task that no process plays; a session does not use the
-    server's target; ranks are not pinned to devices of their own; two processes got the same index.
+    TF_CONFIG differs between the hosts, or names a task that no process runs; a session does not use the server's
+    target; ranks are not pinned to their own devices; or two processes have the same index.
 
     ## How we know
-    The framework refuses the description in its own words, or names the ranks that share a device.
+    The framework rejects the description, or names the ranks that share a device.
 
     ## What to do
-    Print the description on every host and compare; the list of tasks must be equal, the index must differ.
+    Print the description on every host and compare. The list of tasks must be the same, the index must differ.
 
     ## When this is wrong
-    A device of a remote job is also missing when that host was not reached in time.
+    A remote task's device is also missing when its host was not reached in time.
     """
     spec = lasting(seen, ClusterSpecInvalid)
     if spec:
@@ -64,7 +64,7 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
             title="the cluster description does not fit: " + shorten(detail, 90),
             because="this process knows no such task or device, so the description and the running tasks differ"
             if unseen
-            else "the framework refused the description of the cluster",
+            else "the framework rejected the cluster description",
             evidence=spec,
             confidence=Confidence.SUPPORTED if unseen else Confidence.ESTABLISHED,
             fixes=(
@@ -79,8 +79,8 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
     if shared:
         who = sorted({n for e in shared for n in e.fact.ranks})
         yield Found(
-            title=f"{say_ranks(who)} were put on the same device",
-            because="each rank needs a device of its own, and these chose the same one",
+            title=f"{say_ranks(who)} use the same device",
+            because="each rank needs its own device, and these ranks chose the same one",
             evidence=shared,
             ranks=tuple(who),
             fixes=A_DEVICE_EACH,
@@ -90,11 +90,11 @@ def cluster_spec(seen: EvidenceSet) -> Iterator[Found]:
         member = next((e.fact.member for e in twice if e.fact.member), None)
         yield Found(
             title="two processes announced themselves as " + (f"member {member}" if member else "the same member"),
-            because="the same rank or task index was given to two processes",
+            because="two processes were given the same rank or task index",
             evidence=twice,
             fixes=(
-                Fix(do="with PyTorch, give every process a rank of its own", command="echo $RANK $LOCAL_RANK"),
-                Fix(do="with TensorFlow, give every process a task index of its own", command="echo $TF_CONFIG"),
-                Fix(do="with JAX, give every process an id of its own", command="echo $JAX_PROCESS_ID $SLURM_PROCID"),
+                Fix(do="with PyTorch, give every process its own rank", command="echo $RANK $LOCAL_RANK"),
+                Fix(do="with TensorFlow, give every process its own task index", command="echo $TF_CONFIG"),
+                Fix(do="with JAX, give every process its own id", command="echo $JAX_PROCESS_ID $SLURM_PROCID"),
             ),
         )

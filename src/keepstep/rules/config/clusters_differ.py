@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG110: the processes were told different clusters."""
+"""CFG110: the processes were given different cluster descriptions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
-from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.cluster import ClusterSeen
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
@@ -14,48 +14,45 @@ from keepstep.core.wording import listing
 from keepstep.core.wording import ranks as say_ranks
 
 
-def _shape(each: Evidence[ClusterSeen]) -> tuple[str, ...]:
-    return each.fact.members
-
-
 @rule(id="CFG110", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
 def clusters_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """The processes of one job were told different clusters.
+    """The processes of one job were given different cluster descriptions.
 
     ## What it looks like
-    One host lists other addresses, another order or another number of tasks than the rest. Workers wait for
-    each other at start, with no word.
+    One host lists different addresses, a different order or a different number of tasks than the rest. Workers wait
+    silently for each other at the start.
 
     ## Why it happens
-    One host has an old file; the list was built from a set without order; one host resolves names when the list
-    is made.
+    One host has an outdated file, the list was built from an unordered set, or one host resolves names when it makes
+    the list.
 
     ## How we know
-    What every process was told is compared with what most were told.
+    The description that each process has is compared with the one that most have.
 
     ## What to do
-    Make the list once, and give the same text to every process; only the task differs.
+    Make the list once, and give every process the same text. Only the task differs.
 
     ## When this is wrong
-    Never: order counts too, because it is the order of ranks.
+    Never. The order matters too, because it is the order of the ranks.
     """
     for said_by in dict.fromkeys(e.fact.said_by for e in seen.all(ClusterSeen)):
-        told = [e for e in seen.all(ClusterSeen) if e.fact.said_by == said_by and e.fact.members]
-        maps = [_shape(e) for e in told]
+        given = [e for e in seen.all(ClusterSeen) if e.fact.said_by == said_by and e.fact.members]
+        maps = [e.fact.members for e in given]
         if len(set(maps)) < 2:
             continue
         usual = max(dict.fromkeys(maps), key=maps.count)
-        odd = tuple(e for e, shape in zip(told, maps, strict=True) if shape != usual)
-        first = next(e for e, shape in zip(told, maps, strict=True) if shape == usual)
-        differs = [b for a, b in zip(usual, _shape(odd[0]), strict=False) if a != b] or ["its number of tasks"]
+        odd = tuple(e for e in given if e.fact.members != usual)
+        first = next(e for e in given if e.fact.members == usual)
+        ranks = tuple(w for e in odd if (w := e.who) is not None)
+        differs = [b for a, b in zip(usual, odd[0].fact.members, strict=False) if a != b] or ["its number of tasks"]
         yield Found(
-            title=f"{say_ranks(tuple(w for e in odd if (w := e.who) is not None)) or 'a process'} was told another cluster than the rest ({said_by})",
+            title=f"{say_ranks(ranks) or 'a process'} was given another cluster than the rest ({said_by})",
             because=f"it has {listing(differs[:3])} where the others have something else, so they wait for each other",
             evidence=(*odd, first),
-            ranks=tuple(w for e in odd if (w := e.who) is not None),
+            ranks=ranks,
             fixes=(
                 Fix(
-                    do="give every process the same text; compare them",
+                    do="compare what the processes have, and give every process the same text",
                     command="keepstep check config --json | grep -A3 TF_CONFIG",
                 ),
             ),

@@ -13,7 +13,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 
 MEANT = ("torchrun", "TF_CONFIG", "JAX", "keepstep run")
-"""Launchers whose variables are set for no other reason than to form a world."""
+"""Launchers whose variables are set only to form a world."""
 
 
 @rule(
@@ -23,24 +23,26 @@ MEANT = ("torchrun", "TF_CONFIG", "JAX", "keepstep run")
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
 )
 def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank trains in a world of its own, though its launcher meant it to be one of many.
+    """A rank trains in a world of its own, though its launcher started it as one of several.
 
     ## What it looks like
-    Nothing fails. Every rank trains on its share alone, results are worse than with one process, and all ranks write
-    the same checkpoints.
+    Nothing fails. Every rank trains alone on its share of the data, the results are worse than with one process, and
+    all ranks write the same checkpoints.
 
     ## Why it happens
-    The script never forms the process group or strategy: a missing `init_process_group`, a plain strategy where
-    TF_CONFIG names several workers, a `jax.distributed.initialize()` that was left out.
+    The script never forms the process group or strategy: `init_process_group` or `jax.distributed.initialize()` is
+    missing, or the script uses a single-worker strategy while TF_CONFIG names several workers.
 
     ## How we know
-    At its first step the guard compares the world that the framework formed with the one that the launcher's variables mean.
+    At the first step, the guard compares the world that the framework formed with the one that the launcher's variables
+    describe.
 
     ## What to do
-    Form the world before the model is built; the fix names the call.
+    Form the world before building the model. The fix names the call.
 
     ## When this is wrong
-    Independent runs (a sweep) started as tasks of one job: their scheduler's variables look alike, so that is told as a hypothesis.
+    Independent runs (a sweep) were started as tasks of one job. Their scheduler's variables look the same, so this case
+    is only reported as a hypothesis.
     """
     alone = [e for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1 and (e.fact.meant or 1) > 1]
     joined = {e.who for e in seen.all(WorldFormed) if e.fact.size > 1}
@@ -53,10 +55,11 @@ def formed_no_world(seen: EvidenceSet) -> Iterator[Found]:
     if fact.framework is None:  # several processes wrote to one folder, each as the only rank
         title = f"{fact.meant} processes trained side by side, each as rank 0 of a world of its own"
     else:
-        title = f"{say_ranks(ranks)} trains alone: {fact.meant_by} means a world of {fact.meant}, {fact.framework} formed none"
+        title = f"{say_ranks(ranks)} trains alone: {fact.meant_by} describes a world of {fact.meant}, "
+        title += f"{fact.framework} formed none"
     yield Found(
         title=title,
-        because="at the first step the framework's world has one member",
+        because="at the first step, the framework's world had one member",
         evidence=tuple(alone),
         ranks=ranks,
         confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
@@ -74,9 +77,9 @@ _FIXES = {
     ),
     "tensorflow": (
         Fix(
-            do="make the strategy before anything else, and build the model in its scope",
+            do="create the strategy before anything else, and build the model in its scope",
             command="strategy = tf.distribute.MultiWorkerMirroredStrategy()",
         ),
     ),
-    "jax": (Fix(do="join the other processes before JAX is used", command="jax.distributed.initialize()"),),
+    "jax": (Fix(do="join the other processes before using JAX", command="jax.distributed.initialize()"),),
 }

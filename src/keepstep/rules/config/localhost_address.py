@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG002: an address that means "this host" was given out for others to reach."""
+"""CFG002: an address that means "this host" was given to other hosts."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _HOSTNAME_ENTRY = lazy_pattern(r"^\[?(?:::ffff:)?127\.0\.[12]\.1\b")
     ),
 )
 def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
-    """An address that means "this host" was given out for other hosts to reach.
+    """An address that means "this host" was given to other hosts.
 
     ## What it looks like
-    A cluster of several hosts lists `localhost` or `127.x.y.z` for another task; workers wait for each other
-    (`CreateSession still waiting`), refuse connections, or talk to themselves and miss the other's devices.
+    A cluster of several hosts lists `localhost` or `127.x.y.z` for another task. Workers wait for each other
+    (`CreateSession still waiting`), refuse connections, or talk to themselves and miss the other task's devices.
     Or the host's own name resolves to `127.0.1.1`, and that address is passed on.
 
     ## Why it happens
     Everything in 127.0.0.0/8 is the host itself. Debian writes `127.0.1.1 hostname` into /etc/hosts.
 
     ## How we know
-    The process prints the addresses of all tasks. TensorFlow prints its own as `localhost:port`, which is
-    normal; a second loopback address beside real ones, or two tasks on one loopback port, is not.
+    The process prints the addresses of all tasks. TensorFlow prints its own as `localhost:port`, which is normal. A
+    second loopback address beside real ones, or two tasks on one loopback port, is not.
 
     ## What to do
-    Give every task an address that the others can reach.
+    Give every task an address that the other hosts can reach.
 
     ## When this is wrong
-    All tasks run on one host, on ports of their own: then loopback is right.
+    All tasks run on one host, each on its own port. Then loopback is right.
     """
     trouble: tuple[Evidence[Fact], ...] = (
         *seen.all(PeerAwaited),
@@ -68,30 +68,35 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
         address, evidence = maps
         yield Found(
             title=f"another task's address is this host itself: {address}",
-            because="127.0.0.0/8 and localhost never leave the host, so that task cannot be reached there",
+            because="127.0.0.0/8 and localhost never leave the host, so the other task cannot be reached there",
             evidence=(*evidence, *trouble[:2]),
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
         )
         return
-    told = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
-    sure = tuple(e for e in told if e.fact.certain)
+    said = tuple(e for e in seen.all(AddressIsLocal) if not seen.survived(e))
+    sure = tuple(e for e in said if e.fact.certain)
     distant = any(not _LOOPBACK.match(getattr(e.fact, "peer", None) or "") for e in trouble)
-    refused = any(e.fact.address for e in told) and any(
+    refused = any(e.fact.address for e in said) and any(
         _LOOPBACK.match(e.fact.peer or "") for e in seen.all(ConnectFailed) if not seen.survived(e)
     )
-    # a later rank that calls its own host for rank 0, of which nothing is seen here
-    alone = refused and 0 not in ranks_of(seen.items) and any(n > 0 for n in ranks_of(told))
-    if sure or (told and trouble and (distant or refused or _several_hosts(seen))):
+    # a later rank looks for rank 0 on its own host, and rank 0 appears nowhere here
+    alone = refused and 0 not in ranks_of(seen.items) and any(n > 0 for n in ranks_of(said))
+    if sure or (said and trouble and (distant or refused or _several_hosts(seen))):
         yield Found(
-            title="a loopback address was given out for other hosts to reach",
-            because="the host's own name or address resolves to the loopback",
-            evidence=sure or told,
+            title="a loopback address was given to other hosts",
+            because="the host's own name or address resolves to the loopback address",
+            evidence=sure or said,
             confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED if alone else Confidence.HYPOTHESIS,
             standing=None if sure else Standing.EXCEPTION if alone else Standing.SYMPTOM,
             fixes=_FIXES,
         )
         return
+    yield from _dialled(seen)
+
+
+def _dialled(seen: EvidenceSet) -> Iterator[Found]:
+    """What failed connections to a loopback address say, where no process names the address as its own."""
     dialled = tuple(e for e in seen.all(ConnectFailed) if e.fact.peer and not seen.survived(e))
     entry = tuple(e for e in dialled if _HOSTNAME_ENTRY.match(e.fact.peer or ""))
     several = _several_hosts(seen)
@@ -101,8 +106,8 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     called = () if served else _all_called_themselves(seen)
     if called:
         yield Found(
-            title=f"{len(called)} processes were told to meet at a loopback address, and did not",
-            because="every one of them was there and called, so that they run on several hosts and each called its own",
+            title=f"{len(called)} processes tried to meet at a loopback address and did not find each other",
+            because="all of them ran and tried to connect, so they are on several hosts and each connected to its own",
             evidence=called,
             ranks=tuple(rank for rank in ranks_of(called) if rank > 0),
             confidence=Confidence.SUPPORTED,
@@ -112,11 +117,9 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
     if entry or (local and (several or served)) or given_out:
         certain = bool(entry or served) or several
         yield Found(
-            title=f"a rank dialled a loopback address: {(entry or given_out or local)[0].fact.peer}",
-            because="the loopback is the rank's own host"
-            + (
-                ", and the main rank was up and waited for it elsewhere" if served else ": a peer's name resolves to it"
-            ),
+            title=f"a rank tried to connect to a loopback address: {(entry or given_out or local)[0].fact.peer}",
+            because="the loopback address is the rank's own host"
+            + (", and the main rank was waiting on another host" if served else ": a peer's name resolves to it"),
             evidence=(*(entry or given_out or local), *served),
             ranks=ranks_of(local) if served else None,
             confidence=Confidence.SUPPORTED if certain else Confidence.HYPOTHESIS,
@@ -126,7 +129,7 @@ def localhost_address(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _served(seen: EvidenceSet, local: tuple[Evidence[ConnectFailed], ...]) -> tuple[Evidence[RendezvousTimeout], ...]:
-    """The main rank's own words that it was there and counted the members, while others called their loopback in vain."""
+    """The main rank's messages that it counted the members, while others failed to connect to their own loopback."""
     callers = ranks_of(local)
     if not callers or 0 in callers:
         return ()
@@ -134,14 +137,14 @@ def _served(seen: EvidenceSet, local: tuple[Evidence[ConnectFailed], ...]) -> tu
 
 
 def _all_called_themselves(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
-    """All ranks of the world told that they connect to the loopback, none under another's number, and all in vain."""
-    told = {e.who: e for e in seen.all(WorldSeen) if _LOOPBACK.match(e.fact.role or "")}
+    """Evidence that every rank of the world, each under its own number, connected to the loopback and failed."""
+    said = {e.who: e for e in seen.all(WorldSeen) if _LOOPBACK.match(e.fact.role or "")}
     indices = [e.fact.index for e in seen.all(WorldSeen) if e.fact.index is not None]
     gave_up = {e.who for e in seen.all(ConnectFailed) if e.fact.final and not seen.survived(e)}
     world = set(everyone(seen.world_size or 0))
-    if len(world) < 2 or set(told) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
+    if len(world) < 2 or set(said) != world or gave_up != world or {*indices} != world or seen.all(PortTaken):
         return ()
-    return tuple(told.values())
+    return tuple(said.values())
 
 
 def _several_hosts(seen: EvidenceSet) -> bool:
@@ -149,7 +152,7 @@ def _several_hosts(seen: EvidenceSet) -> bool:
 
 
 def _suspicious(seen: EvidenceSet) -> tuple[str, tuple[Evidence[AddressMap], ...]] | None:
-    """A loopback address of another task in one process's view of the cluster."""
+    """Another task's loopback address in one process's view of the cluster."""
     views: dict[tuple[str, str], list[Evidence[AddressMap]]] = {}
     for each in seen.all(AddressMap):
         view = views.setdefault((each.origin.source, each.origin.stream), [])
@@ -169,5 +172,5 @@ def _suspicious(seen: EvidenceSet) -> tuple[str, tuple[Evidence[AddressMap], ...
 
 _FIXES = (
     Fix(do="give every task an address that the other hosts can reach", command="hostname -I"),
-    Fix(do="take the host's name off the loopback lines of /etc/hosts", command="getent hosts $(hostname)"),
+    Fix(do="remove the host's name from the loopback lines in /etc/hosts", command="getent hosts $(hostname)"),
 )

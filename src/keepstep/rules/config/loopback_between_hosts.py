@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG113: an address that means the host itself, in a cluster of several."""
+"""CFG113: an address that means the host itself, in a cluster of several hosts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _means_itself(name: str) -> bool:
 
 
 def _resolves_to_itself(seen: EvidenceSet, name: str) -> bool:
-    """On every host that looked: /etc/hosts maps a host's name to 127.0.1.1 only on that host itself."""
+    """Whether it does on every host that looked: /etc/hosts maps a host's own name to 127.0.1.1 only on that host."""
     looked = [e.fact.addresses for e in seen.all(NameLookedUp) if e.fact.name == name and e.fact.addresses]
     return bool(looked) and all(_means_itself(address) for addresses in looked for address in addresses)
 
 
 def _first_of_each(seen: EvidenceSet) -> list[Evidence[ClusterSeen]]:
-    """One process a description: equal ones need not be told twice."""
+    """One process per description: the same description need not be reported twice."""
     found: dict[tuple[object, ...], Evidence[ClusterSeen]] = {}
     for each in seen.all(ClusterSeen):
         found.setdefault((each.fact.said_by, each.fact.hosts, each.fact.meeting), each)
@@ -35,20 +35,20 @@ def _first_of_each(seen: EvidenceSet) -> list[Evidence[ClusterSeen]]:
 
 @rule(id="CFG113", cause=Cause.CONFIG_LOCALHOST_ADDRESS, needs=(ClusterSeen,))
 def loopback_between_hosts(seen: EvidenceSet) -> Iterator[Found]:
-    """A cluster of several hosts has an address that means the host itself.
+    """A cluster of several hosts lists an address that means the host itself.
 
     ## What it looks like
-    `localhost`, `127.0.0.1`, `0.0.0.0` or `169.254.x.y` in TF_CONFIG or MASTER_ADDR while processes run on
-    several hosts; or a host's own name that its /etc/hosts maps to 127.0.1.1.
+    TF_CONFIG or MASTER_ADDR has `localhost`, `127.0.0.1`, `0.0.0.0` or `169.254.x.y` while processes run on several
+    hosts, or a host's own name that its /etc/hosts maps to 127.0.1.1.
 
     ## Why it happens
-    A setting that was right on one machine was taken to two.
+    A setting that was right for one host was used for several.
 
     ## How we know
-    The processes run on several hosts, or other addresses of the same list are real ones.
+    The processes run on several hosts, or other addresses in the same list are real ones.
 
     ## What to do
-    Give the address that the other hosts reach.
+    Use an address that the other hosts can reach.
 
     ## When this is wrong
     All processes run on one host.
@@ -62,12 +62,12 @@ def loopback_between_hosts(seen: EvidenceSet) -> Iterator[Found]:
         if not local or fact.size < 2 or (len(machines) < 2 and len(local) == len(named)):
             continue
         yield Found(
-            title=f"{fact.said_by} gives {listing(local[:3])} in a cluster of several hosts",
-            because="that address never leaves the host that uses it, so the others talk to themselves and wait",
+            title=f"{fact.said_by} has {listing(local[:3])} in a cluster of several hosts",
+            because="that address never leaves the host that uses it, so other hosts connect to themselves and wait",
             evidence=(each, *(e for e in seen.all(NameLookedUp) if e.fact.name in local)),
             fixes=(
                 Fix(
-                    do="see this host's own addresses, and use one that the other hosts reach",
+                    do="list this host's addresses, and use one that the other hosts can reach",
                     command="ip -brief address",
                 ),
                 Fix(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG003: a process was not told who it is."""
+"""CFG003: a process does not know its rank."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ THROUGH_TORCHRUN = Fix(do="start a PyTorch script through its launcher", command
     ),
 )
 def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
-    """A process was not told who it is: a rank variable or argument was missing or not understood.
+    """A process does not know its rank: a variable or argument is missing, or was not understood.
 
     ## What it looks like
     `environment variable RANK expected, but not set`, `KeyError: 'LOCAL_RANK'`, `KeyError: 'SLURM_NTASKS'`, or
     a script that rejects the launcher's own argument: `unrecognized arguments: --local-rank=0`.
 
     ## Why it happens
-    The script was started with plain `python` instead of its launcher, in a shell that lacks the scheduler's
-    variables, or by a launcher of another convention (torchrun sets variables, the old launcher passed
-    `--local_rank`, newer ones `--local-rank`).
+    The script was started with plain `python` instead of its launcher, in a shell without the scheduler's variables, or
+    by a launcher with another convention (torchrun sets variables; its predecessor passed `--local_rank`, and later
+    `--local-rank`).
 
     ## How we know
-    The missing name is printed.
+    The message names the missing variable or argument.
 
     ## What to do
-    Start through the launcher, or set the variables; read the rank from the environment, not from arguments.
+    Start through the launcher, or set the variables. Read the rank from the environment, not from arguments.
 
     ## When this is wrong
-    The program looks for the variable only to find out whether it is distributed, and goes on without.
+    The program looks for the variable only to find out whether it is distributed, and goes on without it.
     """
     found = lasting(seen, RankVariableMissing)
     if not found:
@@ -61,7 +61,7 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
         title=f"the script did not accept the launcher's argument --{name}"
         if argument
         else f"{name or 'a rank variable'} was not set, so a process did not know its place in the run",
-        because="launcher and script do not agree on how a process learns its rank",
+        because="the launcher and the script do not agree on how a process learns its rank",
         evidence=found,
         fixes=(
             *(
@@ -75,7 +75,7 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
                 if name is None or name.upper().replace("-", "_") in OF_TORCHRUN
                 else (
                     Fix(
-                        do=f"set {name} for each process before it starts, or let a launcher do so",
+                        do=f"set {name} for each process before it starts, or let a launcher set it",
                         command="keepstep run -n 2 -- python train.py",
                     ),
                 )
@@ -85,16 +85,18 @@ def missing_rank_env(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _never_set_up(found: tuple[Evidence[RankVariableMissing], ...]) -> Found:
-    """PyTorch says only that there is no group; why nobody made one is the usual reason, not a proven one."""
+    """PyTorch says only that there is no group; the reason given here is the usual one, not a proven one."""
     return Found(
-        title="the program used a process group, and this process had made none",
-        because="init_process_group had not been called here; most often the script was started without its launcher and took itself for a run of one process",
+        title="the program used a process group, but this process had not created one",
+        because="init_process_group had not been called; usually, the script was started without its launcher "
+        "and took itself for a run of one process",
         evidence=found,
         confidence=Confidence.SUPPORTED,
         fixes=(
             THROUGH_TORCHRUN,
             Fix(
-                do="else call torch.distributed.init_process_group() before the line that needs it, and destroy the group after it"
+                do="or call torch.distributed.init_process_group() before the line that needs it, "
+                "and destroy the group afterwards"
             ),
         ),
     )

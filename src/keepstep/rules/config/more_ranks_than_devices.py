@@ -14,22 +14,22 @@ from keepstep.core.rule import rule
 
 @rule(id="CFG116", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(ClusterSeen,))
 def more_ranks_than_devices(seen: EvidenceSet) -> Iterator[Found]:
-    """A host has fewer GPUs than ranks were started on it.
+    """A host has fewer GPUs than the ranks that were started on it.
 
     ## What it looks like
     `invalid device ordinal`, or `Duplicate GPU detected` from NCCL, because two ranks share a device.
 
     ## Why it happens
-    The number of processes was taken from another kind of host, or CUDA_VISIBLE_DEVICES hides some.
+    The number of processes was chosen for another kind of host, or CUDA_VISIBLE_DEVICES hides some GPUs.
 
     ## How we know
-    The launcher's count of local ranks is compared with the devices that this process may use.
+    The launcher's number of local ranks is compared with the devices that this process may use.
 
     ## What to do
     Start as many ranks as there are devices.
 
     ## When this is wrong
-    Some ranks do not use a GPU, on purpose.
+    Some ranks use no GPU on purpose.
     """
     for each in seen.all(ClusterSeen):
         here = next((e for e in seen.all(HostSeen) if e.rank == each.rank and e.fact.accelerators is not None), None)
@@ -42,7 +42,7 @@ def more_ranks_than_devices(seen: EvidenceSet) -> Iterator[Found]:
             severity=Severity.WARNING,
             fixes=(
                 Fix(
-                    do="start one rank a device",
+                    do="start one rank per device",
                     command=f"torchrun --nproc-per-node={here.fact.accelerators} SCRIPT.py",
                 ),
             ),

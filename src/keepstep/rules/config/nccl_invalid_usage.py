@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG006: NCCL refused how it was called."""
+"""CFG006: NCCL rejected how it was called."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from keepstep.core.rule import rule
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def nccl_invalid_usage(seen: EvidenceSet) -> Iterator[Found]:
-    """NCCL refused how it was called, and the log does not say in what.
+    """NCCL rejected how it was called, and the log does not say why.
 
     ## What it looks like
     `ncclInvalidUsage: This usually reflects invalid usage of NCCL library`, without a `Last error` below it.
 
     ## Why it happens
-    Mostly two ranks were put on one device: more processes than GPUs, or no rank chose its own.
+    Usually, two ranks share a device: there are more processes than GPUs, or the ranks do not choose their own device.
 
     ## How we know
-    We do not: NCCL's warning that names the two ranks is printed only with NCCL_DEBUG.
+    We do not. NCCL prints the warning that names the two ranks only with NCCL_DEBUG set.
 
     ## What to do
     Give each rank its own device, and run once with `NCCL_DEBUG=WARN`.
 
     ## When this is wrong
-    Versions of NCCL that differ between ranks, or a wrong tensor, give the same code.
+    NCCL versions that differ between ranks, or an unsuitable tensor, give the same error code.
     """
     found = [e for e in seen.all(CommunicationFailed) if "nvalid" in e.fact.code and not seen.survived(e)]
     if found:
         yield Found(
-            title="NCCL refused how it was called and the log does not hold its reason",
-            because="mostly two ranks were put on one device",
+            title="NCCL rejected how it was called; the log does not say why",
+            because="usually, two ranks share a device",
             evidence=tuple(found),
             fixes=(
                 Fix(
                     do="let every rank choose its own device",
                     command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",
                 ),
-                Fix(do="let NCCL say what is wrong", command="NCCL_DEBUG=WARN torchrun ..."),
+                Fix(do="make NCCL print what is wrong", command="NCCL_DEBUG=WARN torchrun ..."),
             ),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG206: ranks joined a world and then trained apart."""
+"""CFG206: ranks joined one world and then trained separately."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ from keepstep.rules.questions.trains_apart import trains_apart
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC),
 )
 def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
-    """The ranks joined one world, but no gradient is exchanged: each trains a model of its own.
+    """The ranks joined one world but exchange no gradients: each trains its own model.
 
     ## What it looks like
     Nothing fails. The ranks print different losses, the model learns no faster than with one rank, and they
     overwrite each other's checkpoints.
 
     ## Why it happens
-    PyTorch: the model was never wrapped in DistributedDataParallel or sharded; barriers and averaged metrics make it look as if the
-    ranks worked together. JAX: the mesh was made of `jax.local_devices()`; `jax.distributed.initialize()` alone moves no gradient.
+    PyTorch: the model was never wrapped in DistributedDataParallel or sharded. Barriers and averaged metrics make it
+    look as if the ranks worked together. JAX: the mesh was made from `jax.local_devices()`;
+    `jax.distributed.initialize()` alone exchanges no gradients.
 
     ## How we know
-    PyTorch: after 80 steps the guard adds up what torch's flight recorder holds. All collectives together moved less than half as many
-    numbers as the optimizer trains, and no model was wrapped, on every rank. JAX: the guard reads the collectives of every compiled
-    program. After fifty steps this process had run none that spans other processes.
+    PyTorch: after 80 steps, the guard adds up what torch's flight recorder holds. On every rank, all collectives
+    together moved less than half as many numbers as the optimizer trains, and no model was wrapped. JAX: the guard
+    reads the collectives of every compiled program. After 50 steps, this process had run none that spans other
+    processes.
 
     ## What to do
-    PyTorch: wrap the model before the optimizer is made. JAX: make the mesh of `jax.devices()`, and the batch a global array.
+    PyTorch: wrap the model before creating the optimizer. JAX: make the mesh from `jax.devices()`, and the batch a
+    global array.
 
     ## When this is wrong
-    Gradients that travel by a library of their own. Training that exchanges weights only once in many steps: the finding is taken back
-    when that happens.
+    A separate library exchanges the gradients. Or training exchanges weights only once in many steps: the finding is
+    withdrawn when that happens.
     """
     ranks, apart = trains_apart(seen)
     if not apart:
@@ -50,11 +53,12 @@ def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
     fact = apart[0].fact
     everyone = fact.exchanged is not None
     yield Found(
-        title=f"{say_ranks(ranks)} trained {fact.steps} steps without exchanging a gradient, in a world of {fact.world}",
+        title=f"{say_ranks(ranks)} trained {fact.steps} steps without exchanging gradients, in a world of {fact.world}",
         because=(
-            f"all collectives together moved {fact.exchanged:,} numbers, and each rank trains {fact.parameters or 0:,} parameters"
+            f"all collectives together moved {fact.exchanged:,} numbers, "
+            f"and each rank trains {fact.parameters or 0:,} parameters"
             if everyone
-            else "no program of these steps spans more than one process: each trains a model of its own"
+            else "no program of these steps spans more than one process: each trains its own model"
         ),
         evidence=apart[:8],
         ranks=ranks,
@@ -66,13 +70,13 @@ def never_exchanged(seen: EvidenceSet) -> Iterator[Found]:
 _FIXES = {
     "torch": (
         Fix(
-            do="wrap the model before the optimizer is made",
+            do="wrap the model before creating the optimizer",
             command="model = torch.nn.parallel.DistributedDataParallel(model)",
         ),
     ),
     "jax": (
         Fix(
-            do="make the mesh of all processes' devices",
+            do="make the mesh from the devices of all processes",
             command='mesh = jax.make_mesh((jax.device_count(),), ("data",))',
         ),
         Fix(

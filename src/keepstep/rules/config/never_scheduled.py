@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG008: more was asked of the scheduler than the cluster has."""
+"""CFG008: the run asked its scheduler for more than the cluster has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from keepstep.rules.data.lookup import FALLOUT
     explains=(*FALLOUT, Cause.RESOURCE_CONTENTION, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
 def never_scheduled(seen: EvidenceSet) -> Iterator[Found]:
-    """The run asked its scheduler for more devices, tasks or nodes than there are.
+    """The run asked its scheduler for more devices, tasks or nodes than the cluster has.
 
     ## What it looks like
     Ray: `No available node types can fulfill resource request`, `Placement group creation timed out`,
@@ -31,17 +31,18 @@ def never_scheduled(seen: EvidenceSet) -> Iterator[Found]:
     requested than permitted`, `Requested node configuration is not available`.
 
     ## Why it happens
-    The number of workers, GPUs a worker or nodes in the configuration does not fit the allocation; or the
-    program started a small cluster of its own because it was not given the address of the real one.
+    The configured number of workers, GPUs per worker or nodes does not fit the allocation, or the program started its
+    own small cluster because it was not given the address of the real one.
 
     ## How we know
-    The scheduler says that no node, or the job as it was allocated, can meet the request; no step was trained.
+    The scheduler says that no node can meet the request, or that the job's allocation cannot. No training step
+    followed.
 
     ## What to do
-    Compare what is asked with what the cluster shows, and lower the one or add to the other.
+    Compare the request with what the cluster offers. Ask for less, or add nodes.
 
     ## When this is wrong
-    An autoscaler that is still starting nodes complains in the same words for a while.
+    An autoscaler that is still starting nodes prints the same messages for a while.
     """
     found = tuple(e for e in seen.all(NotScheduled) if e.fact.never)
     if not found or seen.all(StepSeen):
@@ -49,14 +50,14 @@ def never_scheduled(seen: EvidenceSet) -> Iterator[Found]:
     first = next((e.fact for e in found if e.fact.asked), found[0].fact)
     asked = f": {shorten(first.asked, 60)}" if first.asked else ""
     yield Found(
-        title=f"{first.by} could not give what the run asked for{asked}",
+        title=f"{first.by} could not provide what the run asked for{asked}",
         because=f"{first.by} has no node or allocation that can meet the request",
         evidence=found,
         fixes=(
             Fix(
-                do="see what the cluster has and what is asked of it",
+                do="compare what the cluster has with what the run asks for",
                 command="ray status" if first.by == "Ray" else "scontrol show job $SLURM_JOB_ID",
             ),
-            Fix(do="ask for as many workers, devices and CPUs a worker as the nodes really have"),
+            Fix(do="ask for no more workers, devices and CPUs per worker than the nodes have"),
         ),
     )

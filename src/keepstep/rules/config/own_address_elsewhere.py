@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG114: a process's own address is not one of its host."""
+"""CFG114: the address given for a process is not one of its host's."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from keepstep.core.wording import listing
 
 @rule(id="CFG114", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ClusterSeen,))
 def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
-    """The address that a process is told to listen on is not one of its host.
+    """The address that a process should listen on does not belong to its host.
 
     ## What it looks like
-    TF_CONFIG's entry for this very task, or MASTER_ADDR on rank 0, names an address that no interface here has.
-    The others connect to another machine, or to nothing.
+    TF_CONFIG's entry for this task, or MASTER_ADDR on rank 0, names an address that no interface of this host has. The
+    other ranks connect to another machine, or to nothing.
 
     ## Why it happens
-    The index and the host were mixed up, an address changed, or the process runs in a container or behind NAT
-    with an address of its own.
+    The index and the host were mixed up, an address changed, or the process runs in a container or behind NAT with a
+    different address.
 
     ## How we know
-    The address, resolved here, is compared with those of all interfaces.
+    The address, resolved on this host, is compared with the addresses of all its interfaces.
 
     ## What to do
-    Let each process take the index of the entry that is its own host.
+    Give each process the index of the entry that names its own host.
 
     ## When this is wrong
-    A load balancer, a Kubernetes service or port forwarding gives the address to this host.
+    A load balancer, a Kubernetes service or port forwarding leads from that address to this host.
     """
     for each in seen.all(ClusterSeen):
         name = each.fact.own_host
@@ -58,11 +58,12 @@ def own_address_elsewhere(seen: EvidenceSet) -> Iterator[Found]:
             continue
         mine = [a for a in here.fact.addresses if not a.startswith((*local, "fe80:"))]
         yield Found(
-            title=f"{each.fact.own} is told to listen on {name}, which is not this host ({here.fact.name})",
-            because=f"this host has {listing(mine[:3]) or 'no address but loopback'}; whoever connects to {name} reaches another machine",
+            title=f"{each.fact.own} should listen on {name}, which is not this host ({here.fact.name})",
+            because=f"this host has {listing(mine[:3]) or 'no address but loopback'}; "
+            f"connections to {name} reach another machine",
             evidence=(each, here, *looked),
             fixes=(
-                Fix(do="set the task index to the entry that is this host, or correct the entry"),
-                Fix(do="see this host's addresses", command="ip -brief address"),
+                Fix(do="set the task index to the entry that names this host, or correct the entry"),
+                Fix(do="list this host's addresses", command="ip -brief address"),
             ),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG203: two processes were given the same rank."""
+"""CFG203: two processes arrived as the same rank."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from keepstep.rules.data.lookup import FALLOUT
     ),
 )
 def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
-    """Two processes were given the same rank or task.
+    """Two processes have the same rank or task.
 
     ## What it looks like
-    `Address already in use` from the second one, `different incarnation` from a coordination service, or a start that never ends because
-    another rank is missing instead.
+    `Address already in use` from the second process, `different incarnation` from a coordination service, or a start
+    that never ends because another rank is missing instead.
 
     ## Why it happens
-    RANK, `process_id` or the index in TF_CONFIG was copied and not changed, or a job was started twice.
+    RANK, `process_id` or the index in TF_CONFIG was copied without changing it, or a job was started twice.
 
     ## How we know
-    Both processes came to the same place on this host as the same rank, while both lived. The guard wrote it down when the second came.
+    Both processes came to the same address on this host as the same rank, while both were alive. The guard recorded it
+    when the second one arrived.
 
     ## What to do
-    Give every process an index of its own, from 0 on.
+    Give every process its own index, counting from 0.
 
     ## When this is wrong
-    The first one belongs to a run that was meant to be over: then end it.
+    The first process belongs to a run that should be over. Then end it.
     """
     found = [e for e in seen.all(RanksArriving) if e.fact.twice]
     if not found:
@@ -53,8 +54,8 @@ def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
     fact = found[0].fact
     what = f"task {fact.index}" if fact.framework == "tensorflow" else f"rank {fact.index}"
     yield Found(
-        title=f"{what} was given twice: processes {listing(str(pid) for pid in fact.twice)} came to {fact.at} as the same one of {fact.size}",
-        because="each rank must be played by one process; the second cannot join, and another rank is missing instead",
+        title=f"{what} of {fact.size} arrived twice at {fact.at}: processes {listing(str(pid) for pid in fact.twice)}",
+        because="each rank must be one process; the second cannot join, and another rank is missing instead",
         evidence=tuple(found[:4]),
         ranks=(fact.index,) if fact.index is not None else (),
         fixes=_FIXES.get(fact.framework, ()),
@@ -62,16 +63,14 @@ def rank_came_twice(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = {
-    "torch": (Fix(do="give every process a RANK of its own", command="torchrun --nproc-per-node N train.py"),),
+    "torch": (Fix(do="give every process its own RANK", command="torchrun --nproc-per-node N train.py"),),
     "jax": (
         Fix(
-            do="give every process a process_id of its own, from 0 to num_processes - 1",
+            do="give every process its own process_id, from 0 to num_processes - 1",
             command="keepstep run -n N -- python train.py",
         ),
     ),
     "tensorflow": (
-        Fix(
-            do="give every worker an index of its own in TF_CONFIG", command="keepstep check config --write --hosts A,B"
-        ),
+        Fix(do="give every worker its own index in TF_CONFIG", command="keepstep check config --write --hosts A,B"),
     ),
 }

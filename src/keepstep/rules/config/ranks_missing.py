@@ -28,25 +28,25 @@ from keepstep.rules.questions.arrivals import ranks_started, still_waiting
     ),
 )
 def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks waited for others that never arrived: fewer were started than they were told of.
+    """Ranks waited for others that never arrived: fewer ranks were started than they expected.
 
     ## What it looks like
-    Nothing, for minutes: `init_process_group`, `jax.distributed.initialize` or a MultiWorkerMirroredStrategy waits. The guard says
-    "2 of 3 ranks arrived after 20 s; rank 2 is missing", or that ranks were told different sizes of the world.
+    For minutes, nothing: `init_process_group`, `jax.distributed.initialize` or a MultiWorkerMirroredStrategy waits. The
+    guard says "2 of 3 ranks arrived after 20 s; rank 2 is missing", or that the ranks have different world sizes.
 
     ## Why it happens
-    WORLD_SIZE, `num_processes` or TF_CONFIG count more ranks than are started, or differ between ranks; or the missing rank failed before
-    it came so far (then its own failure is the root cause).
+    WORLD_SIZE, `num_processes` or TF_CONFIG counts more ranks than were started, or differs between ranks. Or the
+    missing rank failed earlier (then its own failure is the root cause).
 
     ## How we know
-    Every rank leaves a note on its host when it enters its framework's rendezvous. Who is missing is said only where all ranks
-    are meant to be on this host.
+    Every rank leaves a note on its host when it enters its framework's rendezvous. A rank is called missing only where
+    all ranks should be on this host.
 
     ## What to do
     Start as many ranks as the variables say, and give all of them the same number.
 
     ## When this is wrong
-    A rank that is only slow to start arrives after the note was written; then the world forms and nothing is reported.
+    A rank that is only slow to start arrives after the note was written. Then the world forms and nothing is reported.
     """
     waiting = still_waiting(seen)
     differ = [e for e in waiting if e.fact.sizes]
@@ -54,8 +54,8 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
         fact = differ[0].fact
         others = listing(f"rank {rank} {size}" for rank, size in fact.sizes[:3])
         yield Found(
-            title=f"the ranks were told different sizes of the world: rank {fact.index} {fact.size}, {others}",
-            because="they wait for each other at the same place, and cannot all be right",
+            title=f"the ranks have different world sizes: rank {fact.index} {fact.size}, {others}",
+            because="they wait for each other at the same address, and cannot all be right",
             evidence=tuple(differ[:4]),
             ranks=tuple(
                 sorted(
@@ -74,10 +74,11 @@ def ranks_missing(seen: EvidenceSet) -> Iterator[Found]:
     fact = last.fact
     started = ranks_started(seen)
     if started is not None and fact.size <= started:
-        return  # it was started, and hangs or is slow: another rule tells
+        return  # it was started, and hangs or is slow: another rule reports that
     yield Found(
-        title=f"{len(fact.arrived)} of {fact.size} ranks arrived at {fact.at}; {say_ranks(fact.missing)} never did, for {duration(fact.seconds)}",
-        because="no such process came on this host, where all of them are meant to be"
+        title=f"{len(fact.arrived)} of {fact.size} ranks arrived at {fact.at}; "
+        f"{say_ranks(fact.missing)} did not, in {duration(fact.seconds)}",
+        because="no such process arrived on this host, where all of them should be"
         + ("" if not fact.starting else ", though one was starting"),
         evidence=tuple(short[-4:]),
         ranks=fact.missing[:8],

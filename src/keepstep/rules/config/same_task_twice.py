@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG010: two processes were told to be the same task."""
+"""CFG010: two processes started as the same task."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ ENDS = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited, TerminationReq
     explains=(*FALLOUT, Cause.WORKER_RESTARTED_OR_INCARNATION_MISMATCH, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
-    """Two processes of one run were told to be the same task of the cluster.
+    """Two processes of one run started as the same task of the cluster.
 
     ## What it looks like
-    The logs of two processes both say `Started server with target: grpc://10.0.0.1:2222`; the coordination service
-    then speaks of a task that "likely restarted", though nothing restarted.
+    The logs of two processes both say `Started server with target: grpc://10.0.0.1:2222`. The coordination service then
+    mentions a task that "likely restarted", though nothing restarted.
 
     ## Why it happens
     TF_CONFIG was copied from one host to another without changing `task.index`.
 
     ## How we know
-    A server says the address that the cluster gave to its task. Two logs name the same one before any step
-    of training, and the first process was still there after the second had come.
+    Each server prints the address that the cluster gives to its task. Two logs name the same address before any
+    training step, and the first process was still alive after the second had started.
 
     ## What to do
     Give every process its own index.
 
     ## When this is wrong
-    The logs are of two attempts, one after the other, in files of their own.
+    The logs come from two attempts, one after the other, in separate files.
     """
     by_address: dict[str, dict[str, Evidence[ServerStarted]]] = defaultdict(dict)
     for each in seen.all(ServerStarted):
@@ -59,7 +59,7 @@ def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
         trouble = seen.broken or bool(seen.all(MemberRestarted))
         if len(twice) > 1 and trouble and not seen.all(StepSeen) and _met(seen, twice):
             yield Found(
-                title=f"{len(twice)} processes were told to be the same task, at {address}",
+                title=f"{len(twice)} processes started as the same task, at {address}",
                 because="each started a server with the address that the cluster gives to one task",
                 evidence=twice[:6],
                 ranks=tuple(dict.fromkeys(e.who for e in twice if e.who is not None)),
@@ -69,7 +69,7 @@ def same_task_twice(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _met(seen: EvidenceSet, twice: tuple[Evidence[ServerStarted], ...]) -> bool:
-    """Whether the first process was still there when the second came: it shows no end, or spoke later than that."""
+    """Whether the first process was still alive when the second started: its log has no end, or goes on after that."""
     first, second = sorted(twice, key=lambda e: e.at or 0.0)[:2]
     of_first = [e for e in seen.items if e.origin.source == first.origin.source]
     if not any(isinstance(e.fact, ENDS) for e in of_first):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG118: the cluster has parameter servers and the script no strategy for them."""
+"""CFG118: the cluster has parameter servers, and the script has no strategy for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from keepstep.core.rule import rule
 
 @rule(id="CFG118", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(ScriptCalls,))
 def strategy_does_not_fit(seen: EvidenceSet) -> Iterator[Found]:
-    """The cluster has parameter servers, and the script no strategy for them.
+    """The cluster has parameter servers, and the script has no strategy for them.
 
     ## What it looks like
-    TF_CONFIG lists `ps` tasks, but the script uses MultiWorkerMirroredStrategy, which refuses them.
+    TF_CONFIG lists `ps` tasks, but the script uses MultiWorkerMirroredStrategy, which rejects them.
 
     ## Why it happens
-    The description was made for another script.
+    The cluster description was made for another script.
 
     ## How we know
     The script names its strategy; the cluster lists its tasks.
@@ -46,8 +46,8 @@ def strategy_does_not_fit(seen: EvidenceSet) -> Iterator[Found]:
         ):
             yield Found(
                 title=f"TF_CONFIG has parameter servers, but {script.fact.script} uses {', '.join(used)}",
-                because="that strategy wants workers only and refuses a cluster with ps tasks",
+                because="that strategy accepts only workers and rejects a cluster with ps tasks",
                 evidence=(described[0], script),
                 severity=Severity.WARNING,
-                fixes=(Fix(do="take the ps tasks out of TF_CONFIG, or use tf.distribute.ParameterServerStrategy"),),
+                fixes=(Fix(do="remove the ps tasks from TF_CONFIG, or use tf.distribute.ParameterServerStrategy"),),
             )

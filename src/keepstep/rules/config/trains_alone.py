@@ -14,22 +14,23 @@ from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 
 NEAR = 400
-"""Lines within which processes that start together say how large their world is: far apart they are runs, one after the other."""
+"""Processes that start together print their world size within this many lines; otherwise they are separate runs."""
 
 
 def _said_again(seen: EvidenceSet, sized: tuple[Evidence[WorldSeen], ...]) -> int:
-    """How often one stream said the same of its world before any step of training: a process says it once."""
+    """How often one stream printed the same about its world before any training step: a process prints it once."""
     often = 0
     for first in sized:
-        alike = [
-            e for e in sized
-            if _words(e) == _words(first) and (e.origin.source, e.origin.stream) == (first.origin.source, first.origin.stream)
-        ]  # fmt: skip
+        alike = [e for e in sized if _words(e) == _words(first) and _stream(e) == _stream(first)]
         start = first.origin.line or 0
         lines = {line for e in alike if (line := e.origin.line) is not None and start <= line <= start + NEAR}
         if len(lines) >= 2 and not any(min(lines) < (s.origin.line or 0) < max(lines) for s in seen.all(StepSeen)):
             often = max(often, len(lines))
     return often
+
+
+def _stream(e: Evidence[WorldSeen]) -> tuple[str, str]:
+    return e.origin.source, e.origin.stream
 
 
 def _words(e: Evidence[WorldSeen]) -> str:
@@ -47,34 +48,34 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
     """Each process formed a world of its own and trained alone.
 
     ## What it looks like
-    Several processes of one run each say that they are rank 0 of 1, or `Single-worker
-    MultiWorkerMirroredStrategy`. Nothing fails; each trains on all data, and they overwrite each other's files.
+    Several processes of one run each say that they are rank 0 of 1, or print `Single-worker
+    MultiWorkerMirroredStrategy`. Nothing fails. Each trains on all the data, and they overwrite each other's files.
 
     ## Why it happens
-    The scheduler started several tasks, but the program was not told: TF_CONFIG is empty, the launcher's
-    variables are missing, or the trainer's number of nodes is 1.
+    The scheduler started several tasks, but the program does not know: TF_CONFIG is empty, the launcher's variables are
+    missing, or the trainer's number of nodes is 1.
 
     ## How we know
-    Every process that says how large its world is says 1, and there are several such processes: they write to
-    streams of their own, or the launcher was asked for several, or the same words came again before any step.
+    Every process that prints the size of its world prints 1, and there are several such processes: they write to
+    separate streams, or the launcher was asked for several, or the same message appeared again before any step.
 
     ## What to do
     Give each process the list of all members and its own index, through the launcher or TF_CONFIG.
 
     ## When this is wrong
-    The logs are of separate runs that were never meant to work together.
+    The logs come from separate runs that were never meant to work together.
     """
     sized = tuple(e for e in seen.all(WorldSeen) if e.fact.size is not None)
     if not sized or any((e.fact.size or 0) > 1 for e in seen.all(WorldSeen)):
         return
-    writers = {(e.origin.source, e.origin.stream, e.fact.pid) for e in sized}
+    writers = {(*_stream(e), e.fact.pid) for e in sized}
     started = max((e.fact.count for e in seen.all(ProcessesStarted)), default=0)
     count = max(len(writers), started if started > 1 else 0, _said_again(seen, sized))
     if count < 2:
         return
     yield Found(
         title=f"{count} processes each formed a world of one and trained alone",
-        because="every process that names the size of its world says 1",
+        because="every process that prints the size of its world prints 1",
         confidence=Confidence.HYPOTHESIS if len(writers) < 2 and seen.broken else None,
         evidence=sized[:8],
         fixes=(
@@ -85,7 +86,7 @@ def trains_alone(seen: EvidenceSet) -> Iterator[Found]:
             Fix(
                 do="with PyTorch, give every process its rank and the number of ranks", command="echo $RANK $WORLD_SIZE"
             ),
-            Fix(do="with JAX, join the processes before anything else is done", command="jax.distributed.initialize()"),
+            Fix(do="with JAX, join the processes before doing anything else", command="jax.distributed.initialize()"),
             Fix(do="start all of them through one launcher", command=f"keepstep run -n {count} -- python train.py"),
         ),
     )

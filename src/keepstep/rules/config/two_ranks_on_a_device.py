@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG011: NCCL's own lines show two ranks of one communicator on one device."""
+"""CFG011: NCCL's own messages show two ranks of one communicator on one device."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ REFUSED = ("invalid usage", "ncclInvalidUsage")
     confidence=Confidence.SUPPORTED,
 )
 def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
-    """Two ranks of one communicator use the same GPU, and NCCL refused that.
+    """Two ranks of one communicator use the same GPU, and NCCL rejected that.
 
     ## What it looks like
-    With `NCCL_DEBUG=INFO`, `ncclCommInitRank ... rank 0 nranks 2 ... busId 100000 commId 0xaa9b...` and the same with
-    `rank 1`, from one host; then `invalid usage`.
+    With `NCCL_DEBUG=INFO`, one host prints `ncclCommInitRank ... rank 0 nranks 2 ... busId 100000 commId 0xaa9b...` and
+    the same with `rank 1`, and then `invalid usage`.
 
     ## Why it happens
-    Processes do not choose the device of their local rank, or each sees one device and it is the same one.
+    The processes do not choose the device of their local rank, or each sees only one device, the same one.
 
     ## How we know
-    Both ranks state the same place on the bus of the same host for the same communicator, and an exception says that NCCL
-    was used in an invalid way.
+    Both ranks print the same bus id on the same host for the same communicator, and an exception says that NCCL was
+    used in an invalid way.
 
     ## What to do
-    Let each process take the device of its local rank.
+    Let each process use the device of its local rank.
 
     ## When this is wrong
-    Two virtual machines may call themselves by one name and have their GPUs at one place; NCCL then refused something else.
+    Two virtual machines have the same name and their GPUs have the same bus id. Then NCCL rejected something else.
     """
     refused = tuple(each for each in seen.all(ExceptionRaised) if any(word in each.fact.message for word in REFUSED))
     if not refused:
@@ -53,7 +53,7 @@ def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
         if len(who) > 1:
             yield Found(
                 title=f"{say_ranks(who)} used the same device",
-                because="each rank of a communicator needs a device of its own, and these state the same one",
+                because="each rank of a communicator needs its own device, and these ranks print the same one",
                 evidence=(*members, *refused[:1]),
                 ranks=tuple(who),
                 fixes=A_DEVICE_EACH,
@@ -61,7 +61,7 @@ def two_ranks_on_a_device(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _on_one_device(seen: EvidenceSet) -> Iterator[tuple[Evidence[CommMember], ...]]:
-    """The members of one communicator that state one device of one host."""
+    """The members of one communicator, grouped by the device and host that they print."""
     places: dict[tuple[str, str, str], list[Evidence[CommMember]]] = {}
     for each in seen.all(CommMember):
         if each.fact.device and each.fact.comm and each.rank is not None and each.rank.node:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG107: a rank or size cannot be."""
+"""CFG107: a rank, size or port is impossible."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from keepstep.rules.config._exports import by_fault, faults, found
 
 @rule(id="CFG107", cause=Cause.CONFIG_WORLD_SIZE_MISMATCH, needs=(VariableFaulty,))
 def variable_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank, a size or a port cannot be what its variable says.
+    """A variable gives a rank, size or port that is impossible.
 
     ## What it looks like
-    RANK is not below WORLD_SIZE, a number is text or negative, a port is above 65535. The run waits for a rank
-    that never comes, or stops at once.
+    RANK is not below WORLD_SIZE, a number is text or negative, or a port is above 65535. The run waits for a rank that
+    never arrives, or stops at once.
 
     ## Why it happens
-    Counting from 1, a size of hosts where one of processes belongs, a variable that holds an unexpanded
-    template.
+    The ranks count from 1, the number of hosts is given instead of the number of processes, or a variable holds an
+    unexpanded template.
 
     ## How we know
-    Each variable is read as the framework reads it and compared with the size of the world.
+    Each variable is read as the framework reads it, and compared with the world size.
 
     ## What to do
-    Ranks go from 0 to WORLD_SIZE - 1, local ranks from 0 to the number of processes on the host less one.
+    Ranks go from 0 to WORLD_SIZE - 1, and local ranks from 0 to one less than the number of processes on the host.
 
     ## When this is wrong
-    Never: the frameworks refuse it too.
+    Never: the frameworks reject it too.
     """
     for group in by_fault(faults(seen, Fault.NOT_A_NUMBER, Fault.OUT_OF_RANGE)):
         yield found(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CFG101: the description of the cluster cannot be read."""
+"""CFG101: the cluster description cannot be read."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from keepstep.rules.config._exports import by_fault, faults, found
 
 @rule(id="CFG101", cause=Cause.CONFIG_CLUSTER_SPEC, needs=(VariableFaulty,))
 def variable_unreadable(seen: EvidenceSet) -> Iterator[Found]:
-    """The description of the cluster cannot be read.
+    """The cluster description cannot be read.
 
     ## What it looks like
-    TF_CONFIG is set, but it is not JSON: single quotes, a comma after the last entry, a template that was not
-    filled in, quotes around quotes. TensorFlow dies with a `JSONDecodeError`, or, where its reader is lenient,
-    takes no notice and trains alone.
+    TF_CONFIG is set, but is not JSON: it has single quotes, a comma after the last entry, a template that was not
+    filled in, or quotes around quotes. TensorFlow fails with a `JSONDecodeError` or, where its reader is lenient,
+    ignores the variable and trains alone.
 
     ## Why it happens
-    The variable was pasted from Python's `print`, written by hand, or quoted by a shell, YAML and a template
-    engine one after another.
+    The variable was pasted from Python's `print`, written by hand, or quoted in turn by a shell, YAML and a template
+    engine.
 
     ## How we know
-    The JSON reader names the character where it stopped; the common mistakes are told by their own marks.
+    The JSON reader names the character where it stopped, and keepstep recognises the common mistakes.
 
     ## What to do
-    Use the corrected text below where there is one, or let `keepstep check config --write` make the variable.
+    Use the corrected text below where there is one, or let `keepstep check config --write` write the variable.
 
     ## When this is wrong
     Never for TensorFlow: it reads the variable with the same JSON reader.
@@ -40,9 +40,9 @@ def variable_unreadable(seen: EvidenceSet) -> Iterator[Found]:
         where = f" (character {fact.column})" if fact.column else ""
         yield found(
             group,
-            f"it needs {fact.wanted}{where}; TensorFlow would stop at its first line, or each process would train alone",
+            f"it needs {fact.wanted}{where}; TensorFlow would stop at once, or each process would train alone",
             Fix(
-                do="or let keepstep write it from the hosts",
+                do="or let keepstep write TF_CONFIG from the list of hosts",
                 command="keepstep check config --write --hosts HOST1,HOST2",
             ),
         )

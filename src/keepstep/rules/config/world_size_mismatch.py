@@ -28,17 +28,17 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     ranks, `You requested gpu: [0, 1] But your machine only has: [0]`, `not enough slots available`.
 
     ## Why it happens
-    More processes were started on a host than it has devices, or the trainer's own count of nodes and devices
-    differs from the launcher's.
+    More processes were started on a host than it has devices, or the trainer's number of nodes and devices differs from
+    the launcher's.
 
     ## How we know
-    Both numbers are printed, or a rank asked for a device that is not there.
+    The message has both numbers, or a rank asked for a device that does not exist.
 
     ## What to do
     Make the launcher's processes per host, the scheduler's tasks and the trainer's devices the same number.
 
     ## When this is wrong
-    CUDA_VISIBLE_DEVICES hides devices that the rank counted on: the count is right, the mask is not.
+    CUDA_VISIBLE_DEVICES hides devices that the rank needs. Then the number is right, and the mask is wrong.
     """
     found = lasting(seen, WorldSizeConflict)
     if found:
@@ -46,17 +46,18 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         numbers = f": {first.seen} against {first.expected}" if first.seen and first.expected else ""
         yield Found(
             title=f"the run's sizes do not agree on {first.what or 'the number of ranks'}{numbers}",
-            because="launcher and program count the ranks or devices differently",
+            because="the launcher and the program count ranks or devices differently",
             evidence=found,
             fixes=_FIXES,
         )
     uneven = tuple(e for e in lasting(seen, BatchNotDivisible) if over_parallel_ranks(seen, e))
     if uneven:
         yield Found(
-            title=f"a part of the model could not be split over the ranks: {uneven[0].fact.batch} over {uneven[0].fact.parts}",
-            because="heads, layers or other parts of the model must divide by the number of parallel ranks",
+            title="a part of the model could not be split over the ranks: "
+            f"{uneven[0].fact.batch} over {uneven[0].fact.parts}",
+            because="the model's heads, layers or other parts must be divisible by the number of parallel ranks",
             evidence=uneven,
-            fixes=(Fix(do="choose a parallel size that the model's heads, layers and hidden size divide by"),),
+            fixes=(Fix(do="choose a parallel size that divides the model's heads, layers and hidden size"),),
         )
     absent = tuple(e for e in lasting(seen, DeviceShared) if not e.fact.ranks)
     if absent:
@@ -72,7 +73,7 @@ def world_size_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(
-        do="count the devices that this host really shows",
+        do="count the devices that are visible on this host",
         command="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
     ),
     Fix(do="start as many processes as there are devices", command="torchrun --nproc-per-node=gpu train.py"),

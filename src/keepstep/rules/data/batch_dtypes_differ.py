@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT202: ranks feed batches of different types."""
+"""DAT202: ranks feed batches of different dtypes."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from keepstep.rules.questions.contracts import broken_contracts
     explains=(Cause.SYNC_COLLECTIVE_MISMATCH, Cause.USER_CODE_EXCEPTION, Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK),
 )
 def batch_dtypes_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks feed batches of different types into the same step.
+    """Ranks feed batches of different dtypes into the same step.
 
     ## What it looks like
-    A float64 batch on one rank: an error there, other collectives, or a step that is twice as slow.
+    One rank has a float64 batch: it fails, issues different collectives, or takes twice as long per step.
 
     ## Why it happens
-    NumPy makes float64 unless told otherwise; one shard was written by another program.
+    NumPy defaults to float64, or another program wrote one of the shards.
 
     ## How we know
-    Every rank states the types of what it feeds; they differ between ranks.
+    Every rank states the dtypes that it feeds, and they differ between ranks.
 
     ## What to do
-    Cast where the data is read.
+    Cast the data where it is read.
 
     ## When this is wrong
-    Ranks that play different parts (a teacher, a student) in one job.
+    The ranks have different roles (a teacher, a student) in one job.
     """
     for each in broken_contracts(seen, Subject.BATCH):
         typed = [d for d in each.differences if only_dtype(d.values[0][0], d.values[1][0])]
         if not typed:
             continue
         yield Found(
-            title=f"ranks feed batches of different types: {typed[0]}",
-            because=f"each rank stated what it feeds; out of line: {each.who}",
+            title=f"ranks feed batches of different dtypes: {typed[0]}",
+            because=f"each rank stated what it feeds; these differ from the rest: {each.who}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if seen.broken else Severity.WARNING,
-            fixes=(Fix(do="cast where the data is read", command="array.astype(numpy.float32)"),),
+            fixes=(Fix(do="cast the data where it is read", command="array.astype(numpy.float32)"),),
         )
         return

@@ -29,23 +29,23 @@ def batch_empty(seen: EvidenceSet) -> Iterator[Found]:
     """A batch had no rows.
 
     ## What it looks like
-    A mean over nothing is NaN; a rank that skips the empty batch leaves the others waiting.
+    The loss is NaN, because it is a mean over nothing. Or a rank skips the empty batch and leaves the others waiting.
 
     ## Why it happens
-    A shard that is shorter than the others, or a filter that leaves nothing.
+    A shard is shorter than the others, or a filter removes all rows.
 
     ## How we know
-    The guard holds each batch on the host side against what batches had before.
+    The guard compares each batch, on the host side, with the batches before it.
 
     ## What to do
-    Drop or repeat, so that every rank has rows at every step.
+    Drop or repeat data, so every rank has rows at every step.
 
     ## When this is wrong
-    A loop that skips empty batches on all ranks alike.
+    The loop skips empty batches on all ranks alike.
     """
     yield from odd_batches(
         seen,
         "empty",
         "short",
-        fix=Fix(do="make every rank have rows at every step", command="dataset.repeat()  # or drop_last=True"),
+        fix=Fix(do="make sure that every rank has rows at every step", command="dataset.repeat()  # or drop_last=True"),
     )

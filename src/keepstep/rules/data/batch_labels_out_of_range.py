@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT206: a batch has labels outside of the declared range."""
+"""DAT206: a batch has labels outside the declared range."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from keepstep.rules.questions.odd_batches import odd_batches
     ),
 )
 def batch_labels_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
-    """A batch has labels outside of the range that was declared.
+    """A batch has labels outside the declared range.
 
     ## What it looks like
-    A device-side assert, a segmentation fault, or a loss of NaN some lines later.
+    A device-side assert or a segmentation fault, or the loss becomes NaN a little later.
 
     ## Why it happens
-    A dataset with one class more than the model, labels that start at 1, a mask value that the loss does not know.
+    The dataset has one class more than the model, labels start at 1, or the loss does not know the mask value.
 
     ## How we know
-    The guard holds each batch on the host side against the declared range of labels.
+    The guard compares each batch, on the host side, with the declared range of labels.
 
     ## What to do
     Fix the labels, or tell the loss which value to ignore.

@@ -20,7 +20,7 @@ _FIXES = (
         command="drop_remainder=True  # torch: drop_last=True",
         safety=Safety.CHANGES_RESULTS,
     ),
-    Fix(do="or choose a batch size that the number of replicas divides", safety=Safety.CHANGES_RESULTS),
+    Fix(do="or choose a batch size that is divisible by the number of replicas", safety=Safety.CHANGES_RESULTS),
 )
 
 
@@ -31,7 +31,7 @@ _FIXES = (
     explains=(*FALLOUT, Cause.DATA_SHAPE_MISMATCH),
 )
 def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
-    """A batch could not be split evenly, so that a replica got too few rows or none.
+    """A batch could not be split evenly, so a replica got too few rows or none.
 
     ## What it looks like
     `should be divisible by 8, but it is equal to 6`, `global_batch_size is not divisible by`, or only on the
@@ -39,17 +39,18 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     channel when training`, `RecvAsync is cancelled`.
 
     ## Why it happens
-    The batch, or the smaller last one, is split over replicas or devices, and the number does not divide.
+    The batch, or the smaller last one, is split over replicas or devices, and its size is not divisible by their
+    number.
 
     ## How we know
-    The framework says it; or an operation met an empty batch; or the run broke off on the very last step
-    of an epoch, which is told as a guess.
+    The framework says so, an operation got an empty batch, or the run broke off at the last step of an epoch (which is
+    only reported as a hypothesis).
 
     ## What to do
-    Drop the remainder, or choose a batch size that the number of replicas divides.
+    Drop the remainder, or choose a batch size that is divisible by the number of replicas.
 
     ## When this is wrong
-    Empty slices also come from empty sequences in the data itself.
+    Empty sequences in the data itself also cause empty slices.
     """
     said = tuple(e for e in lasting(seen, BatchNotDivisible) if not over_parallel_ranks(seen, e))
     if said:
@@ -57,7 +58,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
         numbers = f": {first.batch} over {first.parts}" if first.batch and first.parts else ""
         yield Found(
             title=f"a batch or dimension could not be split evenly{numbers}",
-            because="the framework splits it over replicas or devices and refuses a remainder",
+            because="the framework splits it over replicas or devices and allows no remainder",
             evidence=said,
             fixes=_FIXES,
         )
@@ -66,7 +67,7 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
     if empty:
         yield Found(
             title=f"{who(empty)} got a batch with too few rows or none",
-            because="a smaller last batch that does not divide leaves a replica without rows",
+            because="a smaller last batch that cannot be split evenly leaves a replica without rows",
             evidence=empty,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -77,8 +78,8 @@ def batch_not_divisible(seen: EvidenceSet) -> Iterator[Found]:
         last = _last_step(seen, each)
         if last is not None and last.fact.of and last.fact.step is not None and last.fact.step >= last.fact.of - 1:
             yield Found(
-                title=f"the run broke off on the last step of an epoch ({last.fact.step} of {last.fact.of})",
-                because="it was cancelled with the last batch, most often the one that does not divide",
+                title=f"the run broke off at the last step of an epoch ({last.fact.step} of {last.fact.of})",
+                because="it was cancelled with the last batch, usually the one that cannot be split evenly",
                 evidence=(last, each),
                 confidence=Confidence.HYPOTHESIS,
                 standing=Standing.SYMPTOM,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT205: a batch came in another type."""
+"""DAT205: a batch had a different dtype."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from keepstep.rules.questions.odd_batches import odd_batches
     explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def batch_of_other_dtype(seen: EvidenceSet) -> Iterator[Found]:
-    """A batch came in another type than those before it, or than was declared.
+    """A batch had a different dtype than the batches before it, or than was declared.
 
     ## What it looks like
     `expected Float but found Double`, or steps that are suddenly twice as slow.
 
     ## Why it happens
-    NumPy makes float64 unless told otherwise.
+    NumPy defaults to float64.
 
     ## How we know
-    The guard holds each batch on the host side against the types of the first batches, or what was declared.
+    The guard compares each batch, on the host side, with the dtypes of the first batches or the declared ones.
 
     ## What to do
-    Cast where the data is read.
+    Cast the data where it is read.
 
     ## When this is wrong
-    A dataset that mixes types by design; declare the type then.
+    The dataset mixes dtypes by design. Declare the dtype then.
     """
     yield from odd_batches(
-        seen, "dtype", fix=Fix(do="cast where the data is read", command="array.astype(numpy.float32)")
+        seen, "dtype", fix=Fix(do="cast the data where it is read", command="array.astype(numpy.float32)")
     )

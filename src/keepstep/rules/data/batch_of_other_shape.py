@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT204: a batch came in another shape."""
+"""DAT204: a batch had a different shape."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from keepstep.rules.questions.odd_batches import odd_batches
     explains=(Cause.USER_CODE_EXCEPTION, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def batch_of_other_shape(seen: EvidenceSet) -> Iterator[Found]:
-    """A batch came in another shape or structure than those before it.
+    """A batch had a different shape or structure than the batches before it.
 
     ## What it looks like
-    An error or a crash deep in a kernel some steps into the training, on one rank.
+    One rank fails or crashes deep in a kernel, some steps into the training.
 
     ## Why it happens
-    A sample that was not resized or padded, a file of another version.
+    A sample was not resized or padded, or a file comes from another version of the dataset.
 
     ## How we know
-    The guard holds each batch on the host side against all batches before it. A shape that was never there before is told only
-    if the step that took it failed.
+    The guard compares each batch, on the host side, with all batches before it. A new shape is reported only if the
+    step that used it failed.
 
     ## What to do
-    Fix the sample, or pad and crop where batches are made.
+    Fix the sample, or pad and crop samples where batches are made.
 
     ## When this is wrong
-    Another error in the very step that takes a batch of a new length.
+    Another error happened in the same step that used a batch of a new length.
     """
     yield from odd_batches(
         seen,
         "shape",
         "structure",
-        fix=Fix(do="fix or pad the samples of that batch; log the file names of each batch to find them"),
+        fix=Fix(do="fix or pad the samples of that batch; to find them, log the file names of each batch"),
     )

@@ -39,18 +39,18 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
     magic bytes not found`, `Could not parse example input`.
 
     ## Why it happens
-    A download or copy was cut short, a writer died or the disk was full, an HTML error page was saved as an
-    image, or the file is of another format than its name says.
+    A download or copy was cut short, the writer died, the disk was full, an HTML error page was saved as an image, or
+    the file has another format than its name says.
 
     ## How we know
-    The decoder refused the bytes, and says which file where it knows.
+    The decoder rejected the bytes, and names the file where it knows it.
 
     ## What to do
-    Check and replace the file that is named; to go on without it, skip samples that cannot be decoded.
+    Check and replace the file. To go on without it, skip samples that cannot be decoded.
 
     ## When this is wrong
-    The loader skips bad samples and training goes on; then nothing is reported. A reader with a wrong
-    schema gives the same words for good files.
+    The loader skips bad samples and training goes on; then nothing is reported. A reader with a wrong schema prints the
+    same messages for good files.
     """
     found = lasting(seen, CorruptData)
     if not found:
@@ -59,11 +59,11 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
     first = found[0].fact
     yield Found(
         title=f"{who(found)} could not decode its input{_where(found)}: {shorten(first.what, 40)}",
-        because="the decoder refused the bytes of an input file" + _where(found),
+        because="the decoder rejected the bytes of an input file" + _where(found),
         evidence=found,
         fixes=(
             Fix(
-                do="check the file, and fetch it again if it is short",
+                do="check the file, and fetch it again if it is incomplete",
                 command=f"ls -l {_path(found) or 'FILE'} && file {_path(found) or 'FILE'}",
             ),
             Fix(do="or skip samples that cannot be decoded", safety=Safety.CHANGES_RESULTS),
@@ -72,17 +72,17 @@ def corrupt_or_truncated(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _not_unpickled(seen: EvidenceSet) -> Iterator[Found]:
-    """Input that is pickled or zipped as checkpoints are: only the frames tell it from one."""
+    """Input that is pickled or zipped like a checkpoint: only the stack frames show that it is not one."""
     found = tuple(e for e in lasting(seen, CheckpointUnreadable) if of_input(seen, e))
     if found:
         why = found[0].fact.why
         yield Found(
-            title=f"{who(found)} could not read a file of its input"
+            title=f"{who(found)} could not read one of its input files"
             + (f": {shorten(why.strip(' :'), 60)}" if why else ""),
-            because="the loader of the input failed on the bytes of a file, which is incomplete or of another kind",
+            because="the data loader failed on the bytes of a file, which is incomplete or has another format",
             evidence=found,
             fixes=(
-                Fix(do="find the file (print its path in the dataset), and fetch or write it again"),
+                Fix(do="find the file (print paths in the dataset), and fetch or write it again"),
                 Fix(do="or skip samples that cannot be read", safety=Safety.CHANGES_RESULTS),
             ),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT002: operands of an operation had types that do not fit."""
+"""DAT002: the operands of an operation had dtypes that do not match."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from keepstep.rules.last_resort.words import Subject, in_words, said
     explains=FALLOUT,
 )
 def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """An operation got operands whose types do not fit.
+    """An operation got operands whose dtypes do not match.
 
     ## What it looks like
     `expected scalar type Half but found Float`, `expected mat1 and mat2 to have the same dtype`, `was
     expected to be a float tensor but is a double tensor`, `"addmm" not implemented for 'Half'`.
 
     ## Why it happens
-    Part of the model or of the batch is in another precision: mixed precision without autocast, a frozen
-    part or an adapter left in float32, labels of the wrong kind, a parameter that FSDP flattens with others
-    of another type.
+    Part of the model or of the batch has another precision: mixed precision is used without autocast, a frozen part or
+    an adapter was left in float32, labels have the wrong dtype, or FSDP flattens parameters of different dtypes
+    together.
 
     ## How we know
-    The framework names both types. Where its words are not known, an exception that speaks of types that
-    differ is enough, and told as supported.
+    The framework names both dtypes. Where the message is not a known one, an exception about dtypes that differ is
+    enough for a hypothesis.
 
     ## What to do
-    Bring both sides to one type, or run the forward pass under autocast.
+    Convert both sides to the same dtype, or run the forward pass under autocast.
 
     ## When this is wrong
     The code catches the error and goes on.
@@ -47,12 +47,12 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     found = lasting(seen, DtypeMismatch)
     if not found:
         for raised in said(seen, Subject.DTYPE)[:1]:
-            yield in_words(seen, raised, "types that do not fit", _FIXES)
+            yield in_words(seen, raised, "dtypes that do not match", _FIXES)
         return
     first = found[0].fact
     yield Found(
-        title=f"{who(found)} mixed types: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
-        because="the operation refused operands of two types",
+        title=f"{who(found)} mixed dtypes: {shorten(first.left or '?', 25)} and {shorten(first.right or '?', 25)}",
+        because="the operation rejected operands of two dtypes",
         evidence=found,
         fixes=_FIXES,
     )
@@ -60,7 +60,7 @@ def dtype_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(
-        do="bring inputs and parameters to one type",
+        do="convert inputs and parameters to one dtype",
         command="batch = batch.to(next(model.parameters()).dtype)",
         safety=Safety.CHANGES_RESULTS,
     ),

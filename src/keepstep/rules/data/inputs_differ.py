@@ -17,7 +17,7 @@ INPUTS = ("argument", "input", "batch", "global shape", "local rows")
 
 
 def begins_with_inputs(broken: Broken) -> bool:
-    """Whether what a program takes differs: all else about it then differs for that reason."""
+    """Whether the inputs of a program differ between ranks: then that explains all its other differences."""
     return broken.subject.split(" ", 1)[0] == Subject.PROGRAM and any(
         each.what.lower().startswith(INPUTS) for each in broken.differences
     )
@@ -30,7 +30,7 @@ def _is_shape(broken: Broken) -> bool:
 
 
 def only_dtype(one: str, other: str) -> bool:
-    """float32[32] against float64[32]: told by another rule."""
+    """Whether only the dtype differs, as in float32[32] and float64[32], which another rule reports."""
     (type_, bracket, shape), (other_type, _, other_shape) = one.partition("["), other.partition("[")
     return bool(bracket) and shape == other_shape and type_ != other_type
 
@@ -51,21 +51,22 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks feed inputs of different shapes into the same step.
 
     ## What it looks like
-    JAX trains on in silence: each process compiles a program for its own idea of the global array. TensorFlow and PyTorch
+    JAX goes on silently: each process compiles a program for its own view of the global array. TensorFlow and PyTorch
     hang or fail in the first collective whose size depends on the batch.
 
     ## Why it happens
-    A shard with fewer rows, a last batch that is not dropped, another padding or image size on one rank.
+    A shard has fewer rows, the last batch is not dropped, or one rank uses another padding or image size.
 
     ## How we know
-    Every rank states the shapes of what it feeds; they differ between ranks.
+    Every rank states the shapes that it feeds, and they differ between ranks.
 
     ## What to do
-    Give every rank batches of one size: drop or pad the last one.
+    Give every rank batches of the same size: drop or pad the last one.
 
     ## When this is wrong
-    Rows may differ by design where gradients are weighted accordingly; that alone is only a note of another rule. So are batches
-    that are padded to their longest sample: shapes of batches alone, without a program that depends on them, are only a warning.
+    The number of rows may differ by design where gradients are weighted accordingly; another rule reports that, as a
+    warning. Batches may also be padded to their longest sample: batch shapes that differ without a program that depends
+    on them are only a warning too.
     """
     for each in broken_contracts(seen, Subject.PROGRAM, Subject.BATCH):
         batch = each.subject.split(" ", 1)[0] == Subject.BATCH
@@ -73,13 +74,13 @@ def inputs_differ(seen: EvidenceSet) -> Iterator[Found]:
             continue
         yield Found(
             title=f"ranks feed inputs of different shapes: {each.words}",
-            because=f"each rank stated what it feeds; out of line: {each.who}{each.lines}",
+            because=f"each rank stated what it feeds; these differ from the rest: {each.who}{each.lines}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if each.certain else Severity.WARNING,
             fixes=(
-                Fix(do="make all batches equally large", command="DataLoader(..., drop_last=True)"),
-                Fix(do="with tf.data", command="dataset.batch(n, drop_remainder=True)"),
+                Fix(do="make all batches the same size", command="DataLoader(..., drop_last=True)"),
+                Fix(do="with tf.data, drop the remainder", command="dataset.batch(n, drop_remainder=True)"),
             ),
         )
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT007: a label or token id lay outside of its table."""
+"""DAT007: a label or token id was outside its table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, who
     explains=(*FALLOUT, Cause.HARDWARE_GPU_FAULT_XID_ECC),
 )
 def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
-    """A class label, token id or position lay outside of its table.
+    """A class label, token id or position was outside its table.
 
     ## What it looks like
     `Target 10 is out of bounds`, `index out of range in self`, `Received a label value of 10 which is outside
@@ -28,18 +28,18 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
     `device-side assert triggered` at some later, innocent call.
 
     ## Why it happens
-    Labels count from 1, a class was added, the ignore index is not the loss's own, the tokenizer has more
-    entries than the embedding, or a sequence is longer than the position table.
+    Labels count from 1, a class was added, the loss does not know the ignore index, the tokenizer has more entries than
+    the embedding, or a sequence is longer than the position table.
 
     ## How we know
-    The kernel checks each index and says which bound was passed. A bare `device-side assert triggered`
-    only usually means this, and is told as a guess.
+    The device kernel checks each index and says which bound was exceeded. A bare `device-side assert triggered` usually
+    means this too, but is only reported as a hypothesis.
 
     ## What to do
-    Compare the largest label or id of the batch with the size of the table.
+    Compare the largest label or id in the batch with the size of the table.
 
     ## When this is wrong
-    Other asserts of device code (probabilities outside of 0..1, a wrong gather index) end in the same
+    Other asserts in device code (probabilities outside 0..1, a wrong gather index) end in the same
     `device-side assert triggered`.
     """
     found = lasting(seen, LabelOutOfRange)
@@ -48,16 +48,16 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
         return
     named = next((e.fact for e in sure if e.fact.label), None)
     if named is not None and named.limit is not None and named.limit.isdecimal() and len(named.limit) < 19:
-        what = f"label or id {named.label} outside of 0..{int(named.limit) - 1}"
+        what = f"label or id {named.label}, outside 0..{int(named.limit) - 1}"
     elif named is not None:
-        what = f"label or id {named.label} outside of its table"
+        what = f"label or id {named.label}, outside its table"
     else:
-        what = "an index outside of its table"
+        what = "an index outside its table"
     yield Found(
         title=f"{who(sure or found)} used {what}",
-        because="the kernel found an index beyond its table"
+        because="the device kernel found an index outside its table"
         if sure
-        else "a device-side assert was triggered, which most often is a label or token id out of range",
+        else "a device-side assert was triggered, usually by a label or token id out of range",
         evidence=sure or found,
         confidence=Confidence.ESTABLISHED if sure else Confidence.HYPOTHESIS,
         standing=Standing.MECHANISM if sure else Standing.EXCEPTION,
@@ -67,7 +67,7 @@ def label_out_of_range(seen: EvidenceSet) -> Iterator[Found]:
                 command="print(labels.min(), labels.max())",
             ),
             Fix(
-                do="on a GPU, make the failing call the one that is shown",
+                do="on a GPU, make the traceback show the call that failed",
                 command="export CUDA_LAUNCH_BLOCKING=1",
             ),
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT008: a data loader's worker process died."""
+"""DAT008: a data loader worker died."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, who
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
-    """A data loader's worker process died, and nothing says why.
+    """A data loader worker died, and nothing says why.
 
     ## What it looks like
     `DataLoader worker (pid 1288) exited unexpectedly`, or `is killed by signal: Segmentation fault`.
 
     ## Why it happens
-    The worker ran out of memory or shared memory, crashed in native code (an image or video decoder, a
-    database handle shared over fork), or was stopped by the system.
+    The worker ran out of memory or shared memory, crashed in native code (an image or video decoder, a database handle
+    shared across fork), or was killed by the system.
 
     ## How we know
-    The loader's parent noticed that its child ended without a word. Why it ended is not in the log; where
-    something else says it (out of memory, a full /dev/shm), that is reported instead.
+    The parent process noticed that the worker had exited. The log does not say why; where other evidence does (out of
+    memory, a full /dev/shm), that is reported instead.
 
     ## What to do
-    Run once with no workers: the reason then shows in the main process.
+    Run once without workers: the error then appears in the main process.
 
     ## When this is wrong
-    When a rank fails, its loader workers are ended with it: then this is fallout.
+    When a rank fails, its loader workers end with it. Then this is only fallout.
     """
     found = lasting(seen, LoaderWorkerDied)
     if not found:
@@ -48,13 +48,13 @@ def loader_worker_killed(seen: EvidenceSet) -> Iterator[Found]:
     stopped = signal is not None and signal.upper() in ("SIGTERM", "TERMINATED", "15")
     killed = signal is not None and signal.upper() in ("SIGKILL", "KILLED", "9")
     yield Found(
-        title=f"a data loader worker of {who(found)} died" + (f" ({signal})" if signal else " without saying why"),
+        title=f"a data loader worker of {who(found)} died" + (f" ({signal})" if signal else " without a message"),
         because="the loader lost its worker process"
-        + (": most likely the kernel ended it for host memory" if killed else " and could not go on"),
+        + (": most likely, the kernel killed it for host memory" if killed else " and could not go on"),
         evidence=found,
         confidence=Confidence.HYPOTHESIS if stopped else Confidence.SUPPORTED,
         fixes=(
-            Fix(do="run once without workers to see the reason", command="DataLoader(..., num_workers=0)"),
+            Fix(do="run once without workers to get the error message", command="DataLoader(..., num_workers=0)"),
             Fix(
                 do="look for a kill by the kernel",
                 command="dmesg -T | grep -iE 'killed process|out of memory'",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions that several rules of the input ask of the evidence."""
+"""What several rules about input data ask of the evidence."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FALLOUT = (
     Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK,
     Cause.USER_CODE_EXCEPTION,
 )
-"""What the other ranks show when one rank fails or leaves."""
+"""What the other ranks show when one rank fails or exits."""
 
 
 def lasting(seen: EvidenceSet, kind: type[F]) -> tuple[Evidence[F], ...]:
-    """Evidence after which its own stream did not go on training."""
+    """Evidence after which the same stream shows no more training."""
     return tuple(e for e in seen.all(kind) if not seen.survived(e))
 
 
@@ -35,7 +35,7 @@ _OF_THE_MODEL = lazy_pattern(
 
 
 def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -> bool:
-    """Whether a part of the model, not a batch, was to be divided: the source lines of the exception name it."""
+    """Whether a part of the model, not a batch, could not be divided: the exception's source lines name it."""
     return any(
         "divisible" in each.fact.message
         and any(_OF_THE_MODEL.search(code) and "batch" not in code for code in each.fact.code)
@@ -44,7 +44,7 @@ def over_parallel_ranks(seen: EvidenceSet, place: Evidence[BatchNotDivisible]) -
 
 
 def others_stopped(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
-    """What says that ranks waited for, or lost, another one."""
+    """Evidence that ranks waited for another rank, or lost it."""
     kinds = (GroupShutDown, RanksMissing, CollectiveTimeout, PeerLost)
     return tuple(e for kind in kinds for e in seen.all(kind) if not seen.survived(e))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT012: an input file was not there for some of the ranks."""
+"""DAT012: an input file was missing on some of the ranks."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, who
     explains=FALLOUT,
 )
 def missing_on_some(seen: EvidenceSet) -> Iterator[Found]:
-    """An input file was not there for some of the ranks, while the others found theirs.
+    """An input file was missing on some of the ranks, while the others found theirs.
 
     ## What it looks like
-    `NotFoundError: ... points-01.tfrecord; No such file or directory`, or `FileNotFoundError` of a data
-    file, on one rank; the others lose that rank.
+    One rank prints `NotFoundError: ... points-01.tfrecord; No such file or directory`, or `FileNotFoundError` for a
+    data file. The others lose that rank.
 
     ## Why it happens
     A copy or download to one host broke off, a shard was never written, or a disk is not mounted there.
 
     ## How we know
-    The file's name is one of data, and other ranks of the run did not miss anything.
+    The file name is that of a data file, and other ranks of the run missed nothing.
 
     ## What to do
-    See whether the file is there on that rank's host, and fetch or write it again.
+    Check whether the file exists on that rank's host, and fetch or write it again.
 
     ## When this is wrong
-    A path that is wrong in the program is missed by every rank that is seen; then this is not said.
+    A path that is wrong in the program is missing on every rank. Then this rule stays silent.
     """
     missing = lasting(seen, DataMissing)
     hit = {e.who for e in missing if e.who is not None}
@@ -46,11 +46,11 @@ def missing_on_some(seen: EvidenceSet) -> Iterator[Found]:
         return
     path = next((e.fact.path for e in missing if e.fact.path), None)
     yield Found(
-        title=f"an input file of {who(missing)} was not there" + (f": {shorten(path, 60)}" if path else ""),
-        because="it looked for a file of data that it did not find, and other ranks found theirs",
+        title=f"an input file of {who(missing)} was missing" + (f": {shorten(path, 60)}" if path else ""),
+        because="this rank did not find a data file, and other ranks found theirs",
         evidence=missing,
         fixes=(
-            Fix(do="see whether the file is there on that rank's host", command=f"ls -l {path or 'FILE'}"),
-            Fix(do="fetch or write it again, or take it off the list of files"),
+            Fix(do="check whether the file exists on that rank's host", command=f"ls -l {path or 'FILE'}"),
+            Fix(do="fetch or write it again, or remove it from the list of files"),
         ),
     )

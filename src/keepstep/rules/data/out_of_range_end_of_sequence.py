@@ -26,15 +26,15 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     aborted with `Out of range: [_Derived_]End of sequence`, or `Your input ran out of data`.
 
     ## Why it happens
-    The dataset is not repeated while the number of steps is fixed, a path matches fewer files than meant,
-    or the strategy of that release cannot end an epoch by itself.
+    The dataset is not repeated while the number of steps is fixed, a path matches fewer files than intended, or the
+    strategy in that release cannot end an epoch by itself.
 
     ## How we know
-    The end of the sequence ended the program or aborted a collective. The mere log line is no failure:
-    TensorFlow prints it at the end of every healthy epoch.
+    The end of the sequence ended the program or aborted a collective. The log line alone is not a failure: TensorFlow
+    prints it at the end of every healthy epoch.
 
     ## What to do
-    Repeat the dataset and say how many steps an epoch has.
+    Repeat the dataset, and set the number of steps per epoch.
 
     ## When this is wrong
     A reader that failed for another reason (a corrupt file, a missing path) also closes its queue.
@@ -50,10 +50,10 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
         raised = any(e.fact.what != "collective aborted" for e in hard)
         ended = any("OutOfRange" in e.fact.type or "StopIteration" in e.fact.type for e in seen.all(ExceptionRaised))
         yield Found(
-            title=f"{who(hard)} came to the end of its input before the training was done",
+            title=f"{who(hard)} reached the end of its input before training was done",
             because="the end of the sequence ended the program"
             if raised
-            else "the end of the sequence on a rank aborted the collectives of all",
+            else "the end of the sequence on one rank aborted the collectives of all ranks",
             evidence=hard[:8],
             confidence=Confidence.ESTABLISHED if raised and ended else Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -64,7 +64,7 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
     stopped = others_stopped(seen)
     yield Found(
         title=f"{who(short)} ran out of input before its epochs were done",
-        because="Keras ended the training early because the dataset gave no more batches",
+        because="Keras ended training early because the dataset had no more batches",
         evidence=(*short[:4], *stopped[:3]),
         confidence=Confidence.SUPPORTED,
         standing=Standing.SYMPTOM,
@@ -74,16 +74,16 @@ def out_of_range_end_of_sequence(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _merely_ended(seen: EvidenceSet, place: Evidence[EndOfData], well: bool) -> bool:
-    """Whether it was the end of an epoch: Keras 3 says the same where a dataset's length is not known to it."""
+    """Whether it was only the end of an epoch: Keras 3 prints the same when it does not know a dataset's length."""
     if not place.fact.warned:
         return False
-    told = [e.fact for e in seen.near(place, StepSeen, after=LINES_BELOW) if e.fact.step and e.fact.of]
-    return any(fact.step == fact.of for fact in told) if told else well
+    steps = [e.fact for e in seen.near(place, StepSeen, after=LINES_BELOW) if e.fact.step and e.fact.of]
+    return any(fact.step == fact.of for fact in steps) if steps else well
 
 
 _FIXES = (
     Fix(
-        do="repeat the dataset and fix the steps of an epoch",
+        do="repeat the dataset and set the number of steps per epoch",
         command="ds = ds.repeat(); model.fit(ds, steps_per_epoch=N)",
     ),
     Fix(do="check how many files and samples each rank reads"),

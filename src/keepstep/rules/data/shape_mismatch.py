@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT001: operands of an operation had shapes that do not fit."""
+"""DAT001: the operands of an operation had shapes that do not match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
 from keepstep.rules.last_resort.words import Subject, in_words, said
-from keepstep.rules.questions.exceptions import tells_more
+from keepstep.rules.questions.recognised import tells_more
 
 
 def _both(fact: ShapeMismatch) -> str:
@@ -30,36 +30,36 @@ def _both(fact: ShapeMismatch) -> str:
     explains=FALLOUT,
 )
 def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """An operation got operands whose shapes do not fit.
+    """An operation got operands whose shapes do not match.
 
     ## What it looks like
     `mat1 and mat2 shapes cannot be multiplied`, `The size of tensor a (3) must match`, `Incompatible
     shapes`, `stack expects each tensor to be equal size`, `Incompatible shapes for broadcasting`.
 
     ## Why it happens
-    The batch has another shape than the model was built for: samples of differing size, a last smaller
-    batch, a wrong number of classes or channels, or a sharded parameter that was not gathered.
+    The batch has another shape than the model was built for: samples differ in size, the last batch is smaller, the
+    number of classes or channels is wrong, or a sharded parameter was not gathered.
 
     ## How we know
-    The framework names the operation and, mostly, both shapes. Where its words are not known, an exception
-    that speaks of shapes that differ is enough, and told as supported.
+    The framework names the operation and usually both shapes. Where the message is not a known one, an exception about
+    shapes that differ is enough for a hypothesis.
 
     ## What to do
-    Print the shapes of the batch of the rank that failed; pad, resize or drop the samples that differ.
+    Print the shapes of the batch on the rank that failed. Pad, resize or drop the samples that differ.
 
     ## When this is wrong
-    The code catches the error and goes on; then training continues after the message.
+    The code catches the error and goes on. Then training continues after the message.
     """
     all_of_it = lasting(seen, ShapeMismatch)
     found = tuple(e for e in all_of_it if not e.fact.supposed) or tuple(e for e in all_of_it if not tells_more(seen, e))
     if not found:
         for raised in said(seen, Subject.SHAPE)[:1]:
-            yield in_words(seen, raised, "shapes that do not fit", _FIXES)
+            yield in_words(seen, raised, "shapes that do not match", _FIXES)
         return
     first = found[0].fact
     yield Found(
-        title=f"{who(found)} got shapes that do not fit{_both(first)}",
-        because="the operation refused its operands" + _both(first),
+        title=f"{who(found)} got shapes that do not match{_both(first)}",
+        because="the operation rejected its operands" + _both(first),
         evidence=found,
         confidence=Confidence.SUPPORTED if first.supposed else None,
         fixes=_FIXES,
@@ -67,9 +67,9 @@ def shape_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(do="print the shapes of the failing batch on this rank, and compare with what the model expects"),
+    Fix(do="print the shapes of the failing batch on this rank, and compare them with what the model expects"),
     Fix(
-        do="pad or resize samples in the collate function, or drop the last smaller batch",
+        do="pad or resize samples in the collate function, or drop the smaller last batch",
         command="drop_last=True",
     ),
 )

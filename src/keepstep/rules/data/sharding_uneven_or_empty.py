@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DAT004: ranks got differing amounts of data, or one got none."""
+"""DAT004: ranks got different amounts of data, or one got none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHARES_OUT = lazy_pattern(
     r"^(?:_?split_(?:shards?|by_(?:node|worker)|between_processes|dataset_by_node)\w*|_?shard_(?:workers|by_\w+|paths|files)|"
     r"_?(?:assign|distribute|partition)_(?:shards|files|chunks)\w*|_?associate_chunks\w*)$"
 )
-"""Functions of data libraries that give each rank and worker its part."""
+"""Functions in data libraries that give each rank and worker its part of the data."""
 _FOUND_NOTHING = {"IndexError", "ZeroDivisionError"}
 _BY_NO_BATCHES = lazy_pattern(r"(?:/|//|%) *(?:float\(|int\()?len\((?:self\.)?\w*(?:loader|sampler|batches)\w*\)")
 """A division by the number of batches."""
@@ -48,34 +48,34 @@ _BY_NO_BATCHES = lazy_pattern(r"(?:/|//|%) *(?:float\(|int\()?len\((?:self\.)?\w
     explains=(*FALLOUT, Cause.DATA_OUT_OF_RANGE_END_OF_SEQUENCE, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks got differing amounts of data, so that one was done while the others waited for it.
+    """Ranks got different amounts of data, so one was done while the others waited for it.
 
     ## What it looks like
-    One rank ends its epoch or its run in good order; the others fail in the next collective (`Horovod has
-    been shut down`, a time-out, a lost peer). Or a library says at once that a rank's shard is empty, or
-    that there are fewer files than workers.
+    One rank finishes its epoch or its run normally, and the others fail in the next collective (`Horovod has been shut
+    down`, a time-out, a lost peer). Or a library says at once that a rank's shard is empty, or that there are fewer
+    files than workers.
 
     ## Why it happens
-    Files or samples do not divide by the number of ranks, filters drop different samples on each rank, or
-    the number of steps is taken from the local length of the data.
+    Files or samples cannot be divided evenly among the ranks, filters drop different samples on each rank, or the
+    number of steps is taken from the local length of the data.
 
     ## How we know
-    A library says so; or a mean over the batches was divided by none; or one rank was seen to finish, or to run out
-    of data, while others still trained; or the ranks print different numbers of steps for one epoch.
+    A library says so; or a rank divided by its number of batches, which was 0; or one rank finished, or ran out of
+    data, while others were still training; or the ranks print different numbers of steps for one epoch.
 
     ## What to do
-    Make the number of batches equal on all ranks: drop or pad the remainder, repeat the dataset with a
-    fixed number of steps, or use a join that lets early ranks wait.
+    Give all ranks the same number of batches: drop or pad the remainder, repeat the dataset with a fixed number of
+    steps, or use a join that lets early ranks wait.
 
     ## When this is wrong
-    A rank that decides by itself to stop early looks alike; where the log says so, that is reported instead.
+    A rank that decides by itself to stop early looks the same. Where the log says so, that is reported instead.
     """
     said = lasting(seen, UnevenShards)
     if said:
         detail = next((e.fact.detail for e in said if e.fact.detail), None)
         yield Found(
             title=f"{who(said)} got too little or no data" + (f": {detail}" if detail else ""),
-            because="the ranks' shares of the data are not equal, and the library refused to go on",
+            because="the ranks have unequal shares of the data, and the library refused to go on",
             evidence=said,
             fixes=_FIXES,
         )
@@ -86,8 +86,8 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"{who(empty)} had no batches at all"
             if divided
-            else f"{who(empty)} had too few shards or samples to share out among the workers",
-            because="it divided by the number of its batches, which is 0"
+            else f"{who(empty)} had too few shards or samples to divide among the workers",
+            because="it divided by its number of batches, which is 0"
             if divided
             else "it failed in the function that gives every rank and worker its part of the data",
             evidence=empty,
@@ -95,6 +95,11 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_FIXES,
         )
         return
+    yield from _done_first(seen)
+
+
+def _done_first(seen: EvidenceSet) -> Iterator[Found]:
+    """A rank that was done while the others waited for it, by its own messages, its silence, or its number of steps."""
     waiting = others_stopped(seen)
     if not waiting or any(e.fact.phase is Phase.STOPPING_EARLY for e in seen.all(PhaseSeen)):
         return
@@ -103,7 +108,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         ranks = tuple(sorted({n for e in left if (n := e.who) is not None})) or _saver(seen, left)
         yield Found(
             title=f"{say_ranks(ranks) if ranks else 'one rank'} ran out of data or finished while others still trained",
-            because="it left the group in good order, and the next collective of the others found it gone",
+            because="it left the group normally, and the others missed it in their next collective",
             evidence=(*left, *waiting[:3]),
             ranks=ranks or None,
             confidence=Confidence.SUPPORTED,
@@ -115,7 +120,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
     if quiet:
         yield Found(
             title=f"rank {quiet[0].who} was done while others still trained",
-            because="it alone said nothing of a failure, and the next collective of the others found it gone",
+            because="it alone reported no failure, and the others missed it in their next collective",
             evidence=(*quiet, *waiting[:3]),
             ranks=tuple(n for e in quiet[:1] if (n := e.who) is not None),
             confidence=Confidence.SUPPORTED,
@@ -128,7 +133,7 @@ def sharding_uneven_or_empty(seen: EvidenceSet) -> Iterator[Found]:
         shortest = min(lengths, key=lambda e: e.fact.of or 0)
         longest = max(lengths, key=lambda e: e.fact.of or 0)
         yield Found(
-            title=f"ranks had epochs of differing length: {shortest.fact.of} and {longest.fact.of} steps",
+            title=f"ranks had epochs of different lengths: {shortest.fact.of} and {longest.fact.of} steps",
             because="a rank with fewer steps leaves the loop while the others wait for it in a collective",
             evidence=(shortest, longest, *waiting[:3]),
             ranks=(shortest.who,) if shortest.who is not None else None,
@@ -149,7 +154,7 @@ def _divides_by_no_batches(fact: ExceptionRaised) -> bool:
 
 
 def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evidence[Fact], ...]:
-    """Evidence of ranks that ended in good order while others were still at work."""
+    """Evidence of ranks that finished normally while others were still training."""
     done = [
         *(e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED),
         *(e for e in seen.all(EndOfData) if e.fact.what != "logged"),
@@ -166,9 +171,9 @@ def _left(seen: EvidenceSet, waiting: tuple[Evidence[Fact], ...]) -> tuple[Evide
 
 
 def _quiet(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
-    """The end of the one rank that Horovod did not refuse and that no word says failed, where it is known to have been done.
+    """The end of the only rank that Horovod did not refuse and that shows no failure, if it had finished its work.
 
-    It is: its last bar was full, or the launcher names one of the refused as the first that failed.
+    It had, if its last progress bar was full or the launcher names one of the refused ranks as the first to fail.
     """
     refused = {e.who for e in seen.all(GroupShutDown) if "Horovod" in e.fact.how}
     ends = [e for e in seen.all(StreamEnded) if e.who is not None and e.who not in refused]
@@ -191,7 +196,7 @@ def _quiet(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
 
 
 def _saver(seen: EvidenceSet, left: tuple[Evidence[Fact], ...]) -> tuple[int, ...]:
-    """Rank 0, where the one that finished had just saved a checkpoint: by Horovod's convention no other rank saves."""
+    """Rank 0, if the rank that finished had just saved a checkpoint: by Horovod's convention, no other rank saves."""
     saves = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.SAVING]
     return (
         (0,) if any(_after(end, save) and seen.near(end, PhaseSeen, before=3) for end in left for save in saves) else ()
@@ -208,7 +213,7 @@ def _after(later: Evidence[Fact], earlier: Evidence[Fact]) -> bool:
 
 
 def _lengths(seen: EvidenceSet) -> list[Evidence[StepSeen]]:
-    """The last step of each rank, where the ranks name different numbers of steps."""
+    """The last step of each rank, if the ranks print different numbers of steps."""
     last: dict[int, Evidence[StepSeen]] = {}
     for step in seen.all(StepSeen):
         if step.who is not None and step.fact.of and step.fact.of > 1:

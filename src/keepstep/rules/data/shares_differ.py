@@ -14,6 +14,7 @@ from keepstep.core.facts.sync import CollectiveTimeout
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
+from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.questions.contracts import Broken, broken_contracts
 
 
@@ -30,23 +31,23 @@ from keepstep.rules.questions.contracts import Broken, broken_contracts
     ),
 )
 def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks have different numbers of batches, or of rows in a batch.
+    """Ranks have different numbers of batches, or of rows per batch.
 
     ## What it looks like
-    All goes well until the rank with the smallest share is done: the others then wait for it in a collective, for
+    All goes well until the rank with the smallest share is done. Then the others wait for it in a collective, for
     minutes, until a time limit.
 
     ## Why it happens
-    Files do not divide evenly among ranks, a shard is short or empty, or a rank filters its own data.
+    Files cannot be divided evenly among the ranks, a shard is short or empty, or a rank filters its own data.
 
     ## How we know
-    Every rank states at the start of an epoch how many batches it has, and how many rows a batch has.
+    At the start of an epoch, every rank states how many batches it has and how many rows are in a batch.
 
     ## What to do
-    Shard by rows and not by files; drop what is left over; or repeat the data and end by a number of steps.
+    Shard by rows instead of files, drop the remainder, or repeat the data and stop after a fixed number of steps.
 
     ## When this is wrong
-    With `Join` or a fixed number of steps the counts may differ: then it is only said as a note.
+    With `Join` or a fixed number of steps, the counts may differ. Then the finding is only a warning.
     """
     for each in broken_contracts(seen, Subject.BATCHES, Subject.BATCH):
         if each.subject.split(" ", 1)[0] == Subject.BATCH and [d.what for d in each.differences] != ["rows"]:
@@ -56,18 +57,22 @@ def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
         )
         yield Found(
             title=f"ranks have different shares of the data: {each.words}",
-            because=f"each rank stated its share; {_least(each)} has the least",
+            because=f"each rank stated its share; the smallest is that of {say_ranks(_with_least(each))}",
             evidence=each.evidence,
             ranks=_with_least(each),
             severity=None if fatal else Severity.WARNING,
             fixes=(
-                Fix(do="give every rank equally many", command="DistributedSampler(dataset, drop_last=True)"),
+                Fix(
+                    do="give every rank the same number of batches",
+                    command="DistributedSampler(dataset, drop_last=True)",
+                ),
                 Fix(
                     do="or end every rank after the same number of steps", command="for batch in islice(loader, steps):"
                 ),
                 Fix(
                     do="with tf.data, shard by rows",
-                    command="options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA",
+                    command="options.experimental_distribute.auto_shard_policy = "
+                    "tf.data.experimental.AutoShardPolicy.DATA",
                 ),
             ),
         )
@@ -75,7 +80,7 @@ def shares_differ(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _ended_apart(seen: EvidenceSet) -> bool:
-    """Whether ranks were seen to fail, or to wait for one that is done."""
+    """Whether ranks failed, or waited for one that was done."""
     if seen.broken or bool(seen.all(RankStopped)) or bool(seen.all(CollectiveTimeout)):
         return True
     if any(e.fact.still for e in seen.all(ProcessSeen)):
@@ -86,7 +91,7 @@ def _ended_apart(seen: EvidenceSet) -> bool:
 
 
 def _was_underway(seen: EvidenceSet, each: Broken) -> bool:
-    """Whether every rank with the smallest share was still in the middle of it: what ended the run then was something else."""
+    """Whether every rank with the smallest share was still working on it: then something else ended the run."""
     least = _with_least(each)
     share = _share(each, least)
     steps = [e.fact.steps for e in seen.all(RankDoing) if e.who in least]
@@ -94,7 +99,7 @@ def _was_underway(seen: EvidenceSet, each: Broken) -> bool:
 
 
 def _was_done_first(seen: EvidenceSet, each: Broken) -> bool:
-    """Whether the rank with the smallest share is at the end of it while its peers are in another collective."""
+    """Whether the rank with the smallest share had used it up while its peers were in another collective."""
     if not broken_contracts(seen, Subject.COLLECTIVE):
         return False
     least = _with_least(each)
@@ -118,7 +123,3 @@ def _with_least(each: Broken) -> tuple[int, ...]:
     values = each.differences[0].values
     numbers = [(int(value), ranks) for value, ranks in values if whole(value.removeprefix("-")) is not None]
     return min(numbers)[1] if len(numbers) == len(values) else each.odd
-
-
-def _least(each: Broken) -> str:
-    return "rank " + ", ".join(map(str, _with_least(each)[:6]))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries, drivers and versions that do not fit."""
+"""Incompatible libraries, drivers and versions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the software of processes: what most have, and who has something else."""
+"""Compare the software of the processes: what most of them have, and which ones differ."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from keepstep.core.finding import ranks_of
 from keepstep.core.wording import listing
 from keepstep.core.wording import ranks as say_ranks
 
-ABSENT = "(not there)"
+ABSENT = "(none)"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same everywhere."""
+    """One item that is not the same everywhere."""
 
     name: str
     usual: str
     odd: tuple[tuple[str, Evidence[SoftwareSeen]], ...]
-    """What each of the others has."""
+    """What each differing process has."""
     shared: bool = False
-    """Whether other processes of the same hosts have what is usual."""
+    """Whether other processes on the same hosts have the usual value."""
 
     @property
     def hosts(self) -> str:
-        """The hosts that differ; the ranks too where other processes of these hosts do not."""
+        """The hosts that differ; the ranks too if other processes on these hosts do not."""
         names = listing(list(dict.fromkeys(each.fact.host for _, each in self.odd))[:4])
         if not self.shared:
             return names
@@ -37,11 +37,11 @@ class Difference:
 
     @property
     def words(self) -> str:
-        return f"{self.name} {self.odd[0][0]} (the others {self.usual})"
+        return f"{self.name} {self.odd[0][0]} (the others have {self.usual})"
 
     @property
     def install(self) -> str:
-        """The command that makes it the same."""
+        """The command that removes the difference."""
         if self.usual == ABSENT:
             return f"pip uninstall -y {self.name}"
         return f"pip install '{self.name}=={self.usual}'"
@@ -56,7 +56,7 @@ def differences(
     of: Callable[[SoftwareSeen], Iterable[tuple[str, str]]],
     names: Callable[[str], bool] = lambda name: True,
 ) -> Iterator[Difference]:
-    """Every named thing that some process has otherwise than most."""
+    """Every named item in which some process differs from most."""
     everyone = seen.all(SoftwareSeen)
     if len(everyone) < 2:
         return
@@ -73,7 +73,7 @@ def differences(
 
 
 def by_process(found: Iterable[Difference]) -> list[list[Difference]]:
-    """Differences of the same processes together, so that each process is told once."""
+    """Differences of the same processes together: each process is reported once."""
     groups: dict[tuple[int, ...], list[Difference]] = {}
     for each in found:
         groups.setdefault(tuple(id(evidence) for evidence in each.evidence), []).append(each)

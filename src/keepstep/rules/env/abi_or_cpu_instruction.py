@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV003: a binary does not fit the libraries or the CPU that it runs with."""
+"""ENV003: a binary is not compatible with the libraries or the CPU that it runs with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, of_another, once_a_line, who
 
 _FRAMEWORK = lazy_pattern(
     r"libtensorflow|_pywrap_tensorflow|libtorch|libc10|libaten|libcaffe2|_C\.(?:cpython|abi3)|xla_extension"
@@ -40,33 +40,33 @@ _SYSTEM = lazy_pattern(
     ),
 )
 def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
-    """A binary does not fit the libraries it meets, or uses instructions that this CPU lacks.
+    """A binary is not compatible with the installed libraries, or uses instructions that this CPU lacks.
 
     ## What it looks like
     `undefined symbol`, `version GLIBCXX_3.4.29 not found`, `numpy.dtype size changed`, `Descriptors cannot be
     created directly`, `Illegal instruction`, or a crash in an extension that the framework calls.
 
     ## Why it happens
-    An extension was compiled against another version, compiler or C++ ABI of the framework than is
-    installed; or the wheel was built for newer CPUs (AVX) than one node has.
+    An extension was compiled against a different framework version, compiler or C++ ABI; or the wheel was built for
+    newer CPUs (AVX) than one node has.
 
     ## How we know
-    The loader or the module says so; SIGILL is given for unknown instructions. A crash counts where
-    the innermost frame is an extension's and its caller is the framework.
+    The loader or the module says so; the CPU raises SIGILL for unknown instructions. A crash counts if the innermost
+    frame belongs to an extension and its caller is the framework.
 
     ## What to do
-    Rebuild the extension against what is installed, with the framework's compiler; or pin versions that fit.
+    Rebuild the extension against the installed versions, with the framework's compiler; or pin compatible versions.
 
     ## When this is wrong
-    A bug inside the extension crashes in the same place; a rebuild that does not help tells.
+    A bug inside the extension crashes in the same place. If a rebuild does not help, it is a bug.
     """
     symbols = once_a_line(e for e in seen.all(SymbolMissing) if not of_cuda(e.fact) and not seen.survived(e))
     if symbols:
         first = next((e.fact for e in symbols if e.fact.symbol or e.fact.library), symbols[0].fact)
         name = " of ".join(part for part in (first.symbol, first.library) if part) or "a binary"
         yield Found(
-            title=f"{who(symbols)} loaded binaries that do not fit each other: {_short(name)}",
-            because=f"{_short(name)} was built against other versions than those installed here",
+            title=f"{who(symbols)} loaded incompatible binaries: {_short(name)}",
+            because=f"{_short(name)} was built against versions other than those installed here",
             evidence=symbols,
             fixes=_REBUILD,
         )
@@ -92,8 +92,8 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
     if crossed and not symbols:
         library = _extension(crossed[0].fact)
         yield Found(
-            title=f"{who(tuple(crossed))} crashed in {library}, called by the framework: they do not fit",
-            because=f"{library} was, most likely, compiled against another version or compiler",
+            title=f"{who(tuple(crossed))} crashed in {library}, called by an incompatible framework",
+            because=f"{library} was most likely compiled against another version, or with another compiler",
             evidence=tuple(crossed),
             confidence=Confidence.SUPPORTED,
             fixes=_REBUILD,
@@ -102,19 +102,19 @@ def abi_or_cpu_instruction(seen: EvidenceSet) -> Iterator[Found]:
 
 _REBUILD = (
     Fix(
-        do="see which versions are installed together",
+        do="list the installed versions",
         command="pip list | grep -iE 'torch|tensorflow|jax|numpy|protobuf|horovod'",
     ),
     Fix(
         do="rebuild the extension from source against them",
         command="pip install --no-cache-dir --force-reinstall --no-binary PACKAGE PACKAGE",
     ),
-    Fix(do="or pin the versions that the extension was built for, on every node"),
+    Fix(do="or install the versions that the extension was built for, on every node"),
 )
 
 
 def _extension(fact: FatalSignal) -> str | None:
-    """The library of the innermost frame, if it is an extension's and a framework's frame called it."""
+    """The library of the innermost frame, if it is an extension and the framework called it."""
     own = [f for f in fact.frames if f.library and not _SYSTEM.match(f.library)]
     if not own or own[0].library is None or _FRAMEWORK.search(own[0].file or own[0].library):
         return None

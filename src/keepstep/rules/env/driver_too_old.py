@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV106: the GPU driver is too old for the CUDA that the framework brings."""
+"""ENV106: the GPU driver is too old for the framework's CUDA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keepstep.core.numbers import whole
 from keepstep.core.rule import rule
 
 LOWEST = {"11": (450, 80), "12": (525, 60), "13": (580, 65)}
-"""By CUDA's generation: the lowest Linux driver with minor-version compatibility."""
+"""By CUDA generation: the oldest Linux driver with minor-version compatibility."""
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -22,7 +22,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 @rule(id="ENV106", cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH, needs=(SoftwareSeen,))
 def driver_too_old(seen: EvidenceSet) -> Iterator[Found]:
-    """The GPU driver is too old for the CUDA that the installed framework brings.
+    """The GPU driver is too old for the CUDA version that the installed framework ships.
 
     ## What it looks like
     `CUDA driver version is insufficient for CUDA runtime version`, `no kernel image`, or training that silently
@@ -32,8 +32,8 @@ def driver_too_old(seen: EvidenceSet) -> Iterator[Found]:
     The framework was updated and the driver was not.
 
     ## How we know
-    The distributions name the CUDA generation they bring (nvidia-cuda-runtime-cu12); each has a lowest driver
-    by NVIDIA's compatibility table.
+    The installed packages name their CUDA generation (nvidia-cuda-runtime-cu12). NVIDIA's compatibility table gives
+    the oldest driver for each.
 
     ## What to do
     Update the driver, or install the build of the framework for the older CUDA.
@@ -49,10 +49,11 @@ def driver_too_old(seen: EvidenceSet) -> Iterator[Found]:
             generation = name.rpartition("-cu")[2] if name.startswith(("nvidia-cuda-runtime-cu", "jax-cuda")) else ""
             lowest = LOWEST.get(generation)
             if lowest and _number(driver) < lowest:
+                needed = ".".join(map(str, lowest))
                 yield Found(
-                    title=f"the driver of {each.fact.host} is {driver}, and CUDA {generation} wants at least {'.'.join(map(str, lowest))}",
-                    because=f"{name} is installed, which is for a newer driver",
+                    title=f"the driver of {each.fact.host} is {driver}, but CUDA {generation} needs at least {needed}",
+                    because=f"{name} is installed, which needs a newer driver",
                     evidence=(each,),
-                    fixes=(Fix(do="update the driver, or install the framework's build for an older CUDA"),),
+                    fixes=(Fix(do="update the driver, or install a build of the framework for an older CUDA"),),
                 )
                 break

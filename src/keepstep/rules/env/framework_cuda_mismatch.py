@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV001: driver, CUDA libraries, GPU and framework do not fit each other."""
+"""ENV001: driver, CUDA libraries, GPU and framework are not compatible."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.env.symbols import of_cuda
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 NO_DRIVER = "the driver could not be initialised"
 DEVICES_LOST = "the driver is not loaded, or this container has lost its GPUs"
 FAILED_ON_IT = "cuBLAS has no program for this GPU"
 DRIVER_DOUBTED = "cuDNN could not start with the driver"
-"""TensorFlow says so whenever cuDNN does not start; the other reason is a lack of memory, which something else then tells of."""
+"""TensorFlow prints this whenever cuDNN does not start, also for lack of memory, which another message then shows."""
 NO_ALGORITHM = "no algorithm of cuDNN worked on this GPU"
-"""XLA says so; a lack of memory is the other reason here too."""
+"""XLA prints this; a lack of memory is the other reason here too."""
 COMPILER_OLD = "ptxas is too old for a GPU"
 A_FEW_STEPS = 3
 LAST_LINES = 8
-"""A log that ends with a driver that could not be started was cut there for that; others train on, on the CPU."""
+"""If the log ends this soon after the driver failed to start, that ended the run; otherwise it goes on, on the CPU."""
 
 
 @rule(
@@ -41,22 +41,22 @@ LAST_LINES = 8
     ),
 )
 def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """The driver, the CUDA libraries, the GPU and the framework's build do not fit each other.
+    """The driver, the CUDA libraries, the GPU and the framework's build are not compatible.
 
     ## What it looks like
     `CUDA driver version is insufficient for CUDA runtime version`, `no kernel image is available for
     execution on the device`, `Torch not compiled with CUDA enabled`, `Driver/library version mismatch`,
-    `Error 802: system not yet initialized`, cuDNN loaded in another version than compiled against.
+    `Error 802: system not yet initialized`, a cuDNN version other than the one compiled against.
 
     ## Why it happens
-    A framework was updated without the driver, or the reverse; a wheel for another CUDA or for CPU only was
-    installed; the GPU is newer or older than the build knows; an old library is first on LD_LIBRARY_PATH.
+    The framework was updated without the driver, or the reverse; a wheel for another CUDA version or for CPU only was
+    installed; the build does not support a GPU this new or this old; an old library comes first on LD_LIBRARY_PATH.
 
     ## How we know
-    The driver or the library refused and says why.
+    The driver or the library refused, and says why.
 
     ## What to do
-    Compare the driver's CUDA version with that of the framework's build, on every node, and install what fits.
+    Compare the driver's CUDA version with that of the framework's build on every node, and install matching versions.
 
     ## When this is wrong
     Frameworks print some of these as a warning and then train on the CPU.
@@ -75,13 +75,13 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         confidence=None if sure else Confidence.SUPPORTED if symbols else Confidence.HYPOTHESIS,
         severity=None if sure or symbols else Severity.WARNING,
         fixes=(
-            Fix(do="see the driver and the newest CUDA it supports, on every node", command="nvidia-smi"),
+            Fix(do="check the driver and the newest CUDA it supports, on every node", command="nvidia-smi"),
             Fix(
-                do="see what the framework was built for",
+                do="check what the framework was built for",
                 command="python -c 'import torch as t; print(t.__version__, t.version.cuda, t.cuda.get_arch_list())'",
             ),
             Fix(
-                do="install the framework's build that fits the driver, or update the driver",
+                do="install a build of the framework that matches the driver, or update the driver",
                 safety=Safety.NEEDS_OWNER,
             ),
         ),
@@ -89,7 +89,7 @@ def framework_cuda_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _fitted_before(seen: EvidenceSet, said: Evidence[CudaMismatch]) -> bool:
-    """Whether a kernel that failed had run before, for some steps, or failed for want of memory: then it fits the GPU."""
+    """Whether the kernel is compatible after all: it ran for some steps before, or it failed for lack of memory."""
     short = seen.all(DeviceMemoryExhausted)
     if "no supported devices found" in said.fact.what:
         return bool(short)

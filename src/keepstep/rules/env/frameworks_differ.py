@@ -45,21 +45,20 @@ def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Hosts have different versions of a framework, or of Python.
 
     ## What it looks like
-    One host has another TensorFlow, PyTorch, JAX, NCCL or Python than the rest. Runs fail with messages that
-    name anything but this: shape errors, pickle protocols, collectives that never match, segmentation faults.
+    One host has a different TensorFlow, PyTorch, JAX, NCCL or Python version. Runs fail with messages about anything
+    but this: shape errors, pickle protocols, collectives that never match, segmentation faults.
 
     ## Why it happens
-    Hosts were set up at different times, a moving image tag, a virtual environment that is active on one host
-    only.
+    Hosts were set up at different times, an image tag moved, or a virtual environment is active on one host only.
 
     ## How we know
-    Each process lists its distributions; they are compared with what most have.
+    Each process lists its installed packages, which are compared with what most processes have.
 
     ## What to do
     Use one image or one lock file on every host.
 
     ## When this is wrong
-    Hosts that play different roles on purpose (a parameter server without the GPU build).
+    The hosts differ on purpose (a parameter server without the GPU build).
     """
     critical = differences(seen, lambda fact: (*fact.packages, *fact.system), lambda name: name in CRITICAL)
     for group in by_process(each for each in critical if not _only_a_patch(each)):
@@ -68,11 +67,11 @@ def frameworks_differ(seen: EvidenceSet) -> Iterator[Found]:
         install = "; ".join(each.install for each in group if each.name != "Python")
         yield Found(
             title=f"{first.hosts} has {', '.join(each.words for each in group[:3])}{more}",
-            because="the ranks of one run must have the same framework",
+            because="all ranks of a run must have the same framework version",
             evidence=first.evidence,
             fixes=(
-                *(Fix(do=f"use Python {each.usual} there") for each in python),
-                *((Fix(do=f"install the same there (on {first.hosts})", command=install),) if install else ()),
+                *(Fix(do=f"use Python {each.usual} on {first.hosts}") for each in python),
+                *((Fix(do=f"install the same versions on {first.hosts}", command=install),) if install else ()),
             ),
         )
 

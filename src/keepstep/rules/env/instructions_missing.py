@@ -22,16 +22,16 @@ def instructions_missing(seen: EvidenceSet) -> Iterator[Found]:
     `Illegal instruction (core dumped)` at the import of TensorFlow or jaxlib on an old or virtual CPU.
 
     ## Why it happens
-    TensorFlow's wheels need AVX since 1.6, jaxlib's too; a hypervisor may hide it.
+    TensorFlow's wheels have needed AVX since 1.6, and so do jaxlib's. A hypervisor may hide it.
 
     ## How we know
-    The CPU's flags are read; the wheels' needs are known.
+    The CPU's flags are compared with what the official wheels need.
 
     ## What to do
-    Use another host, let the hypervisor show the CPU as it is, or build the framework for this CPU.
+    Use another host, make the hypervisor pass the host's CPU through, or build the framework for this CPU.
 
     ## When this is wrong
-    A build of your own for an older CPU.
+    You use your own build for an older CPU.
     """
     for each in seen.all(SoftwareSeen):
         names = {name for name, _ in each.fact.packages} & NEEDS_AVX
@@ -39,11 +39,11 @@ def instructions_missing(seen: EvidenceSet) -> Iterator[Found]:
         if names and architecture == "x86_64" and each.fact.cpu_flags and "avx" not in each.fact.cpu_flags:
             yield Found(
                 title=f"the CPU of {each.fact.host} has no AVX, which {', '.join(sorted(names))} needs",
-                because="the official wheels use AVX instructions from the first import on",
+                because="the official wheels use AVX instructions as soon as they are imported",
                 evidence=(each,),
                 confidence=Confidence.SUPPORTED,
                 fixes=(
-                    Fix(do="see the CPU's flags", command="grep -m1 flags /proc/cpuinfo"),
-                    Fix(do="use another host, or show the guest the host's CPU"),
+                    Fix(do="check the CPU's flags", command="grep -m1 flags /proc/cpuinfo"),
+                    Fix(do="use another host, or pass the host's CPU through to the guest"),
                 ),
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV006: Triton refused what PyTorch's compiler hands it: their versions do not belong together."""
+"""ENV006: Triton rejected a call from PyTorch's compiler: their versions do not match."""
 
 from __future__ import annotations
 
@@ -11,49 +11,50 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.questions.exceptions import recognised, short_type
+from keepstep.rules.questions.exceptions import short_type
+from keepstep.rules.questions.recognised import recognised
 
 _OF_TRITON = lazy_pattern(r"[/\\](?:pytorch_)?triton[/\\](?:compiler|runtime|backends|language)[/\\]\w+\.py$")
 _OF_INDUCTOR = lazy_pattern(r"[/\\]torch[/\\]_inductor[/\\]")
 _OF_INTERFACES = {"AssertionError", "AttributeError", "TypeError", "ImportError"}
-"""Kinds with which a function refuses to be called so; a kernel that cannot be compiled has kinds of its own."""
+"""Types that mean a wrong call; a kernel that cannot be compiled raises other types."""
 
 
 @rule(id="ENV006", cause=Cause.ENV_FRAMEWORK_CUDA_MISMATCH, needs=(ExceptionRaised,))
 def kernel_compiler_misfit(seen: EvidenceSet) -> Iterator[Found]:
-    """Triton refused the way PyTorch's compiler calls it.
+    """Triton rejected a call from PyTorch's compiler.
 
     ## What it looks like
     `torch.compile` fails on every rank with an `AssertionError`, `TypeError` or `AttributeError` whose last lines
-    are in the package `triton` and the ones above in `torch/_inductor`.
+    are in the package `triton`, with `torch/_inductor` above them.
 
     ## Why it happens
-    Another package brought, or replaced, Triton; each release of PyTorch is written for one release of it.
+    Another package installed or replaced Triton. Each PyTorch release is written for one Triton release.
 
     ## How we know
-    The exception is of a kind that tells of a call, not of a kernel, and PyTorch made the call itself.
+    The type of the exception means a wrong call, not a broken kernel, and PyTorch itself made the call.
 
     ## What to do
-    Install the Triton that this PyTorch asks for.
+    Install the Triton release that this PyTorch requires.
 
     ## When this is wrong
-    A fault of PyTorch's compiler may hand over something that no version of Triton takes.
+    A bug in PyTorch's compiler may produce a call that no Triton release accepts.
     """
     met = [e for e in seen.all(ExceptionRaised) if _misfit(e.fact) and not recognised(seen, e) and not seen.survived(e)]
     if not met:
         return
     evidence: tuple[Evidence[ExceptionRaised], ...] = tuple(met)
     yield Found(
-        title=f"Triton refused a call of PyTorch's compiler ({short_type(met[0].fact)})",
-        because="the installed Triton is not the one that this PyTorch was written for",
+        title=f"Triton rejected a call from PyTorch's compiler ({short_type(met[0].fact)})",
+        because="the installed Triton is not the release that this PyTorch was written for",
         evidence=evidence,
         confidence=Confidence.SUPPORTED,
         fixes=(
             Fix(
-                do="see which Triton PyTorch asks for, and which is installed",
+                do="check which Triton PyTorch requires, and which is installed",
                 command="pip check; pip show torch triton",
             ),
-            Fix(do="until then, run without the compiler", command="export TORCH_COMPILE_DISABLE=1"),
+            Fix(do="until then, turn the compiler off", command="export TORCH_COMPILE_DISABLE=1"),
         ),
     )
 

@@ -13,10 +13,10 @@ from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 from keepstep.core.wording import listing
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 OF_CUDA = ("ptxas", "nvlink", "libdevice")
-"""What XLA needs of CUDA's compiler; the loader does not know these."""
+"""What XLA needs from CUDA's compiler; the dynamic loader does not find these."""
 HADOOP = "Hadoop's classes"
 NO_GPU_KNOWN = "TensorFlow knows of no GPU"
 NO_HANDLE = lazy_pattern(r"^cu(solver|blas|sparse|fft|rand) could not start")
@@ -36,17 +36,17 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
     cannot open shared object file`, `OSError: libX.so: ...`, often on one node only.
 
     ## Why it happens
-    The library is not installed on that node, or is where the loader does not look: shells that ssh starts
-    do not read the login files, so LD_LIBRARY_PATH is another there.
+    The library is not installed on that node, or is in a folder that the loader does not search: shells started by ssh
+    do not read the login files, so LD_LIBRARY_PATH differs there.
 
     ## How we know
     The loader names the library that it could not open.
 
     ## What to do
-    Install it on every node, or make its folder known to the loader for non-interactive shells too.
+    Install it on every node, or add its folder to the loader's path, in non-interactive shells too.
 
     ## When this is wrong
-    Libraries that are tried and not needed give the same words in a warning; those are left out.
+    Optional libraries print the same message as a warning; those are left out.
     """
     missing = once_a_line(
         e for e in seen.all(LibraryMissing) if (e.fact.fatal or _wanted(seen, e)) and not seen.survived(e)
@@ -77,7 +77,7 @@ def missing_shared_library(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _wanted(seen: EvidenceSet, missing: Evidence[LibraryMissing]) -> bool:
-    """Whether a library that was first only tried could then not make a handle."""
+    """Whether a library that seemed optional was needed: it then could not create a handle."""
     name = (missing.fact.name or "").lower()
     failed = [e.fact.library for e in seen.all(DeviceMemoryExhausted) if e.fact.library]
     failed += [said[1] for e in seen.all(CudaMismatch) if (said := NO_HANDLE.search(e.fact.what))]
@@ -88,21 +88,21 @@ def _fixes(name: str) -> tuple[Fix, ...]:
     if name == HADOOP:
         return (
             Fix(
-                do="name Hadoop's classes to libhdfs, on every node",
+                do="tell libhdfs where Hadoop's classes are, on every node",
                 command="export CLASSPATH=$(hadoop classpath --glob)",
             ),
         )
     if not name.startswith(OF_CUDA):
         return (
-            Fix(do="see whether the loader knows it, on every node", command=f"ldconfig -p | grep {name}"),
+            Fix(do="check whether the loader finds it, on every node", command=f"ldconfig -p | grep {name}"),
             Fix(
-                do="name its folder to the loader, and pass that on to the ranks (mpirun -x LD_LIBRARY_PATH)",
+                do="add its folder to the loader's path, and pass that to the ranks (mpirun -x LD_LIBRARY_PATH)",
                 command="export LD_LIBRARY_PATH=/path/to/lib:$LD_LIBRARY_PATH",
             ),
-            Fix(do="or install the package that holds it, in the same version, on every node"),
+            Fix(do="or install the package that contains it, in the same version, on every node"),
         )
     return (
-        Fix(do="see where CUDA's compiler is, on every node", command="command -v ptxas; ls -d /usr/local/cuda*"),
-        Fix(do="name its folder to XLA", command="export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"),
-        Fix(do="or install CUDA's compiler, of the CUDA version of the framework's build, on every node"),
+        Fix(do="check where CUDA's compiler is, on every node", command="command -v ptxas; ls -d /usr/local/cuda*"),
+        Fix(do="tell XLA where it is", command="export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda"),
+        Fix(do="or install CUDA's compiler, in the CUDA version of the framework's build, on every node"),
     )

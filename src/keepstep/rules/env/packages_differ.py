@@ -42,7 +42,7 @@ def _told(found: list[Difference], severity: Severity, because: str) -> Found:
         severity=severity,
         confidence=Confidence.SUPPORTED,
         fixes=(
-            Fix(do="compare the lists", command="pip freeze | sort"),
+            Fix(do="compare the installed packages", command="pip freeze | sort"),
             Fix(do="install from one lock file on every host"),
         ),
     )
@@ -59,10 +59,10 @@ def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
     Hosts were set up at different times.
 
     ## How we know
-    Each process lists its distributions; they are compared with what most have.
+    Each process lists its installed packages, which are compared with what most processes have.
 
     ## What to do
-    Use one lock file. A patch version of an unrelated package rarely matters; another numpy or protobuf can.
+    Use one lock file. The patch version of an unrelated package rarely matters; that of numpy or protobuf can.
 
     ## When this is wrong
     The package is not used by the training.
@@ -70,9 +70,7 @@ def packages_differ(seen: EvidenceSet) -> Iterator[Found]:
     found = list(differences(seen, lambda fact: fact.packages, lambda name: name not in CRITICAL))
     for near in by_process(each for each in found if each.name in NEAR):
         yield _told(
-            near, Severity.WARNING, "frameworks are built against it, and hosts may compute or fail differently"
+            near, Severity.WARNING, "frameworks are built against it, so the hosts may compute or fail differently"
         )
     for rest in by_process(each for each in found if each.name not in NEAR):
-        yield _told(
-            rest, Severity.NOTE, "most differences of this kind do no harm; one in what the training imports can"
-        )
+        yield _told(rest, Severity.NOTE, "most such differences are harmless, unless the training imports the package")

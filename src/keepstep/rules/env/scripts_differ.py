@@ -22,23 +22,23 @@ def scripts_differ(seen: EvidenceSet) -> Iterator[Found]:
     collective.
 
     ## Why it happens
-    Copies on local disks, a branch that was not pulled on one host, an edit in one container.
+    The script is copied to local disks, a branch was not pulled on one host, or someone edited it in one container.
 
     ## How we know
-    Each process hashes the script's content.
+    Each process hashes the content of the script.
 
     ## What to do
     Copy it again, or keep it on a shared disk or in the image.
 
     ## When this is wrong
-    Scripts that differ on purpose by role.
+    The scripts differ on purpose, by role.
     """
     for found in differences(
         seen, lambda fact: ((fact.script, fact.script_hash or "unreadable"),) if fact.script else ()
     ):
         yield Found(
-            title=f"{found.name} on {found.hosts} is not the same file as on the others",
+            title=f"{found.name} on {found.hosts} differs from the copy on the other hosts",
             because=f"its content hash is {found.odd[0][0][:12]} there and {found.usual[:12]} elsewhere",
             evidence=found.evidence,
-            fixes=(Fix(do="compare and copy it again", command=f"sha256sum {found.name}"),),
+            fixes=(Fix(do="compare the copies, and copy it again", command=f"sha256sum {found.name}"),),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which missing symbols speak of CUDA's own libraries, and which of anything else."""
+"""Which missing symbols belong to CUDA's own libraries."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ _OF_CUDA = lazy_pattern(
 
 
 def of_cuda(fact: SymbolMissing) -> bool:
-    """Whether a CUDA library of the wrong version was found (and not a C++ or Python one)."""
+    """Whether a CUDA library of the wrong version was found (not a C++ or Python one)."""
     return any(bool(name and _OF_CUDA.match(name)) for name in (fact.symbol, fact.library))

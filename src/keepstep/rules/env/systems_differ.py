@@ -18,26 +18,26 @@ def systems_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Hosts have different drivers, C libraries or architectures.
 
     ## What it looks like
-    One host has another NVIDIA driver, glibc or architecture than the rest.
+    One host has a different NVIDIA driver, glibc or architecture.
 
     ## Why it happens
-    Hosts are updated one after another, or of different generations.
+    Hosts are updated one after another, or belong to different generations.
 
     ## How we know
-    Each process reads its host's versions; they are compared with what most have.
+    Each process reads its host's versions, which are compared with what most hosts have.
 
     ## What to do
-    Bring the hosts to one state, or keep to those that are alike.
+    Update the hosts to the same versions, or use only those that are alike.
 
     ## When this is wrong
-    A kernel's patch version does not matter and is not told.
+    The difference may be harmless. Kernel patch versions never matter and are not reported.
     """
     for found in differences(
         seen, lambda fact: fact.system, lambda name: name in ("NVIDIA driver", "libc", "architecture")
     ):
         yield Found(
-            title=f"{found.hosts} has {found.name} {found.odd[0][0]}, the others {found.usual}",
-            because="binaries and collectives may behave differently there",
+            title=f"{found.hosts} has {found.name} {found.odd[0][0]}, the others have {found.usual}",
+            because="binaries and collectives may behave differently on that host",
             evidence=found.evidence,
             severity=Severity.WARNING,
             confidence=Confidence.SUPPORTED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV005: NCCL met a CUDA error and the log does not hold its reason."""
+"""ENV005: NCCL hit a CUDA error, and the log does not give the reason."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from keepstep.core.rule import rule
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def unhandled_cuda_error(seen: EvidenceSet) -> Iterator[Found]:
-    """NCCL met a CUDA error, and the log does not hold CUDA's own words.
+    """NCCL hit a CUDA error, and the log does not contain CUDA's own message.
 
     ## What it looks like
-    `ncclUnhandledCudaError`, `unhandled cuda error`, most often already from `ncclCommInitRank`.
+    `ncclUnhandledCudaError`, `unhandled cuda error`, usually from `ncclCommInitRank`.
 
     ## Why it happens
-    At start: a driver, CUDA runtime and NCCL that do not fit each other. Later: whatever CUDA met before.
+    At start: an incompatible driver, CUDA runtime and NCCL. Later: an earlier CUDA error of any kind.
 
     ## How we know
-    We do not: the code names a class of errors. The line that says more is printed only with NCCL_DEBUG.
+    We do not: the code stands for a class of errors. NCCL prints the line that says more only with NCCL_DEBUG.
 
     ## What to do
-    Run once more with `NCCL_DEBUG=INFO` and read the first `NCCL WARN Cuda failure`.
+    Run again with `NCCL_DEBUG=INFO` and read the first `NCCL WARN Cuda failure`.
 
     ## When this is wrong
-    Often: that is why it is a guess, and given only when nothing else is found.
+    Often. That is why it is a hypothesis, reported only when nothing else is found.
     """
     found = [e for e in seen.all(CommunicationFailed) if "uda" in e.fact.code.lower() and not seen.survived(e)]
     if found:
         yield Found(
-            title="NCCL met a CUDA error and the log does not hold its reason",
-            because="mostly the driver, the CUDA libraries and NCCL do not fit each other",
+            title="NCCL hit a CUDA error, and the log does not give the reason",
+            because="usually, the driver, the CUDA libraries and NCCL are not compatible",
             evidence=tuple(found),
             fixes=(
-                Fix(do="let NCCL say what failed", command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT torchrun ..."),
+                Fix(do="make NCCL print what failed", command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT torchrun ..."),
                 Fix(do="compare the driver with the CUDA that the framework was built for", command="nvidia-smi"),
             ),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ENV004: processes of one run have different versions of what must agree."""
+"""ENV004: processes of one run have different versions of something that must agree."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line
 
 MUST_AGREE = ("NCCL", "torch", "TensorFlow", "jax", "jaxlib", "JAX", "Horovod", "Keras")
-"""Of these a difference is worth a note by itself; of other packages only where an exception speaks of them."""
+"""For these a difference alone is worth a warning; for other packages only if an exception names them."""
 _LACKS = lazy_pattern(
     r"module '(?P<of>\w{1,60})[\w.]*' has no attribute|cannot import name '\w{1,80}' from '(?P<in>\w{1,60})"
     r"|No module named '(?P<no>\w{1,60})\.|^(?P<call>\w{1,60})\.[\w.]{1,80}\(\) (?:got an unexpected|missing \d)"
@@ -35,24 +35,24 @@ _FIXES = (
     explains=(*OF_A_DEAD_RANK, Cause.USER_CODE_EXCEPTION, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
-    """Processes of one run have different versions of what must be the same.
+    """Processes of one run have different versions of something that must be the same.
 
     ## What it looks like
     Ray's `Version mismatch: The cluster was started with`, TensorFlow's `client and server binaries are not
-    built with the same version`, NCCL versions that differ, `unsupported pickle protocol`.
+    built with the same version`, different NCCL versions, `unsupported pickle protocol`.
 
     ## Why it happens
-    Nodes were set up at different times, an image has a moving tag, or the client was updated alone.
+    Nodes were set up at different times, an image tag moved, or only the client was updated.
 
     ## How we know
-    One side compared both versions and says so; or a rank lacks a name of a package of which the ranks printed
-    different versions. Versions of a framework that merely differ are noted as a warning: they need not be why it failed.
+    One side compared both versions and says so; or a rank misses a name in a package, and the ranks printed different
+    versions of that package. Framework versions that merely differ are a warning: they need not be the reason.
 
     ## What to do
-    Run one image everywhere.
+    Use one image everywhere.
 
     ## When this is wrong
-    Some components may differ without harm; then the note is only a note.
+    Some components may differ without harm; then the warning can be ignored.
     """
     said = once_a_line(e for e in seen.all(VersionConflict) if not seen.survived(e))
     if said:
@@ -60,10 +60,10 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
         both = f" ({fact.here} here, {fact.there} there)" if fact.here and fact.there else ""
         sure = any(e.fact.certain for e in said)
         yield Found(
-            title=f"processes run different versions of {fact.component or 'what must agree'}{both}",
+            title=f"processes run different versions of {fact.component or 'something that must agree'}{both}",
             because="two sides of the run compared their versions and refused each other"
             if sure
-            else "what a peer sent could not be read, as it happens when its version lays it out otherwise",
+            else "data from a peer could not be read, as happens when its version uses another layout",
             evidence=said,
             confidence=Confidence.ESTABLISHED if sure else Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -77,7 +77,7 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
         component, raised = lacking
         yield Found(
             title=f"ranks run different versions of {component}: {', '.join(sorted(by_component[component]))}",
-            because=f"a rank lacks a name of {component}, and the versions that the ranks printed of it differ",
+            because=f"a rank misses a name in {component}, and the ranks printed different versions of it",
             evidence=(*raised, *by_component[component].values()),
             ranks=ranks_of(raised),
             confidence=Confidence.SUPPORTED,
@@ -91,7 +91,7 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
         if len(versions) > 1 and len(places) > 1:
             yield Found(
                 title=f"ranks run different versions of {component}: {', '.join(sorted(versions))}",
-                because="the versions that ranks printed differ; they may not work together",
+                because="the ranks printed different versions, which may not work together",
                 evidence=tuple(versions.values()),
                 severity=Severity.WARNING,
                 confidence=Confidence.HYPOTHESIS,
@@ -102,7 +102,7 @@ def version_mismatch_between_nodes(seen: EvidenceSet) -> Iterator[Found]:
 def _lacking(
     seen: EvidenceSet, by_component: dict[str, dict[str, Evidence[VersionSeen]]]
 ) -> tuple[str, tuple[Evidence[ExceptionRaised], ...]] | None:
-    """A package of which ranks have different versions, and the exceptions of those who lack a name of it."""
+    """A package with different versions on different ranks, and the exceptions of ranks that miss a name in it."""
     raised: dict[str, list[Evidence[ExceptionRaised]]] = defaultdict(list)
     for each in seen.all(ExceptionRaised):
         found = _LACKS.search(each.fact.message) if not each.fact.logged and not seen.survived(each) else None

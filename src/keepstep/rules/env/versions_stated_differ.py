@@ -27,13 +27,13 @@ def versions_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
     Hangs or errors in the first collective, results that differ between ranks, or nothing at all for a while.
 
     ## Why it happens
-    One host's environment was made at another time, or another environment is active there.
+    One host's environment was created at another time, or another environment is active there.
 
     ## How we know
     Every rank states its versions when the world is formed.
 
     ## What to do
-    Install the same everywhere, from one lock file or image.
+    Install the same versions everywhere, from one lock file or image.
 
     ## When this is wrong
     Patch releases of one version usually work together.
@@ -41,7 +41,7 @@ def versions_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
     for each in broken_contracts(seen, Subject.VERSIONS):
         yield Found(
             title=f"ranks run different versions: {each.words}",
-            because=f"each rank stated its versions; out of line: {each.who}",
+            because=f"each rank stated its versions, and {each.who} stated something else than the rest",
             evidence=each.evidence,
             ranks=each.odd,
             severity=Severity.FATAL if seen.broken else None,

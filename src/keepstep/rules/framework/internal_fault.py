@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FRW002: the framework says that it is itself at fault."""
+"""FRW002: the framework reports a bug of its own."""
 
 from __future__ import annotations
 
@@ -24,32 +24,31 @@ from keepstep.rules.data.lookup import FALLOUT, lasting, who
     explains=FALLOUT,
 )
 def internal_fault(seen: EvidenceSet) -> Iterator[Found]:
-    """The framework says that it is itself at fault.
+    """The framework reports a bug of its own.
 
     ## What it looks like
-    `INTERNAL ASSERT FAILED at ...`, `please report a bug to PyTorch`, `This is a bug`; or an allocation of more
-    bytes at once than any host has, which is a damaged size and no want of memory.
+    `INTERNAL ASSERT FAILED at ...`, `please report a bug to PyTorch`, `This is a bug`; or one allocation of more bytes
+    than any host has, which means a corrupted size, not a lack of memory.
 
     ## Why it happens
-    A state that the framework's authors held to be impossible was reached: a fault of that release, or of
-    something below it (driver, compiler, memory) that broke its assumptions.
+    The framework reached a state that its authors thought impossible: a bug in that release, or a fault below it
+    (driver, compiler, memory) that broke its assumptions.
 
     ## How we know
-    The framework's own check failed and says whose fault it is. Anything else that explains the failure
-    is reported before this.
+    An internal check of the framework failed and says so. Any other explanation of the failure is reported first.
 
     ## What to do
-    Search the release's known issues for the assert's file and line, and try the next release.
+    Search the release's known issues for the file and line of the assertion, and try the next release.
 
     ## When this is wrong
-    A device error or a lost peer just before can lead into the same assert.
+    A device error or a lost peer just before can trigger the same assertion.
     """
     found = lasting(seen, InternalFault)
     absurd = lasting(seen, AllocationAbsurd)
     if absurd and not found:
         yield Found(
-            title=f"{who(absurd)} asked for {absurd[0].fact.requested} bytes of memory at once",
-            because="no program means that number: a size was damaged, mostly by libraries that do not go together",
+            title=f"{who(absurd)} requested {absurd[0].fact.requested} bytes of memory at once",
+            because="no program asks for that much: the size was corrupted, usually by incompatible libraries",
             evidence=absurd[:6],
             fixes=(
                 Fix(do="load only one of the frameworks in this process, or versions that were built together"),
@@ -59,8 +58,8 @@ def internal_fault(seen: EvidenceSet) -> Iterator[Found]:
     if not found:
         return
     yield Found(
-        title=f"{who(found)} met a failed internal check: {shorten(found[0].fact.what, 90)}",
-        because="the framework calls this a fault of its own",
+        title=f"{who(found)} failed an internal check of the framework: {shorten(found[0].fact.what, 90)}",
+        because="the framework itself calls this a bug",
         evidence=found[:6],
         fixes=(
             Fix(do="search the known issues for the file and line of the check"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FRW101: what is installed is known not to work together."""
+"""FRW101: the installed packages are known not to work together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _at_least(version: str, *wanted: int) -> bool:
 
 @rule(id="FRW101", cause=Cause.FRAMEWORK_UNSUPPORTED_COMBINATION, needs=(SoftwareSeen,))
 def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
-    """What is installed is known not to work together.
+    """The installed packages are known not to work together.
 
     ## What it looks like
     Keras 3's `fit` under MultiWorkerMirroredStrategy or ParameterServerStrategy fails at its first step; NumPy
@@ -33,8 +33,8 @@ def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
     Packages move at different speeds.
 
     ## How we know
-    The versions installed, the variables and the calls in the script are compared with a table of what is known
-    not to work.
+    The installed versions, the environment variables and the calls in the script are compared with a table of
+    combinations that fail.
 
     ## What to do
     Each finding says which version or setting works.
@@ -51,19 +51,19 @@ def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
             if tensorflow and _at_least(packages.get("keras", "0"), 3) and not legacy and several and script.fact.fits:
                 yield Found(
                     title=f"{script.fact.script} calls Keras 3's fit under {several[0]}, which fails",
-                    because=f"Keras {packages['keras']} has no support for it; tf_keras, or a loop of your own, has",
+                    because=f"Keras {packages['keras']} does not support it; tf_keras and custom training loops do",
                     evidence=(script, each),
                     fixes=(
                         Fix(
-                            do="use the Keras that supports it",
+                            do="use tf_keras, which supports it",
                             command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
                         ),
                     ),
                 )
         if tensorflow and legacy and "tf-keras" not in packages:
             yield Found(
-                title="TF_USE_LEGACY_KERAS is set, and tf_keras is not installed",
-                because="TensorFlow would import tf_keras and stop",
+                title="TF_USE_LEGACY_KERAS is set, but tf_keras is not installed",
+                because="TensorFlow will try to import tf_keras and fail",
                 evidence=(each,),
                 fixes=(
                     Fix(do="install it", command=f"pip install 'tf_keras~={'.'.join(tensorflow.split('.')[:2])}.0'"),
@@ -71,18 +71,18 @@ def known_not_to_work(seen: EvidenceSet) -> Iterator[Found]:
             )
         if tensorflow and not _at_least(tensorflow, 2, 18) and _at_least(packages.get("numpy", "0"), 2):
             yield Found(
-                title=f"NumPy {packages['numpy']} with TensorFlow {tensorflow}, which was built for NumPy 1",
-                because="the import fails, or arrays are misread",
+                title=f"NumPy {packages['numpy']} is installed, but TensorFlow {tensorflow} was built for NumPy 1",
+                because="the import will fail, or arrays will be misread",
                 evidence=(each,),
-                fixes=(Fix(do="install a NumPy that it was built for", command="pip install 'numpy<2'"),),
+                fixes=(Fix(do="install a NumPy version that it was built for", command="pip install 'numpy<2'"),),
             )
         jax, jaxlib = packages.get("jax"), packages.get("jaxlib")
         if jax and jaxlib and _number(jaxlib)[:3] > _number(jax)[:3]:
             yield Found(
                 title=f"jaxlib {jaxlib} is newer than jax {jax}",
-                because="jax works with a jaxlib of its own version or a little older",
+                because="jax needs a jaxlib of the same version or slightly older",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="install the pair", command=f"pip install 'jax=={jax}' 'jaxlib<={jax}'"),),
+                fixes=(Fix(do="install matching versions", command=f"pip install 'jax=={jax}' 'jaxlib<={jax}'"),),
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FRW003: the framework, or a library that it uses, crashed."""
+"""FRW003: the framework or a library that it uses crashed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, Proc
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.crash import (
-    FALLOUT,
-    Blame,
-    Crash,
-    blame,
-    called_from,
-    crashes,
-    grouped,
-    innermost,
-    names,
-    standing_of,
-    were_ended,
-)
+from keepstep.rules.questions.blame import Blame, blame, called_from, grouped, innermost, names, standing_of
+from keepstep.rules.questions.crash import Crash, crashes
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
 NO_EXCEPTION = "without an active exception"
-LEFT_BEHIND = "C++ says so when a thread is still at work while what it belongs to is taken down, as a daemon thread inside of native code is when Python ends"
-STOP_THREADS = "stop and join background threads (prefetchers, loggers, store clients) before the script ends, and destroy the process group"
+LEFT_BEHIND = (
+    "C++ prints this when a thread still runs while its owner is destroyed, "
+    "such as a daemon thread inside native code when Python exits"
+)
+STOP_THREADS = (
+    "stop and join background threads (prefetchers, loggers, store clients) before the script ends, "
+    "and destroy the process group"
+)
 
 
 @rule(
@@ -35,29 +31,29 @@ STOP_THREADS = "stop and join background threads (prefetchers, loggers, store cl
     cause=Cause.FRAMEWORK_BUG_SEGFAULT,
     needs=(FatalSignal, NativeAbort, CoreDump, ProcessExited),
     confidence=Confidence.SUPPORTED,
-    explains=FALLOUT,
+    explains=OF_A_DEAD_RANK,
 )
 def segfault(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank was ended by a crash inside the framework or a library, or in native code that nothing names.
+    """A rank crashed inside the framework or a library, or in native code that nothing identifies.
 
     ## What it looks like
     `Segmentation fault`, `double free or corruption`, `terminate called`, a failed `Check`, exit code -11, 134
-    or 139, a core file, faulthandler's `Fatal Python error`. The other ranks lose their peer or wait for it.
+    or 139, a core file, faulthandler's `Fatal Python error`. The other ranks lose their connection or wait.
 
     ## Why it happens
-    A bug of that release; versions of its libraries that do not fit each other; sometimes memory that
-    other code damaged earlier. `terminate called without an active exception` at the end of a run that went well: a
-    background thread was inside of native code when Python ended.
+    A bug in that release; incompatible versions of its libraries; sometimes memory that other code damaged earlier.
+    `terminate called without an active exception` at the end of a run that went well: a background thread was inside
+    native code when Python exited.
 
     ## How we know
-    The innermost native frame that is not the system's, or the innermost Python line, lies in the framework
-    or an installed package. Where no frame is known this is a guess, and said to be one.
+    The innermost native frame outside the system's libraries, or the innermost Python line, is in the framework or an
+    installed package. Without any frame this is a hypothesis, and reported as one.
 
     ## What to do
-    Search the known issues for the named function, try another release, and take a core for its developers.
+    Search the known issues for the named function, try another release, and save a core file for its developers.
 
     ## When this is wrong
-    Without frames, an own extension is as likely. `PYTHONFAULTHANDLER=1` or a core tells the next time.
+    Without frames, a custom extension is just as likely. `PYTHONFAULTHANDLER=1` or a core file will show it next time.
     """
     found = [(crash, blamed) for crash in crashes(seen) if (blamed := blame(crash)).owner is not Whose.USER]
     for group, blamed in grouped(found):
@@ -84,21 +80,24 @@ def _title(group: list[Crash], first: Crash, blamed: Blame) -> str:
 
 def _because(group: list[Crash], first: Crash, blamed: Blame) -> str:
     if blamed.loading:
-        return f"{were_ended(group)} by {first.how} while a module was loaded: most likely its build does not fit this system"
+        return (
+            f"{names(group)} ended with {first.how} while loading a module, which was probably built for another system"
+        )
     if not blamed.at:
-        return f"{were_ended(group)} by {first.how}, and nothing tells where; native code of the framework is the usual place"
+        return f"{names(group)} ended with {first.how} at an unknown place; usually that is the framework's native code"
     if blamed.said:
         whose = "native code" if blamed.confidence is Confidence.HYPOTHESIS else "the framework"
         left = f"; {LEFT_BEHIND}" if NO_EXCEPTION in blamed.at else ""
-        return f"{whose} of {names(group)} gave up by itself: {blamed.at}{left}"
+        return f"{whose} of {names(group)} aborted by itself: {blamed.at}{left}"
+    ended = f"{names(group)} ended with {first.how} in {blamed.at}"
     if blamed.confidence is Confidence.HYPOTHESIS:
-        return f"{were_ended(group)} by {first.how} in {blamed.at}; whose native code that was is not known, and a signal that somebody sent looks the same"
-    return f"{were_ended(group)} by {first.how} in {blamed.at}, which is code of an installed package, not of yours{innermost(first, blamed.at)}"
+        return f"{ended}; nothing shows whose native code that was, and a signal from another process looks the same"
+    return f"{ended}, which belongs to an installed package, not to your code{innermost(first, blamed.at)}"
 
 
 def _fixes(first: Crash, blamed: Blame) -> tuple[Fix, ...]:
-    see = Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1")
-    core = Fix(do="let it leave a core, and read it", command="ulimit -c unlimited; keepstep why core*")
+    see = Fix(do="print the Python line of the next crash", command="export PYTHONFAULTHANDLER=1")
+    core = Fix(do="save a core file, and read it", command="ulimit -c unlimited; keepstep why core*")
     if NO_EXCEPTION in blamed.at:
         return (Fix(do=STOP_THREADS, safety=Safety.NEEDS_OWNER), see, core)
     if first.frames:

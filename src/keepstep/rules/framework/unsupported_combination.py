@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FRW001: the framework does not support what was combined."""
+"""FRW001: the framework does not support a combination of features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 from keepstep.rules.data.lookup import FALLOUT, lasting
 from keepstep.rules.last_resort.words import Subject, in_words, said
-from keepstep.rules.questions.exceptions import Raised, recognised
+from keepstep.rules.questions.exceptions import Raised
+from keepstep.rules.questions.recognised import recognised
 
 _KERAS_3 = lazy_pattern(r"/keras/src/")
 _SPLIT_VALUE = lazy_pattern(
@@ -27,7 +28,7 @@ _KERAS_FIXES = (
         do="use Keras 2, which runs under every tf.distribute strategy",
         command="pip install tf_keras && export TF_USE_LEGACY_KERAS=1",
     ),
-    Fix(do="or use the loop of tf.distribute directly, with strategy.run and strategy.reduce"),
+    Fix(do="or write a custom tf.distribute training loop, with strategy.run and strategy.reduce"),
 )
 
 
@@ -39,32 +40,33 @@ _KERAS_FIXES = (
     explains=FALLOUT,
 )
 def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
-    """The framework does not support what was combined.
+    """The framework does not support a combination of features.
 
     ## What it looks like
     `is not supported with`, `is incompatible with`, `no support for ... in ... process group`, or a per-replica
     value that Keras 3 tries to turn into one tensor under a multi-worker strategy.
 
     ## Why it happens
-    Two features that each work alone were never made to work together in this release.
+    Two features that work alone do not work together in this release.
 
     ## How we know
-    The framework refuses the combination in so many words (also in words that are not known here), or the message is one that only it gives; or
-    Keras 3 itself raised an exception that nothing else explains, under a strategy of several workers.
+    The framework says that it refuses the combination, or prints a message that means nothing else; or Keras 3 itself
+    raised an exception that nothing else explains, under a strategy of several workers. An unrecognised message that is
+    worded like a refusal gives a hypothesis.
 
     ## What to do
     Use one of the two, another backend or strategy, or the release that supports both. Under
     MultiWorkerMirroredStrategy, use `tf_keras` instead of Keras 3.
 
     ## When this is wrong
-    A per-replica value is also refused when a program's own code uses it outside of `strategy.run`.
+    A per-replica value is also refused when a program's own code uses it outside `strategy.run`.
     """
     found = lasting(seen, UnsupportedCombination)
     if found:
         what = found[0].fact.what
         yield Found(
             title="the framework does not support this combination: " + shorten(what, 90),
-            because="it refused to run the two together",
+            because="the framework refused to run the two together",
             evidence=found[:6],
             fixes=_KERAS_FIXES if "per-replica" in what or "Strategy" in what else _FIXES,
         )
@@ -73,21 +75,21 @@ def unsupported_combination(seen: EvidenceSet) -> Iterator[Found]:
     if raised:
         yield Found(
             title="Keras 3 failed under a tf.distribute strategy of several workers, which it does not support",
-            because="the exception came from inside of Keras 3, and nothing in it is another known failure",
+            because="the exception came from inside Keras 3, and matches no other known failure",
             evidence=tuple(raised[:6]),
             confidence=Confidence.SUPPORTED,
             fixes=_KERAS_FIXES,
         )
         return
     for each in said(seen, Subject.REFUSAL)[:1]:
-        yield in_words(seen, each, "a combination that is not supported", _FIXES)
+        yield in_words(seen, each, "an unsupported combination", _FIXES)
 
 
-_FIXES = (Fix(do="use one of the two, or a release whose notes say that both work together"),)
+_FIXES = (Fix(do="use only one of the two, or a release whose notes say that both work together"),)
 
 
 def _of_keras_3(seen: EvidenceSet, raised: Raised) -> bool:
-    """Whether Keras 3 raised this on a value that is split over replicas, or in a run of several workers."""
+    """Whether Keras 3 raised this on a per-replica value, or in a run of several workers."""
     inner = raised.fact.frames[-3:]
     if not inner or not any(f.file and _KERAS_3.search(f.file.replace("\\", "/")) for f in inner):
         return False

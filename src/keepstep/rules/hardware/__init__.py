@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices, links and machines that broke."""
+"""Devices, links and machines that failed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWD005: a kernel on a GPU touched memory that it must not."""
+"""HWD005: a GPU kernel made an invalid memory access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
 
@@ -27,24 +27,24 @@ _BETTER_KNOWN: tuple[type[Fact], ...] = (DeviceMemoryExhausted, LabelOutOfRange)
     explains=OF_A_DEAD_RANK,
 )
 def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
-    """A kernel on a GPU touched memory that it must not: a bug in native code, seldom the device.
+    """A GPU kernel made an invalid memory access: a bug in native code, rarely the device.
 
     ## What it looks like
-    `CUDA error: an illegal memory access was encountered`, `misaligned address`, a CUDA library's kernel
-    that fails (`CUBLAS_STATUS_EXECUTION_FAILED`). The error shows up at some later call.
+    `CUDA error: an illegal memory access was encountered`, `misaligned address`, a failing kernel of a CUDA library
+    (`CUBLAS_STATUS_EXECUTION_FAILED`). The error shows up at some later call.
 
     ## Why it happens
-    An index beyond a tensor's end in a custom or library kernel; memory freed while a collective still
-    used it; a tensor too large for 32-bit indices; a build for another GPU.
+    An index past the end of a tensor in a custom or library kernel; memory freed while a collective still used it; a
+    tensor too large for 32-bit indices; a build for another GPU.
 
     ## How we know
-    The driver refused the access. It does not say whose fault it is; the code on the GPU is the usual one.
+    The driver refused the access. It does not say why; usually the code on the GPU is wrong.
 
     ## What to do
-    Make launches synchronous to see the true line, then look at the kernel; update the library it is in.
+    Make launches synchronous to find the line that fails, then look at the kernel; update the library it belongs to.
 
     ## When this is wrong
-    If it moves with one GPU or node and not with the code, it is hardware.
+    If it follows one GPU or node and not the code, it is the hardware.
     """
     if any(seen.all(kind) for kind in _BETTER_KNOWN):
         return
@@ -55,11 +55,11 @@ def device_side_error(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title=f"a GPU kernel of {who(faults)} failed: {faults[0].fact.what}",
-        because=f"code on the GPU failed ({faults[0].fact.what}); mostly a bug in a kernel, seldom the device",
+        because=f"code on the GPU failed ({faults[0].fact.what}); usually a bug in a kernel, rarely the device",
         evidence=faults,
         fixes=(
             Fix(do="find the call that fails", command="CUDA_LAUNCH_BLOCKING=1 python ..."),
-            Fix(do="let the checker find the access", command="compute-sanitizer --tool memcheck python ..."),
-            Fix(do="see whether the driver logged an Xid for this device", command="dmesg -T | grep -i xid"),
+            Fix(do="find the invalid access", command="compute-sanitizer --tool memcheck python ..."),
+            Fix(do="check whether the driver logged an Xid for this device", command="dmesg -T | grep -i xid"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWD006: every rank was stuck in the very first collective, over a direct link between GPUs."""
+"""HWD006: every rank hung in the very first collective, over a direct link between GPUs."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ FIRST = 1
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
 def first_collective_stuck(seen: EvidenceSet) -> Iterator[Found]:
-    """All ranks entered the very first collective and none came out, while GPUs talk to each other directly.
+    """All ranks entered the very first collective and none finished it, over direct links between GPUs.
 
     ## What it looks like
     NCCL's `Channel 00/0 : 0[0] -> 1[1] via P2P`, then `WorkNCCL(SeqNum=1, ...)` times out on every rank, with
     `last completed work: -1` or 0.
 
     ## Why it happens
-    The cards promise direct access (PCIe peer-to-peer) that the machine does not deliver: the IOMMU or PCIe access
-    control (ACS) is on, the cards hang on different root ports, or a driver offers it for cards without it.
+    The GPUs report direct access (PCIe peer-to-peer), but it does not work: the IOMMU or PCIe access control (ACS) is
+    on, the GPUs are on different root ports, or the driver offers it for GPUs that do not support it.
 
     ## How we know
-    Nobody is missing: each rank waits in the same first collective, so no branch of the program can have parted
-    them; what is left is the path. Which path it is NCCL says. It is a guess until a run without it works.
+    No rank is missing: each waits in the same first collective, so the program did not send them down different
+    branches. That leaves the path between them, which NCCL names. It is a hypothesis until a run without it works.
 
     ## What to do
-    Run once without peer-to-peer; if that works, switch the IOMMU or ACS off, or leave it so.
+    Run once without peer-to-peer. If that works, turn the IOMMU or ACS off, or keep peer-to-peer off.
 
     ## When this is wrong
-    If some rank that did not log had died before, the others look the same.
+    If a rank without a log died before, the others look the same.
     """
     direct = seen.all(TransportUsed)
     first = _of_each_rank(seen)
@@ -60,15 +60,15 @@ def first_collective_stuck(seen: EvidenceSet) -> Iterator[Found]:
     if any((e.fact.last_completed or 0) > 0 for e in seen.all(CollectiveProgress)):
         return
     yield Found(
-        title=f"{say_ranks(first)} were all stuck in the very first collective, over direct GPU-to-GPU access",
-        because="every rank is in the same first collective, so nobody is missing; the direct link between the GPUs is suspect",
+        title=f"{say_ranks(first)} all hung in the very first collective, over direct GPU-to-GPU access",
+        because="every rank is in the same first collective, so none is missing; the link between the GPUs is suspect",
         evidence=(*direct[:2], *first.values()),
         ranks=(),
         fixes=(
             Fix(do="run without peer-to-peer, to confirm", command="export NCCL_P2P_DISABLE=1"),
-            Fix(do="see how the GPUs are connected", command="nvidia-smi topo -m; nvidia-smi topo -p2p rw"),
+            Fix(do="check how the GPUs are connected", command="nvidia-smi topo -m; nvidia-smi topo -p2p rw"),
             Fix(
-                do="switch the IOMMU and PCIe ACS off in firmware or kernel",
+                do="turn the IOMMU and PCIe ACS off in the firmware or kernel",
                 command="dmesg -T | grep -iE 'dmar|amd-vi|iommu'",
                 safety=Safety.NEEDS_OWNER,
             ),

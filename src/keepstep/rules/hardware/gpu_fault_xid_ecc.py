@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import DeviceFault
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _VAGUE = ("unspecified launch failure", "unknown CUDA error", "the GPU", "hardware stack error")
 
@@ -35,17 +35,17 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
     Xid 48, 63, 64, 92, 94, 95, 119, 120, 140.
 
     ## Why it happens
-    Memory cells, power, heat or the seat of the card; now and then the driver's firmware.
+    Faulty memory, power, heat or a badly seated device; sometimes the driver's firmware.
 
     ## How we know
-    The device or its driver says so. Xid 13, 31, 43 and 45 are mostly the program's own doing (a kernel that
-    writes where it must not), as are unspecified launch failures: those give a guess only.
+    The device or its driver says so. The program usually causes Xid 13, 31, 43 and 45 itself (a kernel with an invalid
+    access), and unspecified launch failures too: those give only a hypothesis.
 
     ## What to do
-    Take the node out, reset the GPU, run the vendor's diagnosis; restart the run elsewhere from a checkpoint.
+    Take the node out of service, reset the GPU, run the vendor's diagnostics; restart elsewhere from a checkpoint.
 
     ## When this is wrong
-    A faulty kernel in a library can raise program Xids on healthy hardware, on every node alike.
+    A faulty library kernel can cause such Xids on healthy hardware, on every node alike.
     """
     faults = once_a_line(e for e in seen.all(DeviceFault) if not seen.survived(e) or e.fact.hardware)
     sure = tuple(e for e in faults if e.fact.hardware)
@@ -65,13 +65,13 @@ def gpu_fault_xid_ecc(seen: EvidenceSet) -> Iterator[Found]:
         confidence=None if sure else Confidence.HYPOTHESIS,
         standing=None if sure else Standing.EXCEPTION,
         fixes=(
-            Fix(do="see what the driver reported", command="dmesg -T | grep -i xid"),
+            Fix(do="check what the driver reported", command="dmesg -T | grep -i xid"),
             Fix(
-                do="see ECC counters and retired pages",
+                do="check ECC counters and retired pages",
                 command="nvidia-smi -q -d ECC,PAGE_RETIREMENT,ROW_REMAPPER",
             ),
             Fix(
-                do="take the node out and run the diagnosis",
+                do="take the node out of service and run the diagnostics",
                 command="dcgmi diag -r 3",
                 safety=Safety.NEEDS_OWNER,
             ),

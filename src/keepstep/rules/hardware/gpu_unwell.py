@@ -10,6 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.host import GpuSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="HWD101", cause=Cause.HARDWARE_GPU_FAULT_XID_ECC, needs=(GpuSeen,))
@@ -17,33 +18,33 @@ def gpu_unwell(seen: EvidenceSet) -> Iterator[Found]:
     """A GPU reports uncorrected memory errors or slows itself down.
 
     ## What it looks like
-    The driver counts uncorrected ECC errors, or says that the hardware lowers its clocks for power or heat.
+    The driver counts uncorrected ECC errors, or says that the hardware lowers its clocks because of power or heat.
 
     ## Why it happens
-    A failing device, a failing fan or power supply.
+    A failing device, fan or power supply.
 
     ## How we know
     The driver's own counters.
 
     ## What to do
-    Take the device out of service and have it looked at.
+    Take the device out of service and have it checked.
 
     ## When this is wrong
-    Old errors that a reset would clear.
+    The errors are old, and a reset would clear them.
     """
     for each in seen.all(GpuSeen):
-        fact, where = each.fact, each.origin.source.rpartition(" on ")[2]
+        fact, where = each.fact, host_of(each)
         if fact.uncorrected_errors or fact.throttled:
             what = f"{fact.uncorrected_errors} uncorrected memory errors" if fact.uncorrected_errors else fact.throttled
             yield Found(
                 title=f"GPU {fact.index} on {where} reports {what}",
-                because="ranks on it fail, or make all others wait",
+                because="ranks on this GPU fail, or make all other ranks wait",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.ESTABLISHED,
                 fixes=(
                     Fix(
-                        do="look at the device",
+                        do="check the device",
                         command=f"nvidia-smi -q -i {fact.index} -d ECC,PERFORMANCE,ROW_REMAPPER",
                     ),
                 ),

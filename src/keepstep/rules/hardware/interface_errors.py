@@ -12,9 +12,9 @@ from keepstep.core.finding import Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 
 MANY_NOW = 3
-"""Errors while the check lasted,"""
+"""Errors during the check,"""
 SHARE = 1e-5
-"""or of all packets since the interface came up, with at least so many:"""
+"""or this share of all packets since the interface came up, with at least:"""
 MANY = 1000
 DROPPED_SHARE = 0.05
 DROPPED = 500
@@ -25,19 +25,20 @@ def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
     """A network interface counts damaged or lost packets.
 
     ## What it looks like
-    Collectives that are slow now and then, retransmissions, time-outs under load.
+    Collectives that are sometimes slow, retransmissions, timeouts under load.
 
     ## Why it happens
-    A cable, transceiver or switch port that is going bad, a wrong duplex, or a card whose queues overflow.
+    A failing cable, transceiver or switch port, a wrong duplex setting, or a network card whose queues overflow.
 
     ## How we know
-    The driver's own counters rose while the check sent packets, or are more than 1 in 100,000 since the interface came up.
+    The driver's own counters rose while the check sent packets, or exceed 1 in 100,000 packets since the interface came
+    up.
 
     ## What to do
-    Look at the single counters; change the cable or transceiver, or raise the ring size for overflows.
+    Look at the individual counters; replace the cable or transceiver, or raise the ring size for overflows.
 
     ## When this is wrong
-    Old errors of a fault that was mended stay in the counters until the host is restarted.
+    Errors of a fault that has been repaired stay in the counters until the host is restarted.
     """
     for each in seen.all(InterfaceCounters):
         fact = each.fact
@@ -47,22 +48,23 @@ def interface_errors(seen: EvidenceSet) -> Iterator[Found]:
         if not (now or ever or overflow):
             continue
         if now:
-            title = f"{fact.interface} of {fact.host} had {fact.errors_now} errors in {fact.packets_now:,} packets during the check"
+            counted = f"had {fact.errors_now} errors in {fact.packets_now:,} packets during the check"
         elif overflow:
-            title = f"{fact.interface} of {fact.host} dropped {fact.dropped_now} of {fact.packets_now:,} packets during the check"
+            counted = f"dropped {fact.dropped_now} of {fact.packets_now:,} packets during the check"
         else:
-            title = f"{fact.interface} of {fact.host} has had {fact.errors:,} errors in {fact.packets:,} packets"
+            counted = f"has had {fact.errors:,} errors in {fact.packets:,} packets"
+        kinds = f" ({fact.kinds})" if fact.kinds else ""
         yield Found(
-            title=title,
-            because=f"the driver counts them{f' ({fact.kinds})' if fact.kinds else ''}: cable, transceiver, port or card",
+            title=f"{fact.interface} of {fact.host} {counted}",
+            because=f"the driver counts them{kinds}: the cable, transceiver, port or network card is faulty",
             evidence=(each,),
             fixes=(
                 Fix(
-                    do="see which counters rise",
+                    do="check which counters rise",
                     command=f"ethtool -S {fact.interface} | grep -iE 'err|drop|crc|miss' | grep -v ': 0'",
                 ),
                 Fix(
-                    do="for overflows, give the card larger rings",
+                    do="for overflows, use larger rings",
                     command=f"ethtool -G {fact.interface} rx 4096",
                     safety=Safety.NEEDS_OWNER,
                 ),

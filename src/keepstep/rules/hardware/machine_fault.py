@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import MachineFault
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import ended_badly, once_a_line
+from keepstep.rules.questions.processes import ended_badly, once_a_line
 
 
 @rule(
@@ -27,11 +27,11 @@ from keepstep.rules.resource.lookup import ended_badly, once_a_line
     ),
 )
 def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
-    """A machine of the run failed: its ranks died with it.
+    """A machine of the run failed, and its ranks with it.
 
     ## What it looks like
     Slurm's `Node failure on`, Kubernetes' `NodeNotReady`, a kernel panic, uncorrected memory errors (EDAC,
-    MCE), I/O errors of the disk, next to broken connections of the other ranks.
+    MCE) or disk I/O errors, together with broken connections on the other ranks.
 
     ## Why it happens
     Hardware, power, or the system software of that machine.
@@ -40,10 +40,10 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
     The scheduler or the machine's own kernel says so.
 
     ## What to do
-    Take the node out, and restart the run from its last checkpoint.
+    Take the node out of service, and restart the run from its last checkpoint.
 
     ## When this is wrong
-    A node can be reported as not ready for want of memory or by a network fault; see its own log.
+    A node can also be reported as not ready because of low memory or a network fault. Check its own log.
     """
     faults = once_a_line(seen.all(MachineFault))
     said = any("ended the job" in e.fact.what for e in faults)
@@ -52,11 +52,11 @@ def machine_fault(seen: EvidenceSet) -> Iterator[Found]:
     node = next((e.fact.node for e in faults if e.fact.node), None)
     yield Found(
         title=f"machine {node or 'of the run'} failed: {faults[0].fact.what}",
-        because=f"reported: {faults[0].fact.what}; its ranks died with it",
+        because=f"the machine's kernel or the scheduler reported: {faults[0].fact.what}; its ranks ended with it",
         evidence=faults,
         fixes=(
             Fix(
-                do="see the state of the node",
+                do="check the state of the node",
                 command=f"scontrol show node {node or 'NODE'} || kubectl describe node {node or 'NODE'}",
             ),
             Fix(

@@ -13,7 +13,7 @@ from keepstep.core.facts.platform import NicFault
 from keepstep.core.facts.sync import CollectiveTimeout, RanksMissing
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line
 
 _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing)
 
@@ -25,24 +25,24 @@ _FALLOUT: tuple[type[Fact], ...] = (RdmaTrouble, CollectiveTimeout, RanksMissing
     explains=(*OF_A_DEAD_RANK, Cause.NETWORK_RDMA_IB, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def nic_fault(seen: EvidenceSet) -> Iterator[Found]:
-    """A network card lost its link or reported an error of its own while the run lasted.
+    """A network card lost its link or reported an error of its own during the run.
 
     ## What it looks like
-    `mlx5_core ... Link down`, `NETDEV WATCHDOG: ... transmit queue timed out`, `IBV_EVENT_PORT_ERR`, next to
-    time-outs and broken connections of the ranks on that host.
+    `mlx5_core ... Link down`, `NETDEV WATCHDOG: ... transmit queue timed out`, `IBV_EVENT_PORT_ERR`, together with
+    timeouts and broken connections of the ranks on that host.
 
     ## Why it happens
-    Cable, transceiver, switch port, firmware or driver.
+    A fault of the cable, transceiver, switch port, firmware or driver.
 
     ## How we know
     The kernel's driver or the verbs library reported it.
 
     ## What to do
-    Look at the port's counters and cable; take the node out until it is mended.
+    Check the port's counters and cable. Take the node out of service until it is repaired.
 
     ## When this is wrong
-    Links also go down when a host starts or an administrator acts; compare the times. A report that nothing
-    followed is not counted.
+    Links also go down when a host starts or an administrator changes something: compare the times. A report without
+    consequences does not count.
     """
     faults = once_a_line(seen.all(NicFault))
     if not faults or not (ended_badly(seen) or any(seen.all(kind) for kind in _FALLOUT)):
@@ -53,10 +53,10 @@ def nic_fault(seen: EvidenceSet) -> Iterator[Found]:
         because=f"the card's driver reported: {faults[0].fact.what}",
         evidence=faults,
         fixes=(
-            Fix(do="see the port's state and counters", command=f"ethtool -S {device or 'eth0'}; ibstat"),
-            Fix(do="see what the kernel logged about it", command="dmesg -T | grep -iE 'link|mlx|eth|ib'"),
+            Fix(do="check the port's state and counters", command=f"ethtool -S {device or 'eth0'}; ibstat"),
+            Fix(do="check what the kernel logged about it", command="dmesg -T | grep -iE 'link|mlx|eth|ib'"),
             Fix(
-                do="take the node out until cable, transceiver and port are checked",
+                do="take the node out of service until cable, transceiver and port are checked",
                 safety=Safety.NEEDS_OWNER,
             ),
         ),

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.platform import DeviceFault, PeerAccessFault
 from keepstep.core.finding import Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _PCIE = "uncorrected PCIe error"
 _OFF_THE_BUS = 79
@@ -26,38 +26,38 @@ def nvlink_pcie_p2p(seen: EvidenceSet) -> Iterator[Found]:
     """A link between GPUs (NVLink, NVSwitch, PCIe peer-to-peer) failed or could not be set up.
 
     ## What it looks like
-    Xid 74, `uncorrectable NVLink error`, `peer access is not supported between these two devices`, NCCL that
-    fails to open a peer's memory, PCIe AER errors, a fabric manager that does not run.
+    Xid 74, `uncorrectable NVLink error`, `peer access is not supported between these two devices`, NCCL failing to open
+    a peer's memory, PCIe AER errors, a fabric manager that is not running.
 
     ## Why it happens
-    A loose or broken bridge, PCIe access control (ACS) or the IOMMU between the cards, virtual machines
-    that hide the topology, a fabric manager of another version than the driver.
+    A loose or broken bridge, PCIe access control (ACS) or the IOMMU between the GPUs, virtual machines that hide the
+    topology, a fabric manager whose version differs from the driver's.
 
     ## How we know
     The driver, the kernel or NCCL names the link.
 
     ## What to do
-    See the state of the links; run without peer-to-peer to confirm.
+    Check the state of the links. Run without peer-to-peer to confirm.
 
     ## When this is wrong
-    TensorFlow says that peer access could not be enabled where it never was needed; that alone is not counted.
+    TensorFlow also prints that peer access could not be enabled when it was never needed; that alone does not count.
     """
     faults = once_a_line(e for e in seen.all(PeerAccessFault) if e.fact.fatal and not seen.survived(e))
     if not faults:
         return
     if all(e.fact.what == _PCIE for e in faults) and any(e.fact.xid == _OFF_THE_BUS for e in seen.all(DeviceFault)):
-        return  # the card left the bus: the errors of its slot are the same event
+        return  # the GPU left the bus: the errors of its slot are the same event
     yield Found(
         title=f"a link between GPUs of {who(faults)} failed: {faults[0].fact.what}",
-        because=f"reported: {faults[0].fact.what}",
+        because=f"the driver, the kernel or NCCL reported: {faults[0].fact.what}",
         evidence=faults,
         fixes=(
-            Fix(do="see links, errors and topology", command="nvidia-smi nvlink -s; nvidia-smi topo -m"),
+            Fix(do="check links, errors and topology", command="nvidia-smi nvlink -s; nvidia-smi topo -m"),
             Fix(do="run without peer-to-peer, to confirm", command="export NCCL_P2P_DISABLE=1"),
             Fix(
-                do="see that the fabric manager runs (NVSwitch machines)",
+                do="check that the fabric manager is running (NVSwitch machines)",
                 command="systemctl status nvidia-fabricmanager",
             ),
-            Fix(do="switch PCIe ACS off, or take the node out", safety=Safety.NEEDS_OWNER),
+            Fix(do="turn PCIe ACS off, or take the node out of service", safety=Safety.NEEDS_OWNER),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWD008: the run fell silent as soon as direct links between GPUs had been set up."""
+"""HWD008: the run went silent once direct links between GPUs were set up."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _SET_UP = lazy_pattern(
     confidence=Confidence.HYPOTHESIS,
 )
 def silent_after_setup(seen: EvidenceSet) -> Iterator[Found]:
-    """NCCL had set up direct links between GPUs, and not a word came after that.
+    """NCCL set up direct links between GPUs, and nothing was printed after that.
 
     ## What it looks like
-    `Channel 00 : 0[0] -> 1[1] via P2P/IPC`, `Connected all trees`, `Init COMPLETE` as the last words of every rank;
-    the GPUs show full use and nothing happens.
+    `Channel 00 : 0[0] -> 1[1] via P2P/IPC`, `Connected all trees`, `Init COMPLETE` as the last lines of every rank; the
+    GPUs show full utilisation and nothing happens.
 
     ## Why it happens
-    The first collective does not come to an end, because direct access between the cards (PCIe peer-to-peer) does
-    not work: the IOMMU or PCIe access control (ACS) redirects it, or the driver offers it for cards without it.
+    The first collective never finishes, because direct access between the GPUs (PCIe peer-to-peer) does not work: the
+    IOMMU or PCIe access control (ACS) redirects it, or the driver offers it for GPUs that do not support it.
 
     ## How we know
-    We do not: the log only ends there, with no step and no error. Among the reasons for just that, this is the usual one.
+    We do not: the log just ends there, with no step and no error. This is the most common reason for that.
 
     ## What to do
     Run once without peer-to-peer.
@@ -54,13 +54,13 @@ def silent_after_setup(seen: EvidenceSet) -> Iterator[Found]:
     if len({e.who for e in direct}) < 2 or not ends or not all(_SET_UP.search(e.fact.last) for e in ends):
         return
     yield Found(
-        title="nothing came after NCCL had set up direct links between the GPUs",
-        because="the log ends between set-up and the first result; direct access that does not work is the usual reason",
+        title="nothing was printed after NCCL set up direct links between the GPUs",
+        because="the log ends between setup and the first result; usually, direct access between the GPUs is broken",
         evidence=(*direct[:2], *ends[-1:]),
         ranks=(),
         fixes=(
             Fix(do="run without peer-to-peer, to confirm", command="export NCCL_P2P_DISABLE=1"),
-            Fix(do="see where each rank is stuck", command="py-spy dump --pid PID"),
-            Fix(do="switch the IOMMU and PCIe ACS off in firmware or kernel", safety=Safety.NEEDS_OWNER),
+            Fix(do="check where each rank is stuck", command="py-spy dump --pid PID"),
+            Fix(do="turn the IOMMU and PCIe ACS off in the firmware or kernel", safety=Safety.NEEDS_OWNER),
         ),
     )

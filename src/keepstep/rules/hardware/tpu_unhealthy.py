@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWD009: a TPU or its runtime reported ill health."""
+"""HWD009: a TPU or its runtime reported a fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.core.wording import shorten
 from keepstep.rules.questions.exceptions import ranks_told
 
 UNSAID = ("the program on it was stopped",)
-"""What a TPU says of any program that it gave up, also for want of memory."""
+"""What a TPU reports for any program that it stopped, even for lack of memory."""
 
 
 @rule(
@@ -31,41 +31,41 @@ UNSAID = ("the program on it was stopped",)
     ),
 )
 def tpu_unhealthy(seen: EvidenceSet) -> Iterator[Found]:
-    """A TPU, a link between chips, or the TPU's runtime reported ill health.
+    """A TPU, a link between TPUs, or the TPU runtime reported a fault.
 
     ## What it looks like
     `Core halted unexpectedly`, `Accelerator device halted prematurely`, `TPU ... is not HEALTHY`,
     `UNHEALTHY_MAINTENANCE`, `FATAL ERROR for [/dev/accel0 ...]`, `HBM ECC` errors, ICI link errors.
 
     ## Why it happens
-    A chip, its memory or a link failed; the host was under maintenance; the runtime ran out of host memory;
-    or a program ran into an on-device check.
+    A TPU, its memory or a link failed; the host was under maintenance; the runtime ran out of host memory; or a program
+    failed an on-device check.
 
     ## How we know
     The TPU driver or the service itself says so.
 
     ## What to do
-    Restart the TPU, move to another one if it comes again, and resume from the last checkpoint.
+    Restart the TPU and resume from the last checkpoint. If the fault returns, move to another TPU.
 
     ## When this is wrong
-    A halted core can also come from a compiler bug: if the same program halts on healthy chips, suspect that.
-    A TPU that was taken back looks ill as well: where that is said, it goes first.
+    A compiler bug can halt a core too: suspect it if the same program halts on healthy TPUs. A TPU that was preempted
+    also looks unhealthy; if preemption is reported, that comes first.
     """
     ill = tuple(e for e in seen.all(TpuUnhealthy) if not seen.survived(e))
     if not ill:
         return
     what = shorten(ill[0].fact.what.strip(" :;."), 90)
     yield Found(
-        title=f"a TPU reported ill health: {what}",
+        title=f"a TPU reported a fault: {what}",
         because="the TPU driver or service reported the fault itself",
         evidence=ill,
         ranks=ranks_told(seen, ill),
         standing=Standing.SYMPTOM if seen.all(Preempted) or all(e.fact.what in UNSAID for e in ill) else None,
         fixes=(
-            Fix(do="look at the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
+            Fix(do="check the TPU's state and health", command="gcloud compute tpus tpu-vm describe NAME"),
             Fix(do="stop and start the TPU, then resume from the last checkpoint", safety=Safety.NEEDS_OWNER),
             Fix(
-                do="if it comes back on this TPU only, give it back and take another",
+                do="if the fault returns on this TPU only, replace the TPU",
                 safety=Safety.NEEDS_OWNER,
             ),
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HWD102: a host began most of the last failures."""
+"""HWD102: one host was the first to fail in most of the recent failures."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from keepstep.core.rule import rule
 
 @rule(id="HWD102", cause=Cause.HARDWARE_MACHINE_FAULT, needs=(TroubleBefore,))
 def trouble_before(seen: EvidenceSet) -> Iterator[Found]:
-    """A host began most of the last failures that were looked at from here.
+    """One host was the first to fail in most of the recent failures diagnosed on this machine.
 
     ## What it looks like
-    Of the last failures, one host was the first to break more often than chance would have it.
+    In recent failures, one host failed first more often than chance would explain.
 
     ## Why it happens
-    Hardware that fails now and then: memory, a link, a device.
+    Hardware that fails intermittently: memory, a link, a device.
 
     ## How we know
-    Whenever `keepstep why` names the host that broke first, it is noted in a small local file.
+    Whenever `keepstep why` names the host that failed first, it records the host in a small local file.
 
     ## What to do
-    Leave the host out, and have it looked at.
+    Exclude the host, and have it checked.
 
     ## When this is wrong
-    The host always has the same rank, and the rank is to blame.
+    The host always runs the same rank, and that rank's work is the cause.
     """
     for each in seen.all(TroubleBefore):
         fact = each.fact
         if fact.began >= 3 and fact.began * 2 > fact.of:
             yield Found(
-                title=f"{fact.host} began {fact.began} of the last {fact.of} failures",
-                because=f"no other host comes near that; the last time it was {fact.last_cause}",
+                title=f"{fact.host} was the first to fail in {fact.began} of the last {fact.of} failures",
+                because=f"no other host comes close; the last cause was {fact.last_cause}",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.HYPOTHESIS,
-                fixes=(Fix(do="leave it out", command=f"#SBATCH --exclude={fact.host}"),),
+                fixes=(Fix(do="exclude it", command=f"#SBATCH --exclude={fact.host}"),),
             )

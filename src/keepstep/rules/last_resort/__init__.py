@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can still be said of an error that no signature knows: its words, weighed by a table of causes."""
+"""What can still be said about an error that no signature matches: its wording, weighed by a table of causes."""

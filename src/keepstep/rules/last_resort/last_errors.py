@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that streams ended with: which of them count, where no rule knows what they say."""
+"""The errors near the end of the logs: which of them count when no rule recognises any."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from keepstep.rules.questions.exceptions import at_teardown, short_type
 Said = Evidence[ErrorSaid]
 
 FAR_BELOW = 20
-"""An error has not ended a stream that has more lines after it than this."""
+"""An error followed by more lines than this did not end the stream."""
 NEAR_BELOW = 4
 LITTLE_ELSE = 0.3
-"""The part of the last lines from which on a log is said to consist of errors."""
+"""If this share of the last lines are errors, the log consists of little else."""
 MOST_TEXTS = 40
 
 
 def last_errors(seen: EvidenceSet) -> tuple[Said, ...]:
-    """Errors near the end of their stream that nothing came after: no step, no end of the training.
+    """Errors near the end of their stream with neither a step nor the end of training after them.
 
-    Where a run is known to have broken, all that its streams ended with count; else only those that are loud, or
-    that are the very last words of a run that never trained. A run that finished has none.
+    If the run is known to have failed, all of them count. Otherwise only severe ones count, or those at the very end of
+    a run that never trained. A run that finished has none.
     """
     if any(e.fact.phase is Phase.FINISHED for e in seen.all(PhaseSeen)) and not _ended_badly(seen):
         return ()
@@ -34,7 +34,7 @@ def last_errors(seen: EvidenceSet) -> tuple[Said, ...]:
 
 
 def named_by_last_errors(seen: EvidenceSet, said: tuple[Said, ...]) -> Named | None:
-    """The cause that the last errors, and exceptions that ended something, speak of together."""
+    """The cause that the last errors and the fatal exceptions suggest together."""
     raised = [e for e in seen.all(ExceptionRaised) if not seen.survived(e) and not at_teardown(e.fact)]
     texts = [words_of(e.fact) for e in raised if short_type(e.fact) != "CalledProcessError"]
     texts += [words_of_abort(e.fact) for e in seen.all(NativeAbort)]
@@ -44,20 +44,19 @@ def named_by_last_errors(seen: EvidenceSet, said: tuple[Said, ...]) -> Named | N
 
 
 def _failed_by_itself(seen: EvidenceSet) -> bool:
-    """Whether a process gave a code of its own: launchers end the others then, and that is no order from outside."""
+    """Whether a process exited with a code of its own: the launcher then ends the rest, so nobody preempted them."""
     return any(
         e.fact.code and e.fact.code not in (143, -15, 15) and e.fact.signal is None for e in seen.all(ProcessExited)
     )
 
 
 def _ended_badly(seen: EvidenceSet) -> bool:
-    """Whether a process was struck or told of its failure: an exception alone may be one of the clean-up."""
-    struck = bool(seen.all(FatalSignal)) or bool(seen.all(NativeAbort))
-    return struck or bool(seen.bad_exits)
+    """Whether a process crashed or exited with a failure: an exception alone may come from the clean-up."""
+    return bool(seen.all(FatalSignal) or seen.all(NativeAbort) or seen.bad_exits)
 
 
 def _counts(seen: EvidenceSet, said: Said) -> bool:
-    """Whether an error may have ended a run of which nothing else shows that it broke."""
+    """Whether an error may have ended a run that shows no other sign of failure."""
     trained = bool(seen.all(StepSeen))
     fact = said.fact
     if fact.loudness is Loudness.FATAL:
@@ -65,12 +64,12 @@ def _counts(seen: EvidenceSet, said: Said) -> bool:
     if fact.loudness is Loudness.ERROR:
         return fact.below <= NEAR_BELOW or (not trained and fact.share >= LITTLE_ELSE and fact.below <= FAR_BELOW)
     if fact.loudness is Loudness.WARNED:
-        return False  # a healthy run's stream of errors may hold nothing but warnings
+        return False  # the stderr of a healthy run may consist of warnings
     return not trained and fact.share >= LITTLE_ELSE and fact.below <= 2 * NEAR_BELOW
 
 
 def _went_on(seen: EvidenceSet, said: Said) -> bool:
-    """Whether its source shows a step, or the end of the training, after it: of any writer, where none broke."""
+    """Whether a step or the end of training follows in the same source; by any writer, if nothing failed."""
     line = said.origin.line or 0
     if seen.survived(said):
         return True
@@ -79,6 +78,6 @@ def _went_on(seen: EvidenceSet, said: Said) -> bool:
 
 
 def _known_as_harmless(seen: EvidenceSet, said: Said) -> bool:
-    """Whether a table knows this very line as one that ends nothing."""
+    """Whether a signature marks this very line as harmless."""
     here = seen.near(said, Fact)
     return any(getattr(e.fact, "fatal", True) is False or getattr(e.fact, "final", True) is False for e in here)

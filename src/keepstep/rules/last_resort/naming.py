@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What errors speak of that no signature knows: their words weighed by the table, and one cause if it is clearly ahead."""
+"""What unrecognised errors suggest: their words, weighed by the table, and one cause if it is clearly ahead."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ from keepstep.rules.last_resort.table import BEFORE, FALLOUT, TABLE
 from keepstep.rules.questions.exceptions import is_library_file, is_of_the_program, short_type
 
 CLEAR = 2.0
-"""What a cause's words must weigh together before it is named."""
+"""The total weight that a cause needs before it is named."""
 AHEAD = 1.4
-"""And how many times what those of the next cause weigh, where neither is the more special one."""
+"""And its lead over the next cause, as a factor, unless one of the two is more specific."""
 LONGEST = 700
 _LOUD = {Loudness.FATAL: 1.1, Loudness.ERROR: 1.0, Loudness.COMPLAINED: 0.8, Loudness.WARNED: 0.7}
 _COMMAND = lazy_pattern(
     r"with overrides: \[[^\]]*\]?|(?:['\", ]+--?[A-Za-z][\w.-]*(?:[= '\",]+(?![-= '\",])[^\s'\",]+)?){3,}",
     most=LONGEST_TEXT,
 )
-"""The options of a command that an error quotes: they name what was asked for, not what failed."""
+"""The options of a quoted command: they name what was requested, not what failed."""
 FAR = 12
-"""Lines above the end from which on an error counts less."""
+"""An error this many lines above the end counts less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A cause that errors speak of, what to call it, and the words that did."""
+    """A cause that errors suggest, what to call it, and the words that suggest it."""
 
     cause: Cause
     name: str
     words: tuple[str, ...]
+
+    @property
+    def quoted(self) -> str:
+        return ", ".join(f'"{each}"' for each in self.words)
 
 
 @dataclass
@@ -50,7 +54,7 @@ class _Weight:
 
 
 def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
-    """The cause that some texts speak of, each counted so many times; None where none is clearly ahead."""
+    """The cause that some texts suggest, each with its weight; None if no cause is clearly ahead."""
     weights: dict[Cause, _Weight] = {}
     loudest: dict[str, float] = {}
     for loud, written in texts:
@@ -79,19 +83,19 @@ def named_by(texts: Iterable[tuple[float, str]]) -> Named | None:
 
 
 def words_of(fact: ExceptionRaised) -> tuple[float, str]:
-    """What an exception says: its class, its message, and which library raised it."""
+    """The text of an exception: its class, its message, and which library raised it."""
     last = fact.frames[-1] if fact.frames else None
     where = f" ({last.file})" if last and last.file and is_library_file(last.file) else ""
     return 1.1, f"{short_type(fact)}: {_without_stack(fact.message)[:LONGEST]}{where}"
 
 
 def words_of_abort(fact: NativeAbort) -> tuple[float, str]:
-    """What a process said when it ended itself."""
+    """What a process printed when it aborted."""
     return 1.1, _without_stack(fact.what)[:LONGEST]
 
 
 def words_said(fact: ErrorSaid) -> tuple[float, str]:
-    """What an error line says, and how much it counts: by its level, and less far above the end."""
+    """The text of an error line, and its weight: by level, and less if it is far above the end."""
     return _LOUD[fact.loudness] * (1.0 if fact.below <= FAR else 0.8), fact.text[:LONGEST]
 
 
@@ -102,13 +106,13 @@ _STACK = lazy_pattern(
 
 
 def _without_stack(message: str) -> str:
-    """A message without the native stack that some libraries print into it: names of functions tell of no cause."""
+    """A message without the native stack that some libraries append: function names suggest no cause."""
     stack = _STACK.search(message)
     return message[: stack.start()] if stack else message
 
 
 _ATTRIBUTES = lazy_pattern(r" = \w+\[\w+=[^\n]*")
-"""The attributes of a node of a TensorFlow graph, ``Mul[T=DT_FLOAT, _device=...](...)``: they tell of no failure."""
+"""The attributes of a TensorFlow graph node, ``Mul[T=DT_FLOAT, _device=...](...)``: they describe no failure."""
 
 _OF_PYTHON = {
     "KeyError",
@@ -120,14 +124,15 @@ _OF_PYTHON = {
     "RecursionError",
 }
 _PYTHON_SAYS = lazy_pattern(
-    r"^(?:list|tuple|string) (?:assignment )?index|^pop from|unexpected keyword|positional argument|required (?:keyword|argument)"
-    r"|is not (?:callable|iterable|subscriptable|JSON serializable)|unsupported operand|'NoneType'|has no attribute|not supported between"
+    r"^(?:list|tuple|string) (?:assignment )?index|^pop from|unexpected keyword|positional argument"
+    r"|required (?:keyword|argument)|is not (?:callable|iterable|subscriptable|JSON serializable)|unsupported operand"
+    r"|'NoneType'|has no attribute|not supported between"
     r"|unrecognized arguments?|arguments are required|invalid choice|expected (?:one|at least one) argument"
 )
 
 
 def named_in(fact: ExceptionRaised) -> Named | None:
-    """The cause that an exception's own words speak of. What Python says of the program's own mistakes names none."""
+    """The cause that an exception's own words suggest; None for Python's messages about mistakes in the program."""
     if is_of_the_program(fact) or short_type(fact) in _OF_PYTHON or _PYTHON_SAYS.search(fact.message[:LONGEST]):
         return None
     return named_by([words_of(fact)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of the table of words: one cause, what to call it, and what speaks of it."""
+"""A row of the table of words: one cause, what to call it, and the words that suggest it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstep.core.lazy_pattern import lazy_pattern
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The words of one cause. ``name``: what they speak of, for "its last errors speak of ..."."""
+    """The words of one cause. ``name``: what they suggest, to follow "its last errors suggest ..."."""
 
     cause: Cause
     name: str
@@ -20,25 +20,29 @@ class Row:
 
 
 LONGEST_TEXT = 1000
-"""Of what an error says, so much is looked at."""
+"""How much of an error's text is read."""
+_CONTINUED = re.compile(r"\n\s*\|")
 _WORDS = {r"\d+": r"\d{1,40}", r"\w*": r"\w{0,40}", r"\w+": r"\w{1,40}", r"\S*": r"\S{0,200}", r"\S+": r"\S{1,200}"}
 
 
 def _bounded(pattern: str) -> str:
-    """No word without end: a text made of nothing else would be searched again from each of its letters."""
+    """No unbounded repetition: a text made of nothing else would be searched again from each of its letters."""
     for endless, short in _WORDS.items():
         pattern = pattern.replace(endless, short)
     return pattern
 
 
 def row(cause: Cause, name: str, **words: str) -> Row:
-    """``w4`` to ``w1``: words by weight, one pattern a line, each counted once; without regard to case."""
+    """``w4`` to ``w1``: words by weight, one pattern per line, each counted once, ignoring case.
+
+    A line that begins with ``|`` continues the pattern of the line above.
+    """
     return Row(
         cause,
         name,
         tuple(
             (float(weight[1]), lazy_pattern(_bounded(line.strip()), re.IGNORECASE, most=LONGEST_TEXT))
             for weight, lines in words.items()
-            for line in lines.strip().splitlines()
+            for line in _CONTINUED.sub("|", lines.strip()).splitlines()
         ),
     )

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which words speak of which cause, for errors that no signature knows.
+"""Which words suggest which cause, for errors that no signature matches.
 
-Asked only as a last resort, and answered only as a guess. Weights: 4 and 3 are phrases that hardly speak of anything
-else (4 where they are the more special ones of two that go together, as a key that a checkpoint lacks), 2 is a strong
-hint, 1 needs another beside it. Words are of the failure, not of one tool: they are the same in PyTorch, TensorFlow,
-JAX, Horovod, MPI and Ray.
+Used only as a last resort; the answer is always a hypothesis. Weights: 4 and 3 are phrases that hardly ever mean
+anything else (4 for the more specific of two that go together, such as a key missing from a checkpoint), 2 is a
+strong hint, 1 needs another hint beside it. The words describe the failure, not one tool: they are the same in
+PyTorch, TensorFlow, JAX, Horovod, MPI and Ray.
 """
 
 from __future__ import annotations
 
 from keepstep.core.cause import Cause
+from keepstep.rules.last_resort.of_network import OF_NETWORK
+from keepstep.rules.last_resort.of_resources import OF_RESOURCES
 from keepstep.rules.last_resort.of_systems import OF_SYSTEMS
 from keepstep.rules.last_resort.of_tensorflow import OF_TENSORFLOW
 from keepstep.rules.last_resort.of_training import OF_TRAINING
 
-TABLE = (*OF_SYSTEMS, *OF_TRAINING, *OF_TENSORFLOW)
+TABLE = (*OF_RESOURCES, *OF_NETWORK, *OF_SYSTEMS, *OF_TRAINING, *OF_TENSORFLOW)
 
 FALLOUT = frozenset(
     {
@@ -27,7 +29,7 @@ FALLOUT = frozenset(
         Cause.PREEMPTION_SIGTERM,
     }
 )
-"""What other failures leave behind as well: words of these count only where no other cause is spoken of clearly."""
+"""What other failures leave behind as well: these count only if no other cause is clear."""
 
 BEFORE: dict[Cause, frozenset[Cause]] = {
     Cause.CHECKPOINT_MISMATCH_KEYS_SHAPES: frozenset(
@@ -67,4 +69,4 @@ BEFORE: dict[Cause, frozenset[Cause]] = {
     Cause.NETWORK_CONNECTION_RESET_PEER_DIED: frozenset({Cause.NETWORK_TIMEOUT_SLOW}),
     Cause.NETWORK_UNREACHABLE_OR_FIREWALL: frozenset({Cause.NETWORK_TIMEOUT_SLOW}),
 }
-"""Which of two goes first where both are spoken of about as clearly: the more special one."""
+"""Which of two causes wins if both are about as clear: the more specific one."""

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between hosts: what several rules of the network check ask."""
+"""What several rules of the network check ask about the links between hosts."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.link import LinkProbed, Reached
 from keepstep.core.finding import Fix, Safety
-from keepstep.core.wording import listing
+from keepstep.core.wording import count, listing
 
 DROPPED = (Reached.NO_ANSWER, Reached.SILENT)
 REJECTED = (Reached.REFUSED, Reached.REJECTED, Reached.RESET)
@@ -22,16 +22,16 @@ Link = tuple[str, str]
 
 @dataclass(frozen=True)
 class Blockage:
-    """Links that cannot be opened for one reason."""
+    """Links that cannot be opened, all for the same reason."""
 
     links: tuple[Link, ...]
     evidence: tuple[Evidence[LinkProbed], ...]
     into: str | None = None
-    """All links to this host,"""
+    """Set where all links to this host fail."""
     out_of: str | None = None
-    """all links from this host; neither: single pairs."""
+    """Set where all links from this host fail. With neither set, the links are one pair of hosts."""
     one_way: bool = False
-    """The links in the other direction can be opened."""
+    """The links in the opposite direction work."""
 
     @property
     def dropped(self) -> bool:
@@ -47,14 +47,14 @@ class Blockage:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks at both ends; only that of the host where it is one."""
+        """The ranks at both ends, or only those of the host that all the links share."""
         found = [e.fact.target_rank for e in self.evidence if self.out_of is None]
         found += [e.fact.source_rank for e in self.evidence if self.into is None]
         return tuple(sorted({rank for rank in found if rank is not None}))
 
 
 def literal(name: str) -> bool:
-    """Whether the job says an address instead of a name."""
+    """Whether the job gives an address instead of a name."""
     try:
         ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
@@ -63,14 +63,14 @@ def literal(name: str) -> bool:
 
 
 def misled(fact: LinkProbed) -> bool:
-    """Whether the address is not the target's, and led nowhere or to somebody else."""
+    """Whether the address led to another program, or does not belong to the target and led nowhere."""
     if fact.reached is Reached.STRANGER:
         return True
     return not fact.owned and not fact.usable and fact.reached is not Reached.UNRESOLVED
 
 
 def blockages(seen: EvidenceSet) -> list[Blockage]:
-    """Every link that cannot be opened, in exactly one place: by host where all of a host's are, else by pair."""
+    """Every link that cannot be opened, once: under its host where all of the host's links fail, else as a pair."""
     tried: dict[Link, list[Evidence[LinkProbed]]] = defaultdict(list)
     for each in seen.all(LinkProbed):
         if not misled(each.fact) and each.fact.reached is not Reached.UNRESOLVED:
@@ -108,18 +108,29 @@ def _blockage(
 
 
 def ports(evidence: Iterable[Evidence[LinkProbed]]) -> str:
-    """``port 2222``, ``ports 2222 and 2223``, or that it was any."""
+    """``port 2222``, ``ports 2222 and 2223``, or words for ports that are not the job's own."""
     pieces = list(evidence)
     numbers = sorted({e.fact.port for e in pieces if e.fact.of_the_job})
     if not numbers:
-        return "ports that the system gives out (such as gloo and NCCL use)"
+        return "ephemeral ports (which Gloo and NCCL use)"
     if any(not e.fact.of_the_job for e in pieces):
-        return f"any port that was tried ({listing(str(number) for number in numbers[:6])} and one that the system gave out)"
+        return f"any port that was tried ({listing(str(number) for number in numbers[:6])} and an ephemeral one)"
     return f"port{'s' if len(numbers) > 1 else ''} {listing(str(number) for number in numbers[:6])}"
 
 
+def shown(found: list[Blockage]) -> Iterator[tuple[Blockage, str]]:
+    """Whole hosts first, then at most ``MOST_PAIRS`` pairs; the text beside the last pair counts those left out."""
+    hosts = [each for each in found if each.into or each.out_of]
+    pairs = [each for each in found if each not in hosts]
+    left_out = len(pairs) - MOST_PAIRS
+    for each in hosts:
+        yield each, ""
+    for n, each in enumerate(pairs[:MOST_PAIRS], 1):
+        yield each, f" (and {count(left_out, 'more pair')})" if n == MOST_PAIRS and left_out > 0 else ""
+
+
 def opened(seen: EvidenceSet, blocked: Blockage) -> tuple[Fix, ...]:
-    """What lets the packets through, in the words of the usual firewalls."""
+    """Fixes that let the packets through, for the common firewalls."""
     at = {e.fact.target: e.fact.address for e in seen.all(LinkProbed) if e.fact.address and e.fact.owned}
     sources = [at[host] for host in blocked.sources if host in at][:20]
     who = listing(blocked.targets[:4]) + (" and others" if len(blocked.targets) > 4 else "")
@@ -140,13 +151,13 @@ def opened(seen: EvidenceSet, blocked: Blockage) -> tuple[Fix, ...]:
     span = "all TCP ports" if any_port else f"TCP {ports(blocked.evidence)}"
     return (
         Fix(
-            do=f"let it in on {who} (iptables)",
+            do=f"allow the connections on {who}, with iptables",
             command=f"iptables -I INPUT -p tcp{from_}{to} -j ACCEPT",
             safety=Safety.NEEDS_OWNER,
         ),
-        Fix(do=f"or with firewalld, on {who}", command=f"{zone}\nfirewall-cmd --reload", safety=Safety.NEEDS_OWNER),
+        Fix(do=f"or with firewalld on {who}", command=f"{zone}\nfirewall-cmd --reload", safety=Safety.NEEDS_OWNER),
         Fix(
-            do=f"in a cloud: an inbound rule of the security group (or network policy) of {who} that allows {span} from the hosts of the job",
+            do=f"in a cloud, let the security group or network policy of {who} allow {span} from the job's hosts",
             safety=Safety.NEEDS_OWNER,
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses and peers: what several rules of this family ask."""
+"""What several rules of this family ask about addresses and peers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _VIRTUAL = lazy_pattern(
 )
 
 BY_LIMIT = ("store key", "remote call")
-"""Where a rank waits by a limit of its own (``RendezvousTimeout.where``), while the others may be well."""
+"""Values of ``RendezvousTimeout.where`` for waits with a time limit of the rank's own: the others may be fine."""
 
 
 def loopback(address: str | None) -> bool:
-    """Whether an address reaches only the own host."""
+    """Whether an address reaches only the host that uses it."""
     return bool(address and _LOOPBACK.match(address))
 
 
@@ -32,38 +32,37 @@ def host_only(address: str | None) -> bool:
 
 
 def virtual(interface: str) -> bool:
-    """Whether an interface's name is one of a bridge, tunnel or container."""
+    """Whether an interface's name is that of a bridge, tunnel or container."""
     return bool(_VIRTUAL.match(interface))
 
 
 def lost_rank(seen: EvidenceSet, lost: list[Evidence[PeerLost]]) -> tuple[int, ...]:
-    """The rank whose loss the others report, where it can be told."""
+    """The rank that the others report as lost, where the evidence shows which one it is."""
     named = tuple(dict.fromkeys(e.fact.peer_rank for e in lost if e.fact.peer_rank is not None))
     reporters = {r for e in lost if (r := e.who) is not None}
-    # one that lost somebody itself was still there then
-    speechless = tuple(r for r in named if r not in reporters)
-    named = speechless or named
+    # a rank that reports a loss itself was still alive then
+    named = tuple(r for r in named if r not in reporters) or named
     if named and len(named) <= 2:
         return named
-    struck = tuple(
+    crashed = tuple(
         dict.fromkeys(
             r
             for e in seen.all(ProcessExited)
-            if (e.fact.first or e.fact.signal in _STRUCK) and (r := e.fact.rank) is not None and r not in reporters
+            if (e.fact.first or e.fact.signal in _CRASH) and (r := e.fact.rank) is not None and r not in reporters
         )
     )
-    if struck and len(struck) <= 2:
-        return struck
+    if crashed and len(crashed) <= 2:
+        return crashed
     size = seen.world_size or (max(reporters | set(seen.ranks)) + 1 if reporters | set(seen.ranks) else 0)
     silent = tuple(r for r in range(min(size, 4096)) if r not in reporters)
     return silent if len(silent) == 1 and len(reporters) >= 1 else ()
 
 
-_STRUCK = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
+_CRASH = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
 
 
 def stated(evidence: tuple[Evidence[Fact], ...]) -> str | None:
-    """The first peer that is named, as printed."""
+    """The first peer that the evidence names, as printed."""
     for e in evidence:
         peer = getattr(e.fact, "peer", None)
         if isinstance(peer, str) and peer:
@@ -72,7 +71,7 @@ def stated(evidence: tuple[Evidence[Fact], ...]) -> str | None:
 
 
 def after_the_end(seen: EvidenceSet, trouble: Evidence[Fact]) -> bool:
-    """Whether training was over by then: of this rank, or of the peer at the same step that this rank had reached."""
+    """Whether training was over by then: on this rank, or on its peers at the step that this rank had reached."""
     finished = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED]
     if any(
         e.origin.source == trouble.origin.source and (e.origin.line or 0) < (trouble.origin.line or 0) for e in finished
@@ -87,5 +86,5 @@ def after_the_end(seen: EvidenceSet, trouble: Evidence[Fact]) -> bool:
 
 
 def at_the_exit(seen: EvidenceSet, waited: Evidence[Fact]) -> bool:
-    """Whether an agent waited for the others to end, after its own workers had: the agent logs that and goes on."""
+    """Whether an agent whose workers had ended was waiting for the other agents: it logs the time-out and goes on."""
     return any(e.fact.caught for e in seen.raised_around(waited))

@@ -15,38 +15,42 @@ from keepstep.rules.network._links import literal, misled
 
 @rule(id="NET111", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
 def address_of_nobody(seen: EvidenceSet) -> Iterator[Found]:
-    """The job calls a host by an address that this host does not have, and that does not lead to it.
+    """The job lists a host under an address that the host does not have, and that does not lead to it.
 
     ## What it looks like
-    The others wait for that rank, or get `No route to host`, while it runs and waits for them.
+    The other ranks wait for that rank, or get `No route to host`, while it runs and waits for them.
 
     ## Why it happens
-    A mistyped or old address in TF_CONFIG or MASTER_ADDR, or one of an interface that the others do not share.
+    The address in TF_CONFIG or MASTER_ADDR is mistyped or outdated, or belongs to a network that the other hosts are
+    not on.
 
     ## How we know
-    The process on that host listed its addresses, the job's is not among them, and a call to it did not lead there.
+    The process on that host listed its addresses. The one that the job uses is not among them, and connecting to it
+    did not reach that process.
 
     ## What to do
-    Write the address that the host has.
+    Put the host's real address into the job's configuration.
 
     ## When this is wrong
-    Where an address is translated on the way (NAT, a load balancer), but then the call would have led there.
+    An address can be translated on the way (NAT, a load balancer), but then the connection would have arrived.
     """
     for found in seen.groups(LinkProbed, by=lambda fact: (fact.target, fact.name)):
         wrong = tuple(e for e in found if misled(e.fact) and literal(e.fact.name))
         if not wrong:
             continue
         fact = wrong[0].fact
-        owner = f"which {fact.target} has not" if not fact.owned else f"where somebody else than {fact.target} answers"
+        owner = (
+            f"where something other than {fact.target} answers" if fact.owned else f"which {fact.target} does not have"
+        )
         yield Found(
             title=f"the job looks for {fact.target} at {fact.name}, {owner}",
-            because=f"a call to that address ended with: {fact.said or fact.reached.value}",
+            because=f"a connection to that address ended with: {fact.said or fact.reached.value}",
             evidence=wrong,
             ranks=tuple(sorted({e.fact.target_rank for e in wrong if e.fact.target_rank is not None})),
             fixes=(
-                Fix(do=f"see the addresses of {fact.target} there", command="ip -brief address"),
+                Fix(do=f"list the addresses of {fact.target}, on that host", command="ip -brief address"),
                 Fix(
-                    do="write the one that the others can reach into TF_CONFIG, MASTER_ADDR or the launcher's list of hosts"
+                    do="put one that the other hosts can reach into TF_CONFIG, MASTER_ADDR or the launcher's host list"
                 ),
             ),
         )

@@ -15,28 +15,28 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 
 OFF_S = 1.0
-"""Less does no harm: time-outs are longer, and logs are compared with more patience."""
+"""Smaller differences do no harm: time-outs are longer, and logs are compared with more tolerance."""
 
 
 @rule(id="NET109", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(ClockCompared,), severity=Severity.WARNING)
 def clock_skew(seen: EvidenceSet) -> Iterator[Found]:
-    """The clock of a host differs from those of the others.
+    """The clock of one host differs from the clocks of the other hosts.
 
     ## What it looks like
-    Leases, tokens and certificates that are "not yet valid" or have expired, checkpoints that look newer than they are, and logs of
-    several ranks in the wrong order.
+    Leases, tokens and certificates are "not yet valid" or have expired, checkpoints look newer than they are, and the
+    logs of several ranks merge in the wrong order.
 
     ## Why it happens
-    The host does not get its time from the network: no chrony or ntpd, or one that cannot reach its server.
+    The host does not synchronise its clock: chrony or ntpd is not running, or cannot reach its server.
 
     ## How we know
-    The hosts exchanged their times as NTP does; half of the quickest round trip is all that the comparison can be wrong by.
+    The hosts exchanged their times the way NTP does. The error is at most half of the quickest round trip.
 
     ## What to do
     Start the time service on that host.
 
     ## When this is wrong
-    When a program is given a false time on purpose (faketime).
+    A program was given a false time on purpose (faketime).
     """
     left = list(seen.all(ClockCompared))
     while (host := _most_alone(left)) is not None:
@@ -45,22 +45,22 @@ def clock_skew(seen: EvidenceSet) -> Iterator[Found]:
         offset = median(e.fact.ahead_s if e.fact.target == host else -e.fact.ahead_s for e in pieces)
         others = {e.fact.source if e.fact.target == host else e.fact.target for e in pieces}
         which = "ahead of" if offset > 0 else "behind"
-        rest = f"that of {next(iter(others))}" if len(others) == 1 else "those of the others"
+        rest = f"the clock of {next(iter(others))}" if len(others) == 1 else "the clocks of the other hosts"
         ranks = {e.fact.target_rank if e.fact.target == host else e.fact.source_rank for e in pieces}
         yield Found(
             title=f"the clock of {host} is {duration(abs(offset))} {which} {rest}",
-            because="the host does not get its time from the same source as the others",
+            because="the host does not synchronise its clock with the same source as the others",
             evidence=tuple(pieces[:8]),
             ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
             fixes=(
-                Fix(do=f"see on {host} whether its clock is kept", command="timedatectl; chronyc tracking"),
+                Fix(do=f"check on {host} whether its clock is synchronised", command="timedatectl; chronyc tracking"),
                 Fix(do="start the time service", command="systemctl enable --now chronyd", safety=Safety.NEEDS_OWNER),
             ),
         )
 
 
 def _most_alone(clocks: list[Evidence[ClockCompared]]) -> str | None:
-    """The host that disagrees with most of those it was compared with; of two that disagree, the later one."""
+    """The host that disagrees with most of the hosts it was compared with; of two equals, the later name."""
     compared: Counter[str] = Counter()
     apart: Counter[str] = Counter()
     for each in clocks:

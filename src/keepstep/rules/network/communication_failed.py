@@ -21,24 +21,24 @@ from keepstep.core.rule import rule
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
-    """NCCL reported a system or internal error, and its own words about it were not kept.
+    """NCCL reported a system or internal error, and the log does not hold NCCL's own explanation.
 
     ## What it looks like
     `ncclSystemError: System call (e.g. socket, malloc) or external library call failed`,
     `unhandled system error`, `internal error, NCCL version 2.4.8`, `ncclInternalError: Internal check failed`.
 
     ## Why it happens
-    Mostly a socket between hosts that could not be opened (interface, route, firewall), sometimes
-    shared memory; between the GPUs of one process mostly shared memory, of which a container has 64 MB.
+    Usually, a socket between hosts could not be opened (interface, route, firewall); sometimes, shared memory ran
+    out. Between the GPUs of one process it is usually shared memory: a container has 64 MB by default.
 
     ## How we know
-    We do not: the code names a class of errors. The line that says more is printed only with NCCL_DEBUG.
+    We do not: the error code only names a class of errors. NCCL prints the reason only with NCCL_DEBUG set.
 
     ## What to do
     Run once more with `NCCL_DEBUG=INFO` and read the first `NCCL WARN`.
 
     ## When this is wrong
-    Often: that is why it is a guess, and given only when nothing else is found.
+    Often. It is a guess, reported only when nothing else was found.
     """
     found = [
         e
@@ -47,25 +47,25 @@ def communication_failed(seen: EvidenceSet) -> Iterator[Found]:
     ]
     if found and any(e.fact.one_host for e in found):
         yield Found(
-            title="NCCL reported a system error between the GPUs of one process, and the log does not hold its reason",
-            because="there is no network between them: mostly there is too little shared memory",
+            title="NCCL reported a system error between the GPUs of one process; the log does not say why",
+            because="no network connects the GPUs of one process; usually, there is too little shared memory",
             evidence=tuple(found),
             confidence=Confidence.HYPOTHESIS,
             cause=Cause.RESOURCE_SHM,
             fixes=(
                 Fix(do="give the container more shared memory", command="docker run --ipc=host ..."),
-                Fix(do="let NCCL say what failed", command="NCCL_DEBUG=WARN python ..."),
+                Fix(do="make NCCL print what failed", command="NCCL_DEBUG=WARN python ..."),
             ),
         )
     elif found:
         kind = "a system" if "ystem" in found[0].fact.code else "an internal"
         yield Found(
-            title=f"NCCL reported {kind} error and the log does not hold its reason",
-            because="NCCL failed while it set up or used its connections, which is mostly one between hosts",
+            title=f"NCCL reported {kind} error; the log does not say why",
+            because="NCCL failed while it set up or used its connections, usually one between hosts",
             evidence=tuple(found),
             fixes=(
                 Fix(
-                    do="let NCCL say what failed",
+                    do="make NCCL print what failed",
                     command="NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...",
                 ),
             ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET004: a peer went away, and nothing says why."""
+"""NET004: a connection to a peer was lost, and nothing says why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from keepstep.rules.network._peers import after_the_end, lost_rank, stated
     confidence=Confidence.SUPPORTED,
 )
 def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
-    """A connection to another rank was lost, and nothing that was seen says why that rank went away.
+    """A connection to another rank was lost, and no evidence shows why that rank went away.
 
     ## What it looks like
     `Connection reset by peer`, `Connection closed by peer`, `Broken pipe`, `Did the remote server shutdown or
@@ -33,13 +33,13 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     The other process died: killed for memory, crashed, preempted, ended by hand, or its host failed.
 
     ## How we know
-    A connection that stood was broken by the other side. This is what the survivors saw.
+    The other side broke an open connection. This is what the surviving ranks saw.
 
     ## What to do
     Read the output, the kernel log and the scheduler's record of the rank that went away.
 
     ## When this is wrong
-    A network that drops idle connections gives the same words on both sides.
+    A network that drops idle connections causes the same messages, on both sides.
     """
     lost = [e for e in seen.all(PeerLost) if e.fact.final and not seen.survived(e)]
     if not lost and seen.broken:
@@ -55,12 +55,12 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
     whom = say_ranks(gone) if gone else f"peer {peer}" if peer else "a peer"
     yield Found(
         title=f"{whom} went away: {lost[0].fact.how}",
-        because=f"{_ABSENT if all('exit barrier' in e.fact.how for e in lost) else _BROKE}; nothing seen says why it went away",
+        because=(_ABSENT if all("exit barrier" in e.fact.how for e in lost) else _BROKE) + "; no evidence shows why",
         evidence=tuple(lost),
         ranks=gone,
         fixes=(
             Fix(
-                do="read the output of the process that went away, and whether the kernel killed it",
+                do="read the output of the process that went away, and check whether the kernel killed it",
                 command="dmesg -T | grep -iE 'killed process|oom|segfault|xid'",
             ),
             Fix(
@@ -72,7 +72,7 @@ def connection_reset_peer_died(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _follows_an_exit(seen: EvidenceSet, lost: Evidence[PeerLost]) -> bool:
-    """Whether a launcher had told before, in the same log, which other rank ended first and with a code of its own."""
+    """Whether a launcher had already reported, in the same log, that another rank exited first, and not by a signal."""
     return any(
         e.fact.first
         and e.who not in (None, lost.who)
@@ -83,7 +83,7 @@ def _follows_an_exit(seen: EvidenceSet, lost: Evidence[PeerLost]) -> bool:
     )
 
 
-_BROKE = "the other side broke a connection that stood"
-_ABSENT = "a worker failed, and the other host's agent did not come to end the job with this one"
+_BROKE = "the other side broke an open connection"
+_ABSENT = "a worker failed, and the agent of the other host never reached the exit barrier"
 SIGNALS = 128
-"""Codes from here on are a shell's way to tell of a signal."""
+"""From here on, exit codes are a shell's way to report a signal."""

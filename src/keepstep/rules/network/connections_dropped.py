@@ -10,37 +10,34 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.link import LinkProbed
 from keepstep.core.finding import Found
 from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.rules.network._links import MOST_PAIRS, Blockage, blockages, opened, ports
+from keepstep.rules.network._links import Blockage, blockages, opened, ports, shown
 
 
 @rule(id="NET104", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
 def connections_dropped(seen: EvidenceSet) -> Iterator[Found]:
-    """Connections between hosts of the job get no answer: a firewall drops them.
+    """Connections between hosts of the job get no answer: a firewall drops the packets.
 
     ## What it looks like
-    `Connection timed out` after minutes, or a job that hangs while it starts, because the frameworks try again and again.
+    `Connection timed out` after minutes, or a job that hangs while it starts, because the frameworks keep retrying.
 
     ## Why it happens
-    A firewall on the target host, a security group or a network policy discards the packets without a word.
+    A firewall on the target host, a security group or a network policy silently discards the packets.
 
     ## How we know
-    The process of the check on the target host said that it listens on that port, both processes talked to rank 0 at
-    the same time, and still no answer came to two attempts.
+    The check's process on the target host was listening on that port, and both processes were talking to rank 0 at
+    the time, but two attempts got no answer.
 
     ## What to do
-    Add the rule that is printed, on the host that is named.
+    Add the printed rule on the host that the finding names.
 
     ## When this is wrong
-    When the route between the two hosts is broken, or only the packets back are lost, it looks the same.
+    A broken route between the two hosts, or the loss of only the reply packets, looks the same.
     """
     found = [each for each in blockages(seen) if each.dropped and (not each.one_way or each.into or each.out_of)]
-    pairs = [each for each in found if not each.into and not each.out_of]
-    for each in (*(e for e in found if e not in pairs), *pairs[:MOST_PAIRS]):
-        rest = len(pairs) - MOST_PAIRS if each in pairs[MOST_PAIRS - 1 : MOST_PAIRS] else 0
+    for each, more in shown(found):
         yield Found(
-            title=_title(each) + (f" (and {count(rest, 'more pair')})" if rest > 0 else ""),
-            because="the check listens there and runs on both hosts, so something between them drops the packets: a firewall",
+            title=_title(each) + more,
+            because="the check runs and listens there, so something between the hosts drops the packets: a firewall",
             evidence=each.evidence,
             ranks=each.ranks,
             fixes=opened(seen, each),

@@ -10,35 +10,33 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.link import LinkProbed, Reached
 from keepstep.core.finding import Found
 from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.rules.network._links import MOST_PAIRS, Blockage, blockages, opened, ports
+from keepstep.rules.network._links import Blockage, blockages, opened, ports, shown
 
 
 @rule(id="NET105", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
 def connections_rejected(seen: EvidenceSet) -> Iterator[Found]:
-    """Connections between hosts of the job are rejected, though somebody listens there.
+    """Connections between hosts of the job are rejected, though the other side is listening.
 
     ## What it looks like
-    `Connection refused` or `No route to host` at once, from a job whose processes all run.
+    An immediate `Connection refused` or `No route to host`, from a job whose processes are all running.
 
     ## Why it happens
-    A firewall answers with a reset or an ICMP message (`REJECT` of iptables, the default of firewalld), or there is no route.
+    A firewall answers with a reset or an ICMP message (`REJECT` in iptables, the default in firewalld), or there is no
+    route.
 
     ## How we know
-    The process of the check on the target host said that it listens on that port, and the connection was still refused.
+    The check's process on the target host was listening on that port, and the connection was still refused.
 
     ## What to do
-    Add the rule that is printed, on the host that is named.
+    Add the printed rule on the host that the finding names.
 
     ## When this is wrong
-    `Network is unreachable` may also mean that the calling host has no route: see `ip route get`.
+    `Network is unreachable` may also mean that the connecting host has no route: check with `ip route get`.
     """
     found = [each for each in blockages(seen) if not each.dropped and (not each.one_way or each.into or each.out_of)]
-    pairs = [each for each in found if not each.into and not each.out_of]
-    for each in (*(e for e in found if e not in pairs), *pairs[:MOST_PAIRS]):
-        rest = len(pairs) - MOST_PAIRS if each in pairs[MOST_PAIRS - 1 : MOST_PAIRS] else 0
+    for each, more in shown(found):
         yield Found(
-            title=_title(each) + (f" (and {count(rest, 'more pair')})" if rest > 0 else ""),
+            title=_title(each) + more,
             because=_because(each),
             evidence=each.evidence,
             ranks=each.ranks,
@@ -49,11 +47,9 @@ def connections_rejected(seen: EvidenceSet) -> Iterator[Found]:
 def _because(each: Blockage) -> str:
     how = each.evidence[0].fact
     if how.reached is Reached.RESET:
-        return (
-            "the connection stood and was cut before anything could be said: a firewall or proxy on the way does that"
-        )
-    word = "answered with a reset" if how.reached is Reached.REFUSED else f"said {how.said!r}"
-    return f"the check listens there, and still something {word}: a firewall that rejects"
+        return "the connection opened and was cut before any data passed: a firewall or proxy on the way does that"
+    word = "answered with a reset" if how.reached is Reached.REFUSED else f"answered {how.said!r}"
+    return f"the check listens there, yet something {word}: a firewall that rejects connections"
 
 
 def _title(each: Blockage) -> str:

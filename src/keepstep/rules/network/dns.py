@@ -31,17 +31,17 @@ def dns(seen: EvidenceSet) -> Iterator[Found]:
     `getaddrinfo failed`, `UnknownHostException`.
 
     ## Why it happens
-    The name is misspelt or not in DNS or `/etc/hosts` of that host; the pod or service of the main rank
-    does not exist yet; a container has no resolver.
+    The name is misspelt, or missing from that host's DNS and `/etc/hosts`; the pod or service of the main rank does
+    not exist yet; or a container has no resolver.
 
     ## How we know
-    The resolver's own words.
+    The resolver says so itself.
 
     ## What to do
-    Resolve the name on the host that failed; use an address, or add the name to DNS or `/etc/hosts`.
+    Resolve the name on the host that failed. Use an address, or add the name to DNS or `/etc/hosts`.
 
     ## When this is wrong
-    A temporary failure may pass while the run retries; then training goes on after it.
+    A temporary failure may pass while the run retries. Then training continues after the message.
     """
     found = [e for e in seen.all(NameUnresolved) if not seen.survived(e)]
     if not found:
@@ -54,6 +54,6 @@ def dns(seen: EvidenceSet) -> Iterator[Found]:
         evidence=tuple(found),
         fixes=(
             Fix(do="resolve it on the host that failed", command=f"getent hosts {host or '$MASTER_ADDR'}"),
-            Fix(do="or give the address instead of the name", command="export MASTER_ADDR=10.0.0.1"),
+            Fix(do="or use the address instead of the name", command="export MASTER_ADDR=10.0.0.1"),
         ),
     )

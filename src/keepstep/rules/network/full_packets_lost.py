@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET108: packets of full size get lost between two hosts, small ones pass."""
+"""NET108: full-size packets get lost between two hosts, small ones pass."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from keepstep.rules.network._links import ranks_at
 
 @rule(id="NET108", cause=Cause.NETWORK_MTU, needs=(LinkProbed,))
 def full_packets_lost(seen: EvidenceSet) -> Iterator[Found]:
-    """Small packets pass between two hosts and full ones get lost: an MTU black hole.
+    """Small packets pass between two hosts and full-size ones get lost: an MTU black hole.
 
     ## What it looks like
-    The processes meet and exchange small messages; the first large collective or gRPC message hangs for ever.
+    The processes meet and exchange small messages. The first large collective or gRPC message hangs forever.
 
     ## Why it happens
-    Something on the way (a tunnel, an overlay, a VPN, a switch) carries smaller packets than the hosts believe, and the ICMP
-    messages that would tell them are filtered.
+    Something on the path (a tunnel, an overlay, a VPN, a switch) carries only smaller packets than the hosts assume,
+    and the ICMP messages that would inform them are filtered.
 
     ## How we know
-    On a connection that had just exchanged small messages, one packet of the full size was not acknowledged though it was sent
-    several times; smaller ones on new connections were.
+    On a connection that had just exchanged small messages, one full-size packet was never acknowledged, although it was
+    sent several times. Smaller packets on new connections were acknowledged.
 
     ## What to do
-    Set the interfaces to the size that passes, or let ICMP "fragmentation needed" through.
+    Set the MTU of the interfaces to the size that passes, or let ICMP "fragmentation needed" through.
 
     ## When this is wrong
-    Heavy loss can hit the large packets by chance; then the smaller ones get lost too.
+    Heavy packet loss can hit the large packets by chance. Then some of the smaller ones get lost too.
     """
     lost = [e for e in seen.all(LinkProbed) if e.fact.passed_size is not None]
     if not lost:
@@ -63,23 +63,23 @@ def full_packets_lost(seen: EvidenceSet) -> Iterator[Found]:
         )
     size = passed or 1280
     yield Found(
-        title=f"packets of {full} bytes get lost {where}; {f'{passed} bytes pass' if passed else 'small messages pass'}",
-        because="the way between them carries smaller packets than the hosts believe, and nothing tells them so",
+        title=f"packets of {full} bytes get lost {where}; {f'{passed} bytes' if passed else 'small messages'} pass",
+        because="the path carries only smaller packets than the hosts assume, and nothing informs them",
         evidence=tuple(lost),
         ranks=ranks_at(lost),
         fixes=(
             Fix(
-                do="set the interface to the size that passes, on the hosts named",
+                do="set the interface to the size that passes, on the hosts in the title",
                 command=f"ip link set dev eth0 mtu {size}",
                 safety=Safety.NEEDS_OWNER,
             ),
             Fix(
-                do='or let ICMP "fragmentation needed" (type 3, code 4) through on the way, so that the hosts learn it',
+                do='or let ICMP "fragmentation needed" (type 3, code 4) through, so the hosts learn the size',
                 command="iptables -I INPUT -p icmp --icmp-type fragmentation-needed -j ACCEPT",
                 safety=Safety.NEEDS_OWNER,
             ),
             Fix(
-                do="see which size passes",
+                do="test which size passes",
                 command=f"ping -M do -c 2 -s {size - 28} {lost[0].fact.address or lost[0].fact.target}",
             ),
         ),

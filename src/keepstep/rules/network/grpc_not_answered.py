@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET115: connections pass between two hosts, gRPC calls do not."""
+"""NET115: plain connections work between two hosts, gRPC calls do not."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from keepstep.rules.network._links import ranks_at
 
 @rule(id="NET115", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(GrpcExchanged,))
 def grpc_not_answered(seen: EvidenceSet) -> Iterator[Found]:
-    """Plain connections pass between two hosts and gRPC calls do not.
+    """Plain connections work between two hosts, and gRPC calls do not.
 
     ## What it looks like
-    TensorFlow's workers wait for each other for ever or say `UNAVAILABLE: failed to connect to all addresses`.
+    TensorFlow's workers wait for each other forever, or print `UNAVAILABLE: failed to connect to all addresses`.
 
     ## Why it happens
-    Something on the way does not let HTTP/2 pass: a firewall that looks into connections, a service mesh, or another
-    program that holds the port for its own protocol.
+    Something on the path does not let HTTP/2 through: a firewall that inspects connections, a service mesh, or another
+    program that uses the port for its own protocol.
 
     ## How we know
-    A real gRPC call failed on a pair of hosts whose plain connections had just been measured.
+    A real gRPC call failed between two hosts whose plain connections had just been measured.
 
     ## What to do
-    Exempt the job's ports from whatever looks into connections (sidecars, deep inspection).
+    Exempt the job's ports from whatever inspects connections (sidecars, deep packet inspection).
 
     ## When this is wrong
-    When the host was overloaded at that moment: run the check again.
+    The host was overloaded at that moment. Run the check again.
     """
     broken = {
         frozenset((e.fact.source, e.fact.target))
@@ -49,13 +49,13 @@ def grpc_not_answered(seen: EvidenceSet) -> Iterator[Found]:
     yield Found(
         title=f"gRPC calls from {fact.source} to {fact.target} get no answer"
         + (f" (and on {count(rest, 'more link')})" if rest else ""),
-        because=f"plain connections pass, and gRPC says: {fact.error}",
+        because=f"plain connections work, and gRPC says: {fact.error}",
         evidence=failed,
         ranks=ranks_at(failed),
         fixes=(
-            Fix(do="see what gRPC tries", command="GRPC_TRACE=http,tcp GRPC_VERBOSITY=debug keepstep check network"),
+            Fix(do="trace what gRPC tries", command="GRPC_TRACE=http,tcp GRPC_VERBOSITY=debug keepstep check network"),
             Fix(
-                do="in a service mesh: take the job's ports out of it (Istio)",
+                do="in a service mesh, take the job's ports out of the mesh (here Istio)",
                 command="kubectl annotate pod POD traffic.sidecar.istio.io/excludeInboundPorts=2222",
                 safety=Safety.NEEDS_OWNER,
             ),

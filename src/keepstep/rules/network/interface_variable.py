@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET183: a variable chooses an interface that is not there, or loopback."""
+"""NET183: a variable selects an interface that does not exist, or only loopback."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from keepstep.core.rule import rule
 
 @rule(id="NET183", cause=Cause.NETWORK_WRONG_INTERFACE, needs=(InterfaceWanted,))
 def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
-    """A variable chooses a network interface that this host does not have, or only loopback.
+    """A variable selects a network interface that this host does not have, or only loopback.
 
     ## What it looks like
-    NCCL_SOCKET_IFNAME=eth0 on a host whose interface is called ens5: NCCL says `Bootstrap : no socket interface
-    found`. Or it chooses `lo`, and ranks on other hosts connect to themselves.
+    With NCCL_SOCKET_IFNAME=eth0 on a host whose interface is called ens5, NCCL prints `Bootstrap : no socket interface
+    found`. With `lo`, ranks on other hosts connect to themselves.
 
     ## Why it happens
-    The setting was copied from another cluster; hosts of one cluster name their interfaces differently.
+    The setting was copied from another cluster, or the hosts of one cluster name their interfaces differently.
 
     ## How we know
-    The value is read as NCCL reads it (prefixes, `=` exact, `^` all but) and compared with the interfaces that
-    are up and have an address.
+    The value is read as NCCL reads it (a prefix, `=` for an exact name, `^` to exclude) and compared with the
+    interfaces that are up and have an address.
 
     ## What to do
-    Name an interface that the hosts share, exclude those that do not serve, or leave the variable out.
+    Name an interface that all hosts have, exclude those that lead nowhere, or unset the variable.
 
     ## When this is wrong
     The interface comes up later.
@@ -43,13 +43,13 @@ def interface_variable(seen: EvidenceSet) -> Iterator[Found]:
         what = f"only {', '.join(fact.matches)}" if fact.matches else "no interface"
         choice = f"export {fact.variable}={fact.here[0]}" if fact.here else f"unset {fact.variable}"
         yield Found(
-            title=f"{fact.variable}={fact.value} means {what} of {each.origin.source.rpartition(' on ')[2]}",
+            title=f"{fact.variable}={fact.value} selects {what} of {each.origin.source.rpartition(' on ')[2]}",
             because="ranks on other hosts cannot be reached through it"
             if fact.matches
-            else "nothing here is called so",
+            else "no interface of this host has this name",
             evidence=(each,),
             fixes=(
-                Fix(do="name one that is there", command=choice),
-                Fix(do="or leave it out", command=f"unset {fact.variable}"),
+                Fix(do="name an interface that exists", command=choice),
+                Fix(do="or unset the variable", command=f"unset {fact.variable}"),
             ),
         )

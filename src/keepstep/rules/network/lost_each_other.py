@@ -28,25 +28,25 @@ _SILENCE = ("heartbeats stopped", "heartbeats got no answer")
     ),
 )
 def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
-    """Two ranks each missed the other's heartbeats, so that both lived and nothing passed between them.
+    """Two ranks each missed the other's heartbeats: both were alive, and nothing passed between them.
 
     ## What it looks like
-    The coordinator prints `tasks are unhealthy (stopped sending heartbeats)` and names a task, and that very task
-    prints `DEADLINE_EXCEEDED` of its own `CoordinationService/Heartbeat` at about the same time; or the named task
-    itself prints that it was found silent.
+    The coordinator prints `tasks are unhealthy (stopped sending heartbeats)` and names a task. At about the same time,
+    that task prints `DEADLINE_EXCEEDED` for its own `CoordinationService/Heartbeat`, or prints that it was reported
+    as silent.
 
     ## Why it happens
-    A firewall, route, link or host interface between them went away in the middle of the run.
+    A firewall, route, link or interface between them changed or failed during the run.
 
     ## How we know
-    A process that has died or hangs does not complain of the other's silence; here each side does, and the kernel
-    has not shown either of them stopped.
+    A process that has died or hangs does not complain about its peer's silence. Here each side does, and the kernel
+    shows neither of them as stopped.
 
     ## What to do
     Look at the network between the two hosts at that time: firewalls, conntrack tables, links, routes.
 
     ## When this is wrong
-    A host that was frozen for a while (suspended, out of memory) misses answers and is missed as well.
+    A host that froze for a while (suspended, out of memory) misses heartbeats and is itself missed.
     """
     frozen = {each.who for each in seen.all(ProcessSeen) if each.fact.state in ("T", "t")}
     lost: dict[tuple[int, int], Evidence[PeerLost]] = {}
@@ -65,18 +65,18 @@ def lost_each_other(seen: EvidenceSet) -> Iterator[Found]:
     near = tuple(dict.fromkeys(one for one, _ in pairs))
     yield Found(
         title=f"{say_ranks(near)} and {say_ranks(far)} lost each other while both were alive",
-        because="each missed the other's heartbeats, so what was between them stopped carrying packets",
+        because="each missed the other's heartbeats, so the network between them stopped carrying packets",
         evidence=tuple(lost[key] for one, other in pairs[:3] for key in ((one, other), (other, one))),
         fixes=_FIXES,
     )
 
 
 def _not_heard(deaf: list[Evidence[PeerLost]], missed: list[Evidence[PeerLost]]) -> Found:
-    """A rank that hears the others say that it is silent."""
+    """The finding for a rank that was informed that it was silent."""
     who = tuple(dict.fromkeys(each.who for each in deaf if each.who is not None))
     return Found(
-        title=f"{say_ranks(who)} was alive and heard the others, but was not heard by them",
-        because="it was told of its own silence: the way from it to the coordinator was cut, not the way back",
+        title=f"{say_ranks(who)} was alive and heard the other ranks, but they did not hear it",
+        because="the coordinator could still inform it of its silence: only its path to the coordinator was cut",
         evidence=(*deaf, *missed[:2]),
         ranks=who,
         fixes=_FIXES,

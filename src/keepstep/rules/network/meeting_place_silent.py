@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET052: nothing answered where the ranks were to meet."""
+"""NET052: nothing answered at the address where the ranks meet."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from keepstep.rules.questions.arrivals import still_waiting
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW),
 )
 def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
-    """Nothing answered at the address where the ranks were to meet.
+    """Nothing answered at the address where the ranks should meet.
 
     ## What it looks like
-    A start that never ends, or ends with a time-out after minutes.
+    The start never ends, or ends with a time-out after minutes.
 
     ## Why it happens
-    The address is wrong, rank 0 was not started there or has failed, or a firewall drops what is sent to it.
+    The address is wrong, rank 0 was not started there or has failed, or a firewall drops the packets.
 
     ## How we know
-    While it waited, the guard of a rank tried the address itself, and nobody answered. Which of the three it is cannot be seen from there.
+    While a rank waited, its guard tried the address itself, and nothing answered. Which of the three reasons it is
+    cannot be seen from there.
 
     ## What to do
-    See from the waiting host whether the name resolves and the port answers, and whether rank 0 runs.
+    Check from the waiting host that the name resolves and the port answers, and that rank 0 is running.
 
     ## When this is wrong
-    Rank 0 started later than the last try.
+    Rank 0 started after the last attempt.
     """
     found = [
         e
@@ -50,8 +51,8 @@ def meeting_place_silent(seen: EvidenceSet) -> Iterator[Found]:
     last = max(found, key=lambda e: e.fact.seconds)
     host, _, port = last.fact.at.rpartition(":")
     yield Found(
-        title=f"nothing answered at {last.fact.at}, where the ranks were to meet, for {duration(last.fact.seconds)}",
-        because="the address is wrong, rank 0 does not run there, or the way is blocked",
+        title=f"nothing answered at {last.fact.at}, where the ranks should meet, for {duration(last.fact.seconds)}",
+        because="the address is wrong, rank 0 is not running there, or the connection is blocked",
         evidence=tuple(found[-4:]),
         fixes=(
             Fix(do="try the address from the waiting host", command=f"getent hosts {host} && nc -vz {host} {port}"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET051: a process gave out addresses that its peers cannot use."""
+"""NET051: a process advertised addresses that its peers cannot use."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from keepstep.core.rule import rule
     ),
 )
 def misleading_address(seen: EvidenceSet) -> Iterator[Found]:
-    """A process gave out addresses for itself that lead its peers nowhere, or to another process.
+    """A process advertised addresses that lead its peers nowhere, or to another process.
 
     ## What it looks like
     Open MPI's `connect() to 192.168.118.0 failed: No route to host (113)` and `received unexpected process
     identifier`; Horovod's `unable to connect to horovod task service #1 on any of the following addresses`.
 
     ## Why it happens
-    Hosts have several interfaces (bridges of containers, virtual machines, separate networks) and the
-    library offers all of them. Bridges often carry the same address on every host.
+    Hosts have several interfaces (container bridges, virtual machines, separate networks), and the library
+    advertises all of them. Bridges often have the same address on every host.
 
     ## How we know
-    The launcher had already reached both hosts; the address that failed is one that the peer itself offered.
+    The launcher had already reached both hosts. The address that failed is one that the peer itself advertised.
 
     ## What to do
     Name the interface that leads to the other hosts, for the launcher and for the library.
 
     ## When this is wrong
-    A firewall that lets ssh through and closes all other ports gives the same words.
+    A firewall that lets ssh through and closes all other ports causes the same messages.
     """
     found = tuple(e for e in seen.all(AddressMisled) if not seen.survived(e))
     if not found:
@@ -51,18 +51,20 @@ def misleading_address(seen: EvidenceSet) -> Iterator[Found]:
     address = next((e.fact.address for e in found if e.fact.address), None)
     how = next((e.fact.how for e in found if e.fact.how), "it did not answer")
     yield Found(
-        title=f"a peer gave out {address or 'an address'} for itself, and {how}",
-        because="the hosts had been reached before, but not by the interface that was offered",
+        title=f"a peer advertised {address or 'an address'}, and {how}",
+        because="the hosts had been reached before, but not through the interface that was advertised",
         evidence=found[:6],
         fixes=(
             Fix(
-                do="see which interface leads to the other hosts",
+                do="find the interface that leads to the other hosts",
                 command="ip -br addr; ip route get OTHER_HOST",
             ),
             Fix(
-                do="use only that one, or leave out bridges",
+                do="use only that one, or exclude the bridges",
                 command="mpirun -mca btl_tcp_if_exclude lo,docker0 -mca oob_tcp_if_exclude lo,docker0 ...",
             ),
-            Fix(do="with Horovod's own launcher", command="horovodrun --network-interfaces eth0 ..."),
+            Fix(
+                do="with Horovod's own launcher, name the interface", command="horovodrun --network-interfaces eth0 ..."
+            ),
         ),
     )

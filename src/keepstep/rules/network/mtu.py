@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET008: packets of full size did not pass."""
+"""NET008: full-size packets did not get through."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from keepstep.core.rule import rule
     ),
 )
 def mtu(seen: EvidenceSet) -> Iterator[Found]:
-    """Packets of full size did not pass between hosts.
+    """Full-size packets did not get through between hosts.
 
     ## What it looks like
-    `Message too long`, `Frag needed and DF set`; small messages pass (the rendezvous works) and the
-    first large collective hangs.
+    `Message too long`, `Frag needed and DF set`. Small messages pass (the rendezvous works), and the first large
+    collective hangs.
 
     ## Why it happens
-    The interfaces of two hosts, or an overlay or tunnel between them, have different largest packet sizes,
-    and the messages that would say so are filtered.
+    The interfaces of two hosts, or an overlay or tunnel between them, have different MTUs, and the ICMP messages
+    that would say so are filtered.
 
     ## How we know
-    The kernel refused a packet for its size, or the log shows one interface with two sizes.
+    The kernel refused a packet because of its size, or the log shows the same interface with two MTUs.
 
     ## What to do
-    Find the size that passes, and set the same on every interface of the path.
+    Find the size that passes, and set it on every interface of the path.
 
     ## When this is wrong
-    A program that sends oversized datagrams of its own gets the same words.
+    A program that sends oversized datagrams itself gets the same error.
     """
     found = [e for e in seen.all(MtuTrouble) if not seen.survived(e)]
     if found:
         yield Found(
-            title="packets of full size did not pass between the hosts",
-            because="the kernel refused a packet because it is larger than the path allows",
+            title="full-size packets did not get through between the hosts",
+            because="the kernel refused a packet that is larger than the path allows",
             evidence=tuple(found),
             fixes=_FIXES,
         )
@@ -56,8 +56,8 @@ def mtu(seen: EvidenceSet) -> Iterator[Found]:
         sizes = sorted({e.fact.size for e in links})
         if len(sizes) > 1 and not found and not any(seen.survived(e) for e in links):
             yield Found(
-                title=f"the hosts disagree on the largest packet of {links[0].fact.link}: {sizes[0]} against {sizes[-1]}",
-                because="the same interface has another MTU on another host, and nothing trained after that",
+                title=f"the hosts disagree on the MTU of {links[0].fact.link}: {sizes[0]} against {sizes[-1]}",
+                because="the same interface has a different MTU on another host, and no step followed",
                 evidence=links[:8],
                 confidence=Confidence.HYPOTHESIS,
                 fixes=_FIXES,

@@ -18,21 +18,21 @@ def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
     """A host name of the cluster does not resolve.
 
     ## What it looks like
-    The resolver of one or all hosts does not know a name of TF_CONFIG, MASTER_ADDR or the scheduler's list.
+    The resolver of one or all hosts does not know a name in TF_CONFIG, MASTER_ADDR or the scheduler's list.
 
     ## Why it happens
-    A misspelt name, a search domain that one host lacks, a Kubernetes pod without a headless service
-    (subdomain), or pods that are not ready yet.
+    The name is misspelt, one host lacks a search domain, a Kubernetes pod has no headless service (subdomain), or
+    pods are not ready yet.
 
     ## How we know
     Each process asked its own resolver.
 
     ## What to do
-    Correct the name, or add it to DNS or /etc/hosts. In Kubernetes: a headless service whose name is the pods'
-    subdomain, with publishNotReadyAddresses.
+    Correct the name, or add it to DNS or /etc/hosts. In Kubernetes, create a headless service with
+    publishNotReadyAddresses whose name is the pods' subdomain.
 
     ## When this is wrong
-    The other hosts start later, and the name appears with them.
+    The other hosts start later, and the name starts to resolve when they do.
     """
     for group in seen.groups(NameLookedUp, by=lambda fact: fact.name):
         failed = tuple(e for e in group if not e.fact.addresses)
@@ -47,7 +47,7 @@ def name_does_not_resolve(seen: EvidenceSet) -> Iterator[Found]:
             fixes=(
                 Fix(do="ask the resolver on that host", command=f"getent hosts {name}"),
                 Fix(
-                    do="correct the name, or make it known on every host",
+                    do="correct the name, or add it on every host",
                     command=f"echo 'ADDRESS {name}' | sudo tee -a /etc/hosts",
                 ),
             ),

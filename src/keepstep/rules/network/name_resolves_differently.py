@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET181: a name means different addresses on different hosts."""
+"""NET181: a name resolves to different addresses on different hosts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from keepstep.core.rule import rule
 
 @rule(id="NET181", cause=Cause.NETWORK_DNS, needs=(NameLookedUp,))
 def name_resolves_differently(seen: EvidenceSet) -> Iterator[Found]:
-    """A host name of the cluster means different addresses on different hosts.
+    """A host name of the cluster resolves to different addresses on different hosts.
 
     ## What it looks like
-    One host has another entry in /etc/hosts or another DNS server, so it connects elsewhere than the rest.
+    One host has a different entry in /etc/hosts, or another DNS server, and connects to another machine than the rest.
 
     ## Why it happens
-    An old entry, two networks with one name, or 127.0.1.1 for a host's own name.
+    An entry is outdated, two networks use the same name, or a host's own name resolves to 127.0.1.1.
 
     ## How we know
     Each process asked its own resolver, and the answers have nothing in common.
 
     ## What to do
-    Make the name mean one address everywhere, or write addresses.
+    Make the name resolve to the same address everywhere, or use addresses.
 
     ## When this is wrong
     The addresses all belong to one host with several networks.
@@ -51,9 +51,9 @@ def name_resolves_differently(seen: EvidenceSet) -> Iterator[Found]:
             next(e for e in answers if not set(e.fact.addresses) & set(answers[0].fact.addresses)),
         )
         yield Found(
-            title=f"{first.fact.name} is {first.fact.addresses[0]} for one host and {other.fact.addresses[0]} for another",
+            title=f"{first.fact.name} is {first.fact.addresses[0]} on one host, {other.fact.addresses[0]} on another",
             because="they would connect to different machines"
-            + ("" if first.fact.name.lower() in own else ", and none here is called so"),
+            + ("" if first.fact.name.lower() in own else ", and no host that was checked has this name"),
             evidence=(first, other),
             fixes=(
                 Fix(

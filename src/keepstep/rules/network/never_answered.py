@@ -17,7 +17,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import listing
 
 OFTEN = 3
-"""A healthy start also waits a little."""
+"""A healthy start waits a little too."""
 FEW_LINES = 4
 _COUNT = lazy_pattern(r"^\d+ of \d+ tasks$")
 
@@ -37,18 +37,18 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     nothing else.
 
     ## Why it happens
-    The peer was not started or has ended, its name or address is not the one that the cluster lists, or a
+    The peer was never started or has exited, its name or address differs from the one that the cluster lists, or a
     firewall drops the connection.
 
     ## How we know
-    The process says whom it waits for, many times, and training never begins. Why the peer is silent is
-    not in this log.
+    The process says many times whom it is waiting for, and training never begins. The log does not say why the peer
+    is silent.
 
     ## What to do
     Check from the waiting host that the peer's name resolves and that its port answers.
 
     ## When this is wrong
-    The peer only starts late; then training begins after the messages.
+    The peer only starts late. Then training begins after the messages.
     """
     waits = [e for e in seen.all(PeerAwaited) if not (e.fact.connected or seen.survived(e) or trained_before(seen, e))]
     waits = _counted_last(waits)
@@ -58,8 +58,8 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
     ):
         return
     yield Found(
-        title=f"{listing(peers[:3])} never answered, and the others wait for it",
-        because="the waiting process cannot reach it by the listed address, or it is not running",
+        title=f"{listing(peers[:3])} never answered, and the other processes kept waiting",
+        because="the peer is not running, or cannot be reached at the address that the cluster lists",
         evidence=tuple(waits[:6]),
         ranks=tuple(dict.fromkeys(e.fact.peer_rank for e in waits if e.fact.peer_rank is not None)) or None,
         fixes=(
@@ -68,7 +68,7 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
                 command="getent hosts HOST && nc -vz HOST PORT",
             ),
             Fix(
-                do="check that the peer's process runs, and listens on an address that others can reach",
+                do="check that the peer's process is running, and listens on an address that others can reach",
                 command="ss -ltnp",
             ),
         ),
@@ -76,20 +76,20 @@ def never_answered(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _counted_last(waits: list[Evidence[PeerAwaited]]) -> list[Evidence[PeerAwaited]]:
-    """Without those who came later: a service that counts who is missing names the rest anew each time."""
+    """Without peers that arrived later: a service that counts missing tasks names those still missing each time."""
     counts = {e.origin.source: e.origin.line or 0 for e in waits if _COUNT.match(e.fact.peer or "")}
     return [e for e in waits if (e.origin.line or 0) >= counts.get(e.origin.source, 0)]
 
 
 def trained_before(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
-    """Whether training was under way when the wait began: then the peer had been there."""
+    """Whether training was under way when the wait began: then the peer had already answered once."""
     line = wait.origin.line or 0
     known: tuple[Evidence[Fact], ...] = (*seen.all(StepSeen), *seen.all(PhaseSeen))
     return any(e.origin.source == wait.origin.source and (e.origin.line or 0) < line for e in known)
 
 
 def interrupted(seen: EvidenceSet, wait: Evidence[PeerAwaited]) -> bool:
-    """Whether the only thing that ended the wait was somebody at the keyboard."""
+    """Whether only a keyboard interrupt ended the wait."""
     line = wait.origin.line or 0
     after = [
         e for e in seen.all(ExceptionRaised) if e.origin.source == wait.origin.source and (e.origin.line or 0) > line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET010: in a live job that stands still, a connection gets no answer."""
+"""NET010: in a live job that hangs, a connection gets no answer."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from keepstep.core.rule import rule
     ),
 )
 def no_answer(seen: EvidenceSet) -> Iterator[Found]:
-    """In a live job that stands still, packets to another host are sent again and again without an answer.
+    """In a live job that hangs, packets to another host are retransmitted over and over without an answer.
 
     ## What it looks like
-    The job prints nothing more and every rank waits for the others. `ss -ti` shows connections in
-    `SYN-SENT`, or established ones with bytes not acknowledged and a growing number of retransmits.
+    The job prints nothing more, and every rank waits for the others. `ss -ti` shows connections in `SYN-SENT`, or
+    established ones with unacknowledged bytes and a growing number of retransmits.
 
     ## Why it happens
-    A firewall or security group drops the packets, a route or cable is gone, the address is of a link that
+    A firewall or security group drops the packets, a route or cable has failed, the address belongs to a network that
     the hosts do not share, the other host is down, or large packets are lost on the way (a wrong MTU).
 
     ## How we know
-    The kernel's own table of the process's sockets: it repeats packets only while the other host's kernel does
-    not acknowledge them. A peer that is merely busy, stopped or stuck acknowledges.
+    From the kernel's table of the process's sockets. The kernel repeats packets only while the other host's kernel
+    does not acknowledge them. The host of a peer that is merely busy, stopped or stuck does acknowledge.
 
     ## What to do
-    Try the very address and port from that host; if small packets pass and large ones do not, look at the MTU.
+    Try that address and port from the same host. If small packets pass and large ones do not, check the MTU.
 
     ## When this is wrong
-    A very lossy link may show it for a moment and recover.
+    A very lossy link may look like this for a moment and recover.
     """
     stuck = seen.all(ConnectionStuck)
     if not stuck:
@@ -53,16 +53,19 @@ def no_answer(seen: EvidenceSet) -> Iterator[Found]:
     title = (
         f"{most.fact.peer} did not answer: {most.fact.tries + 1} attempts to connect"
         if most.fact.connecting
-        else f"packets to {most.fact.peer} got lost: sent {most.fact.tries} times again, never acknowledged"
+        else f"packets to {most.fact.peer} got lost: retransmitted {most.fact.tries} times, never acknowledged"
     )
     yield Found(
         title=title,
-        because="the kernel of the other host does not answer, which a process that is only slow or stuck cannot cause",
+        because="the other host's kernel does not answer; a process that is only slow or stuck cannot cause that",
         evidence=tuple(stuck),
         ranks=(),
         fixes=(
             Fix(do="try the connection from that host", command=f"nc -vz {host.strip('[]')} {port}"),
-            Fix(do="see whether large packets pass as small ones do", command=f"ping -M do -s 1400 {host.strip('[]')}"),
+            Fix(
+                do="check whether large packets pass as well as small ones",
+                command=f"ping -M do -s 1400 {host.strip('[]')}",
+            ),
             Fix(do="look at the firewalls, security groups and routes between the hosts", command="iptables -nvL"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET011: every rank waited in the same collective until its time limit, so that nothing got through."""
+"""NET011: every rank waited in the same collective until its time limit, so no data got through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keepstep.core.wording import duration
 from keepstep.rules.sync._waiting import failed_at
 
 _TRANSFERS = ("recv", "send")
-"""gloo's words for a transfer over TCP."""
+"""Gloo's names for a transfer over TCP."""
 
 
 @rule(
@@ -32,24 +32,24 @@ _TRANSFERS = ("recv", "send")
     ),
 )
 def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
-    """Every rank of the world waited for data in the same line until its own time limit.
+    """Every rank waited for data at the same line until its own time limit.
 
     ## What it looks like
-    `Timed out waiting 1800000ms for recv operation to complete` on all ranks, each with a traceback that ends in
-    the same line of the training script.
+    `Timed out waiting 1800000ms for recv operation to complete` on all ranks, each with a traceback that ends at the
+    same line of the training script.
 
     ## Why it happens
-    All ranks had come, so that the program is in step; what they sent did not arrive. A firewall that begins to
-    drop, a link or route that went away, one direction of it, or large packets that are lost on the way.
+    All ranks were there, so the program is in step, but what they sent did not arrive. A firewall began to drop
+    packets, a link or route failed (perhaps in one direction), or large packets are lost on the way.
 
     ## How we know
-    A rank that is late or stuck elsewhere does not time out itself: it would be missing among those who waited.
+    A rank that is late or stuck elsewhere does not time out here: it would be missing among the ranks that waited.
 
     ## What to do
-    Look at the network between the hosts at that time; try small and large packets.
+    Look at the network between the hosts at that time. Try small and large packets.
 
     ## When this is wrong
-    Ranks that call the same line with tensors of different sizes may wait for each other too.
+    Ranks that reach the same line with tensors of different sizes may wait for each other too.
     """
     timed: dict[int, Evidence[CollectiveTimeout]] = {}
     for each in seen.all(CollectiveTimeout):
@@ -68,12 +68,12 @@ def nobody_missing(seen: EvidenceSet) -> Iterator[Found]:
     waited = f" for {duration(limit / 1000)}" if limit else ""
     yield Found(
         title=f"all {world} ranks waited{waited} in {place(first)}: none was missing, and no data came through",
-        because="each rank waited until its own limit in the same line, so the data was lost between them",
+        because="each rank waited at the same line until its own time limit, so the data was lost between them",
         evidence=tuple(timed.values()),
         ranks=(),
         fixes=(
             Fix(do="try the ports between the hosts", command="nc -vz HOST PORT"),
-            Fix(do="see whether large packets pass as small ones do", command="ping -M do -s 1400 HOST"),
+            Fix(do="check whether large packets pass as well as small ones", command="ping -M do -s 1400 HOST"),
             Fix(do="look at firewalls, routes and links at that time", command="iptables -nvL; ip -s link"),
         ),
     )

@@ -10,39 +10,37 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.link import LinkProbed
 from keepstep.core.finding import Found
 from keepstep.core.rule import rule
-from keepstep.core.wording import count
-from keepstep.rules.network._links import MOST_PAIRS, blockages, opened, ports
+from keepstep.rules.network._links import blockages, opened, ports, shown
 
 
 @rule(id="NET106", cause=Cause.NETWORK_UNREACHABLE_OR_FIREWALL, needs=(LinkProbed,))
 def one_way_link(seen: EvidenceSet) -> Iterator[Found]:
-    """One host opens connections to another one, but not the other way round.
+    """One host can connect to another, but not the other way round.
 
     ## What it looks like
-    The processes meet, since they all call rank 0, and the job hangs or times out in its first collective,
-    where every process calls its neighbours.
+    The processes meet, because they all connect to rank 0. Then the job hangs or times out in its first collective,
+    where every process connects to its neighbours.
 
     ## Why it happens
-    A firewall or security group lets connections out and none in, often on one host that was set up differently.
+    A firewall or security group lets connections out but not in, often on one host that was set up differently.
 
     ## How we know
-    Each of the two hosts called the other while the other listened; only one got through.
+    Each of the two hosts connected to the other while the other was listening, and only one got through.
 
     ## What to do
-    Add the rule that is printed, on the host that is named.
+    Add the printed rule on the host that the finding names.
 
     ## When this is wrong
-    A firewall that counts connections may let the first through and not the next.
+    A firewall that limits the number of connections may accept the first and not the next.
     """
     found = [each for each in blockages(seen) if each.one_way and not each.into and not each.out_of]
-    for n, each in enumerate(found[:MOST_PAIRS]):
+    for each, more in shown(found):
         one, other = each.links[0]
-        rest = len(found) - MOST_PAIRS if n == MOST_PAIRS - 1 else 0
         how = "gets no answer from" if each.dropped else "is rejected by"
+        what = "drops" if each.dropped else "rejects"
         yield Found(
-            title=f"{one} {how} {other} on {ports(each.evidence)}, while {other} reaches {one}"
-            + (f" (and {count(rest, 'more pair')})" if rest > 0 else ""),
-            because=f"something {'drops' if each.dropped else 'rejects'} connections in one direction: a firewall at {other}",
+            title=f"{one} {how} {other} on {ports(each.evidence)}, while {other} reaches {one}{more}",
+            because=f"something {what} connections in one direction: a firewall at {other}",
             evidence=each.evidence,
             ranks=each.ranks,
             fixes=opened(seen, each),

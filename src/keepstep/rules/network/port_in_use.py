@@ -22,17 +22,17 @@ def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
     The other ranks wait, or time out.
 
     ## Why it happens
-    An earlier run was not ended and still listens; two jobs on one host use the same default port
-    (29500, 2222, 1234); or two ranks of this run were given the same address.
+    An earlier run is still alive and listening; two jobs on one host use the same default port (29500, 2222, 1234);
+    or two ranks of this run were given the same address.
 
     ## How we know
-    The kernel refused `bind` with EADDRINUSE, and the text says so.
+    The kernel refused `bind` with EADDRINUSE, and the message says so.
 
     ## What to do
-    Find and end the process that holds the port, or give this run a port of its own.
+    Find and end the process that holds the port, or give this run its own port.
 
     ## When this is wrong
-    Some libraries try several ports in turn and go on; then training continues after the message.
+    Some libraries try several ports in turn and go on. Then training continues after the message.
     """
     taken = [e for e in seen.all(PortTaken) if not seen.survived(e)]
     if not taken:
@@ -40,14 +40,14 @@ def port_in_use(seen: EvidenceSet) -> Iterator[Found]:
     port = next((e.fact.port for e in taken if e.fact.port), None)
     where = f"port {port}" if port else "its port"
     yield Found(
-        title=f"{where} was already in use when the run wanted to listen on it",
+        title=f"{where} was already in use when the run tried to listen on it",
         because=f"another process, often left over from an earlier run, holds {where}",
         evidence=tuple(taken),
         fixes=(
             Fix(
-                do="see who holds the port, and end it if it is a left-over",
+                do="find the process that holds the port, and end it if it is a leftover",
                 command=f"ss -ltnp 'sport = :{port or 'PORT'}'",
             ),
-            Fix(do="or give this run a port of its own", command="export MASTER_PORT=29517"),
+            Fix(do="or give this run its own port", command="export MASTER_PORT=29517"),
         ),
     )

@@ -13,13 +13,14 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 
 _WHY = {
-    Reached.CONNECTED: "the connection stands, and the check of rank 0 did not come to an end",
-    Reached.REFUSED: "the host is there and nobody listens: rank 0's check is not running, is on another host, or a firewall rejects",
-    Reached.NO_ANSWER: "no packet comes back: a firewall drops them, or the address is of no host that is up",
-    Reached.REJECTED: "the network says that the host cannot be reached: no route, or a firewall that rejects",
+    Reached.CONNECTED: "the connection is open, and rank 0's check never finished",
+    Reached.REFUSED: "the host is up, but nothing listens there: rank 0's check is not running or is on another host, "
+    "or a firewall rejects the connection",
+    Reached.NO_ANSWER: "no packet comes back: a firewall drops them, or no running host has this address",
+    Reached.REJECTED: "the network says that the host cannot be reached: no route, or a firewall rejects connections",
     Reached.RESET: "the connection was cut: rank 0's check ended, or something between the hosts cuts connections",
-    Reached.SILENT: "the connection stands and nothing comes through it",
-    Reached.STRANGER: "somebody else answers there: another program, or a check with another token",
+    Reached.SILENT: "the connection is open, and no data comes through it",
+    Reached.STRANGER: "something else answers there: another program, or a check with another token",
     Reached.UNRESOLVED: "the name of rank 0's host does not resolve here",
 }
 
@@ -29,29 +30,29 @@ def rank_0_not_reached(seen: EvidenceSet) -> Iterator[Found]:
     """A process of the job could not reach rank 0.
 
     ## What it looks like
-    Every other rank waits, and this one repeats `Connection refused` or hangs in its first call.
+    The other ranks wait, and this one repeats `Connection refused` or hangs in its first connection.
 
     ## Why it happens
-    A firewall on rank 0's host, an address that is not rank 0's (MASTER_ADDR, the first entry of the cluster), or rank 0 was
-    never started.
+    A firewall blocks the port on rank 0's host, the address (MASTER_ADDR, the first entry of the cluster) is not rank
+    0's, or rank 0 was never started.
 
     ## How we know
-    This process tried for as long as it was told to, and the kernel said how each attempt ended.
+    This process kept trying for the time given by `--wait`, and the kernel said how each attempt ended.
 
     ## What to do
-    Look whether rank 0 runs, and where; open the port on its host.
+    Check whether rank 0 is running, and where. Open the port on its host.
 
     ## When this is wrong
-    When rank 0 starts much later than the others: give `--wait` more seconds.
+    Rank 0 starts much later than the others. Give `--wait` more seconds.
     """
     for each in seen.all(MeetingFailed):
         fact = each.fact
         if fact.reached is Reached.UNRESOLVED:
-            continue  # the name is a finding of its own
+            continue  # the name has its own finding
         if fact.where == "rank 0":
             yield Found(
-                title="rank 0's check ended in the middle",
-                because=f"the connection to it broke: {fact.said}",
+                title="rank 0's check ended before it was complete",
+                because=f"the connection to rank 0 broke: {fact.said}",
                 evidence=(each,),
                 fixes=(Fix(do="read what rank 0 printed, and run the check again", command="keepstep check"),),
             )
@@ -63,14 +64,17 @@ def rank_0_not_reached(seen: EvidenceSet) -> Iterator[Found]:
             evidence=(each,),
             fixes=(
                 Fix(
-                    do="see whether this host reaches rank 0's at all",
+                    do="check whether this host can reach rank 0's host at all",
                     command=f"ping -c 3 {host}; nc -vz -w 3 {host} {port}",
                 ),
                 Fix(
-                    do="on rank 0's host, let the hosts of the job in",
+                    do="on rank 0's host, allow connections from the job's hosts",
                     command="iptables -I INPUT -p tcp -s ADDRESS_OF_THIS_HOST -j ACCEPT",
                     safety=Safety.NEEDS_OWNER,
                 ),
-                Fix(do="or say where the processes can meet", command="keepstep check --meet HOST_OF_RANK_0:PORT"),
+                Fix(
+                    do="or name another address where the processes can meet",
+                    command="keepstep check --meet HOST_OF_RANK_0:PORT",
+                ),
             ),
         )

@@ -32,14 +32,14 @@ def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
     `ibv_reg_mr failed`, `UCX ERROR Transport retry count exceeded`, `NET/OFI ... failed`.
 
     ## Why it happens
-    A wrong GID index or subnet (RoCE), a cable, switch or card that drops packets, mixed cards or link types,
-    a limit on locked memory, missing permission in a container, or a peer that died.
+    The GID index or subnet is wrong (RoCE); a cable, switch or adapter drops packets; adapters or link types are
+    mixed; locked memory is limited; a container lacks permission; or the peer died.
 
     ## How we know
-    The transport reports the verb or completion that failed.
+    The transport reports which verb or completion failed.
 
     ## What to do
-    Test the fabric between the two hosts alone; set the GID index and cards; or run without RDMA to confirm.
+    Test the fabric between the two hosts alone; set the GID index and the adapters; or run without RDMA to confirm.
 
     ## When this is wrong
     Error 12 only says that the peer did not answer: if that process died first, its own output says why.
@@ -57,15 +57,15 @@ def rdma_ib(seen: EvidenceSet) -> Iterator[Found]:
             command="ib_write_bw -d mlx5_0 --report_gbits OTHER_HOST",
         ),
         Fix(
-            do="choose the cards and, for RoCE, the GID index",
+            do="choose the adapters and, for RoCE, the GID index",
             command="export NCCL_IB_HCA=mlx5 NCCL_IB_GID_INDEX=3; show_gids",
         ),
         Fix(do="run without RDMA to confirm (slower)", command="export NCCL_IB_DISABLE=1", safety=Safety.SAFE),
     ]
     if memory:
-        fixes.insert(0, Fix(do="allow locked memory", command="ulimit -l unlimited"))
+        fixes.insert(0, Fix(do="raise the limit on locked memory", command="ulimit -l unlimited"))
     yield Found(
-        title=f"RDMA failed{' towards ' + peer if peer else ''}: {first.what}",
+        title=f"RDMA failed{' to ' + peer if peer else ''}: {first.what}",
         because="the transport reports a failed operation" + ("; the peer did not answer" if answerless else ""),
         evidence=tuple(trouble),
         standing=Standing.SYMPTOM if answerless else Standing.MECHANISM,

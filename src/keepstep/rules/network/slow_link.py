@@ -16,38 +16,38 @@ from keepstep.core.wording import count
 from keepstep.rules.network._links import Link, ranks_at
 
 BEHIND = 4.0
-"""So many times below the median rate of the cluster is slow,"""
+"""A link is slow when its rate is this many times below the cluster's median."""
 HOPELESS = 20.0
-"""and so many times is as bad as broken: every step waits for its slowest link."""
+"""This many times below is as bad as broken: every step waits for its slowest link."""
 LATE = 8.0
 LATE_S = 0.003
 FLOOR_BYTES_S = 6.25e6
-"""50 Mbit/s: no network that is fit for training is slower, whatever the others have."""
+"""50 Mbit/s: no network fit for training is slower, whatever the other links carry."""
 MOST_LINKS = 8
 
 
 @rule(id="NET107", cause=Cause.NETWORK_TIMEOUT_SLOW, needs=(LinkProbed,), severity=Severity.WARNING)
 def slow_link(seen: EvidenceSet) -> Iterator[Found]:
-    """A link is far slower than the other links of the cluster, or one host is slow in all its links.
+    """One link is far slower than the other links of the cluster, or one host is slow on all its links.
 
     ## What it looks like
-    The job trains at a fraction of its speed, or a collective times out, and no log says why: in a ring every step waits for
-    its slowest link.
+    The job trains at a fraction of its speed, or a collective times out, and no log says why: in a ring, every step
+    waits for its slowest link.
 
     ## Why it happens
-    A card that came up at a lower speed, a bad cable or transceiver, a saturated uplink, a shaper, or traffic that
-    goes by another interface than meant.
+    A network card negotiated a lower speed, a cable or transceiver is bad, an uplink is saturated, a shaper limits the
+    rate, or the traffic takes another interface than intended.
 
     ## How we know
-    The link's rate, measured twice and the second time with nearly nobody else on the network, stays at a quarter
-    of the cluster's own median or less. In a cluster of two there is no median: there the two directions are
-    compared with each other, and with 50 Mbit/s.
+    The link's rate was measured twice, the second time with almost no other traffic from the check, and stayed at a
+    quarter of the cluster's median or less. A cluster of two hosts has no median: there, the two directions are
+    compared with each other and with 50 Mbit/s.
 
     ## What to do
-    Look at the card's speed and errors on the host that is named; measure again with iperf3.
+    Check the network card's speed and error counters on the host that the finding names. Measure again with iperf3.
 
     ## When this is wrong
-    When hosts are far apart on purpose (two sites), their links are slower for good.
+    Hosts that are far apart on purpose (two sites) always have slower links.
     """
     rates = _rates(seen)
     if not rates:
@@ -68,9 +68,10 @@ def slow_link(seen: EvidenceSet) -> Iterator[Found]:
         for link in mine:
             del left[link]
         worst = sorted(mine, key=lambda link: slow[link])
-        way = "" if len(directions) == 2 else " outwards" if directions == [0] else " inwards"
+        way = "" if len(directions) == 2 else " to send" if directions == [0] else " to receive"
         yield _found(
-            f"{host} is slow{way} in {count(len(mine), 'link')}: {_mbit(slow[worst[0]])} against {_mbit(usual)} between the others",
+            f"{host} is slow{way} on {count(len(mine), 'link')}: "
+            f"{_mbit(slow[worst[0]])} against {_mbit(usual)} between the others",
             [e for link in worst for e in evidence[link]],
             slow[worst[0]],
             usual,
@@ -104,13 +105,16 @@ def _pairs(
         one, other = link
         against = usual if len(rates) > 2 else max(rate for rate, _ in rates.values())
         compared = (
-            f"{_mbit(against)} the other way" if len(rates) == 2 and not both else f"{_mbit(against)} in the median"
+            f"{_mbit(against)} in the other direction"
+            if len(rates) == 2 and not both
+            else f"a median of {_mbit(against)}"
         )
         if len(rates) == 2 and both:
-            compared = "50 Mbit/s at the very least"
+            compared = "the 50 Mbit/s that training needs at least"
         pieces = [*evidence[link], *(evidence[link[::-1]] if both else [])]
+        ends = f"between {one} and {other}" if both else f"from {one} to {other}"
         yield _found(
-            f"the link {'between' if both else 'from'} {one} {'and' if both else 'to'} {other} carries {_mbit(left[link])}, against {compared}",
+            f"the link {ends} carries {_mbit(left[link])}, against {compared}",
             pieces,
             left[link],
             against,
@@ -123,7 +127,7 @@ def _pairs(
 
 
 def _late(seen: EvidenceSet) -> Iterator[Found]:
-    """Links whose answers come late, also when asked again."""
+    """Links whose answers come late, even when measured again."""
     best: dict[Link, float] = {}
     again: set[Link] = set()
     pieces: dict[Link, list[Evidence[LinkProbed]]] = defaultdict(list)
@@ -143,13 +147,15 @@ def _late(seen: EvidenceSet) -> Iterator[Found]:
         if link[::-1] in late and link > link[::-1]:
             continue
         yield Found(
-            title=f"answers from {link[1]} to {link[0]} take {late[link] * 1e3:.1f} ms, against {usual * 1e3:.1f} ms in the median",
-            because="even the quickest of several exchanges, asked twice, is that late: this link takes another way or is overloaded",
+            title=f"answers from {link[1]} to {link[0]} take {late[link] * 1e3:.1f} ms, "
+            f"against a median of {usual * 1e3:.1f} ms",
+            because="even the quickest exchange of two measurements is that late: "
+            "the link takes another route or is overloaded",
             evidence=tuple(pieces[link]),
             ranks=ranks_at(pieces[link]),
             fixes=(
                 Fix(
-                    do="see the way that the packets take",
+                    do="trace the route that the packets take",
                     command=f"tracepath -n {pieces[link][0].fact.address or link[1]}",
                 ),
             ),
@@ -157,20 +163,20 @@ def _late(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _slow(seen: EvidenceSet, rates: dict[Link, tuple[float, float]], usual: float) -> dict[Link, float]:
-    """Links that are slow each time; what was measured once counts where both ends' other slow links stayed slow."""
+    """Links that are slow each time; one measured once counts where an end's other slow links stayed slow."""
     again = {(e.fact.source, e.fact.target) for e in seen.all(LinkProbed) if e.fact.again}
     behind = {link: best for link, (_, best) in rates.items() if best < _limit(rates, link, usual)}
     sure = {link: rate for link, rate in behind.items() if link in again}
     refuted = {end for link in again if link not in behind for end in link}
-    struck = Counter(end for link in sure for end in link)
+    slow_links = Counter(end for link in sure for end in link)
     for link, rate in behind.items():
-        if link not in sure and any(struck[end] > 1 and end not in refuted for end in link):
+        if link not in sure and any(slow_links[end] > 1 and end not in refuted for end in link):
             sure[link] = rate
     return sure
 
 
 def _rates(seen: EvidenceSet) -> dict[Link, tuple[float, float]]:
-    """Of each link the first rate, and the best that was measured when it was looked at again (else the first)."""
+    """For each link, the first rate and the best rate of all its measurements."""
     first: dict[Link, float] = {}
     again: dict[Link, float] = {}
     for each in seen.all(LinkProbed):
@@ -202,13 +208,14 @@ def _found(
     hopeless = rate * HOPELESS < usual or rate < FLOOR_BYTES_S
     return Found(
         title=title,
-        because="measured again with nearly nobody else on the network it stays that slow; every collective waits for its slowest link",
+        because="measured again, with almost no other traffic from the check, it is still that slow; "
+        "every collective waits for its slowest link",
         evidence=tuple(evidence),
         ranks=ranks_at(evidence) if ranks is None else ranks,
         severity=Severity.FATAL if hopeless else None,
         fixes=(
             Fix(
-                do=f"on {host}: see at which speed the card runs, and what it counts",
+                do=f"on {host}, check the network card's speed and error counters",
                 command="ethtool eth0 | grep -iE 'speed|duplex'; ip -s link; tc qdisc show",
             ),
             Fix(

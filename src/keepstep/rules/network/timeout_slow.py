@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET005: a rank waited for the store or the network longer than its limit."""
+"""NET005: a rank waited for the store or a remote call until its time limit."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from keepstep.rules.network._peers import BY_LIMIT, at_the_exit
     confidence=Confidence.HYPOTHESIS,
 )
 def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank waited for a key of the store until its limit: the other side was slow, or not there.
+    """A rank waited for a key in the store until its time limit: the other side was slow, or not there.
 
     ## What it looks like
     `wait timeout after 300000ms, keys: ...`, `Socket Timeout`, `Timeout waiting for key`,
     `RPC ran for more than set timeout (60000 ms)`.
 
     ## Why it happens
-    The rank that writes the key is still busy (loading, downloading, compiling), the network or the file
-    system is slow, or the limit is shorter than the work.
+    The rank that writes the key is still busy (loading, downloading, compiling), the network or the file system is
+    slow, or the time limit is shorter than the work takes.
 
     ## How we know
-    The wait ended by its own limit, and nothing else is seen that stopped the other side.
+    The wait ended at its own time limit, and no evidence shows that anything stopped the other side.
 
     ## What to do
-    Raise the limit; look at what the other ranks were doing at that time.
+    Raise the time limit, and look at what the other ranks were doing at that time.
 
     ## When this is wrong
-    If the other rank had died, its own output says why. An agent's wait at the exit barrier is not counted: it
-    comes after the work is over, and the agent goes on.
+    If the other rank had died, its own output says why. An agent's wait at the exit barrier does not count: it comes
+    after the work is over, and the agent goes on.
     """
     waited = [
         e
@@ -51,7 +51,7 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
     remote = waited[0].fact.where == "remote call"
     yield Found(
         title=f"a rank waited for {'a remote call' if remote else 'the store'} until its time limit",
-        because=f"{'an answer' if remote else 'a key'} that another rank gives did not come in time; nothing seen says why",
+        because=f"another rank did not {'answer' if remote else 'write the key'} in time; no evidence shows why",
         evidence=tuple(waited),
         ranks=(),
         fixes=(
@@ -59,6 +59,6 @@ def timeout_slow(seen: EvidenceSet) -> Iterator[Found]:
                 do="raise the time limit",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
             ),
-            Fix(do="see what the others did at that time: loading, downloading, compiling, or gone"),
+            Fix(do="check what the other ranks were doing then: loading, downloading, compiling, or dead"),
         ),
     )

@@ -36,32 +36,32 @@ _MANY = 3
     ),
 )
 def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank could not connect to another one, or not all of them came together in time.
+    """A rank could not connect to another, or not all ranks met in time.
 
     ## What it looks like
     `No route to host`, `Connection refused`, `Connection timed out`, `The client socket has timed out`,
     `Timed out after 1801 seconds waiting for clients. 1/2 clients joined`, `RendezvousTimeoutError`.
 
     ## Why it happens
-    A firewall or security group closes the port, the hosts share no route, the address or port given is
-    not where the main rank listens, or the other rank never started (or had already failed).
+    A firewall or security group blocks the port, there is no route between the hosts, the main rank listens on another
+    address or port than the one given, or the other rank never started (or had already failed).
 
     ## How we know
-    The kernel gave the reason of the failed connection, or the store counted who had joined. No route and
-    unreachable are the network's own words; refused and timed out may also mean that the peer was not there.
+    The kernel gave the reason for the failed connection, or the store counted the members that had joined. "No route"
+    and "unreachable" come from the network itself; "refused" and "timed out" may also mean that the peer was not there.
 
     ## What to do
-    Try the very address and port from the host that failed; open the port range between the hosts; check that
-    every rank was started with the same address.
+    Try that address and port from the host that failed. Open the port range between the hosts. Check that every rank
+    was started with the same address.
 
     ## When this is wrong
-    If the other rank failed first, its own output says why: that is the cause, this is what followed.
+    If the other rank failed first, its own output says why. That is then the cause, and this only followed from it.
     """
     proxies = seen.all(ProxyInTheWay)
     if proxies:
         yield Found(
-            title="a proxy stood between the ranks",
-            because="traffic between ranks went to a proxy, which does not carry it",
+            title="a proxy was between the ranks",
+            because="traffic between ranks went to a proxy, which does not forward it",
             evidence=tuple(proxies),
             confidence=Confidence.SUPPORTED,
             standing=Standing.MECHANISM,
@@ -89,12 +89,12 @@ def unreachable_or_firewall(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _unsaid(evidence: Evidence[ConnectFailed]) -> bool:
-    """The store's client says the same of a connection that broke later."""
+    """The store's client prints the same message for a connection that broke later."""
     return evidence.fact.why is Why.FAILED and evidence.fact.peer in (None, "rendezvous")
 
 
 def _says_last(seen: EvidenceSet, failed: Evidence[ConnectFailed], tries: int) -> bool:
-    """One try that was refused is usual while the others start; one that ran into its time limit is not."""
+    """One refused attempt is normal while the other ranks start; one that timed out is not."""
     return seen.is_last_word(failed, 2 if tries > 1 else 0) and (tries > 1 or failed.fact.why is not Why.REFUSED)
 
 
@@ -109,14 +109,14 @@ def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> F
             command=f"nc -vz {host.strip('[]') or 'HOST'} {port or 'PORT'}",
         ),
         Fix(
-            do="open the ports between the hosts, and see that the main rank listens on that address",
+            do="open the ports between the hosts, and check that the main rank listens on that address",
             command="ss -ltnp",
         ),
     )
     if Why.UNREACHABLE in kinds:
         return Found(
             title=f"no route{target}: the network refused to carry the connection",
-            because="the kernel found no way to the address: routing, a firewall, or a wrong address",
+            because="the kernel has no route to the address: routing, a firewall, or a wrong address",
             evidence=tuple(failed),
             confidence=Confidence.SUPPORTED,
             standing=Standing.MECHANISM,
@@ -126,9 +126,9 @@ def _no_connection(failed: list[Evidence[ConnectFailed]], *, gave_up: bool) -> F
     words = "was refused" if Why.REFUSED in kinds else "timed out" if Why.TIMED_OUT in kinds else "failed"
     return Found(
         title=f"the connection{target} {words}",
-        because="nobody listened there"
-        + (" on this host" if local else ", or a firewall dropped it")
-        + "; nothing seen says why",
+        because="nothing was listening there"
+        + (" on this host" if local else ", or a firewall blocked the connection")
+        + "; no evidence shows why",
         evidence=tuple(failed),
         confidence=Confidence.SUPPORTED if gave_up and not local else Confidence.HYPOTHESIS,
         fixes=fixes,
@@ -139,13 +139,13 @@ def _not_all(absent: list[Evidence[RendezvousTimeout]], awaited: tuple[Evidence[
     counted = next((e.fact for e in absent if e.fact.expected), None)
     count = f"{counted.joined} of {counted.expected}" if counted else "not all"
     return Found(
-        title=f"{count} members came to the rendezvous in time",
-        because="the others could not reach it, or were not started; nothing seen says which",
+        title=f"{count} members reached the rendezvous in time",
+        because="the others could not connect to it, or were not started; no evidence shows which",
         evidence=(*absent, *awaited[:1]),
         ranks=next((e.fact.missing for e in absent if e.fact.missing), ()),
         confidence=Confidence.HYPOTHESIS,
         fixes=(
-            Fix(do="see that every node was started, with the same address, port, id and number of nodes"),
+            Fix(do="check that every node was started, with the same address, port, id and number of nodes"),
             Fix(do="try the rendezvous address from each node", command="nc -vz $MASTER_ADDR $MASTER_PORT"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NET006: the library used, or was told to use, a network interface that does not lead to the others."""
+"""NET006: the library used, or was configured to use, a network interface that does not lead to the other hosts."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ from keepstep.rules.network._peers import host_only, loopback, virtual
     ),
 )
 def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
-    """The network interface that was chosen does not exist, or does not lead to the other hosts.
+    """The selected network interface does not exist, or does not lead to the other hosts.
 
     ## What it looks like
-    `Bootstrap : no socket interface found`, `Unable to find address for: eth0`; or NCCL
-    `Using docker0:172.17.0.1` or a `veth` with an `fe80::` address, and then connections
-    to such addresses fail.
+    `Bootstrap : no socket interface found`, `Unable to find address for: eth0`. Or NCCL prints
+    `Using docker0:172.17.0.1`, or names a `veth` with an `fe80::` address, and then connections to such addresses
+    fail.
 
     ## Why it happens
-    `NCCL_SOCKET_IFNAME` or `GLOO_SOCKET_IFNAME` names an interface that this host does not have; or nothing
-    is set and the library takes a bridge of containers, which no other host can reach.
+    `NCCL_SOCKET_IFNAME` or `GLOO_SOCKET_IFNAME` names an interface that this host does not have. Or neither is set, and
+    the library picks a container bridge, which no other host can reach.
 
     ## How we know
-    The library found no interface; or it says which one it took, or where it tried to connect, and that
-    is a bridge, tunnel or link-local address.
+    The library found no interface. Or it says which one it picked, or where it tried to connect, and that is a bridge,
+    a tunnel or a link-local address.
 
     ## What to do
-    Name the interface that carries the addresses of the other hosts, on every host.
+    On every host, name the interface that leads to the other hosts.
 
     ## When this is wrong
-    With all ranks on one host a bridge or loopback works, and the failure has another reason.
+    With all ranks on one host, a bridge or loopback works, and the failure has another cause.
     """
     missing = [e for e in seen.all(InterfaceMissing) if not seen.survived(e)]
     fixes = (
-        Fix(do="see which interface leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"),
+        Fix(do="find the interface that leads to the other hosts", command="ip -br addr; ip route get OTHER_HOST"),
         Fix(do="name it, on every host", command="export NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0"),
     )
     if missing:
         name = next((e.fact.name for e in missing if e.fact.name), None)
-        told = next((e.fact.name for e in seen.all(InterfaceUsed) if e.fact.address is None), None)
+        asked = next((e.fact.name for e in seen.all(InterfaceUsed) if e.fact.address is None), None)
         yield Found(
-            title=f"no network interface {name or told or ''}".rstrip() + " was found on this host",
-            because="the library found no interface of that name, or none that it may use",
+            title=f"no network interface {name or asked or ''}".rstrip() + " was found on this host",
+            because="the library found no interface with that name, or none that it may use",
             evidence=tuple(missing),
             fixes=fixes,
         )
@@ -70,9 +70,9 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
     if elsewhere:
         address, met = elsewhere
         yield Found(
-            title=f"a rank gave out {address}, which the others cannot reach, though they had met at {met.fact.role}",
-            because="the ranks reached each other over one network and then used addresses of another: its name or "
-            "interface leads to the wrong link",
+            title=f"a rank advertised {address}, which the others cannot reach, though they had met at {met.fact.role}",
+            because="the ranks met over one network and then used addresses of another: the host's name or "
+            "interface setting points to the wrong network",
             evidence=(*(e for e in failed if e.fact.given_out), met),
             confidence=Confidence.SUPPORTED,
             fixes=fixes,
@@ -99,7 +99,7 @@ def wrong_interface(seen: EvidenceSet) -> Iterator[Found]:
         where = f"interface {name}" if name else f"address {aimed[0].fact.peer}" if aimed else "an interface"
         yield Found(
             title=f"the library used {where}, which other hosts cannot reach",
-            because="connections went over a bridge, tunnel, link-local or loopback address, and failed",
+            because="connections used a bridge, tunnel, link-local or loopback address, and failed",
             evidence=(*aimed, *used[:2], *failed[:2]) if aimed or used or failed else tuple(trouble[:2]),
             confidence=Confidence.SUPPORTED,
             fixes=fixes,
@@ -110,7 +110,7 @@ _MOST_ON_A_HOST = 8
 
 
 def _by_nccl(peer: str | None) -> bool:
-    """Whether NCCL itself chose the loopback: it writes ports so, and gives out addresses of interfaces, not names."""
+    """Whether NCCL itself chose the loopback: it prints ports as ``<port>``, and addresses of interfaces, not names."""
     return loopback(peer) and "<" in (peer or "")
 
 
@@ -122,7 +122,7 @@ def _several_hosts(seen: EvidenceSet) -> bool:
 def _another_network(
     seen: EvidenceSet, failed: list[Evidence[ConnectFailed]]
 ) -> tuple[str, Evidence[WorldSeen]] | None:
-    """An address that a peer gave out and nobody reaches, while the ranks met at an address of another network."""
+    """An address that a peer advertised and no rank reaches, while the ranks met at an address of another network."""
     met = [e for e in seen.all(WorldSeen) if _network(e.fact.role)]
     for each in failed:
         if each.fact.given_out and each.fact.why is Why.UNREACHABLE and (given := _network(each.fact.peer)):
@@ -133,6 +133,6 @@ def _another_network(
 
 
 def _network(address: str | None) -> str | None:
-    """The first two numbers of an address of version 4: hosts of one cluster share at least these."""
+    """The first two numbers of an IPv4 address: the hosts of one cluster share at least these."""
     found = re.match(r"\[?(?P<network>\d{1,3}\.\d{1,3})\.\d{1,3}\.\d{1,3}\b", address or "")
     return found["network"] if found and not loopback(address) else None

@@ -34,7 +34,7 @@ def batch_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     Corrupt samples, a division by zero in preprocessing, float16 that overflowed on disk.
 
     ## How we know
-    The guard holds each batch on the host side against finiteness, looked at in some of the batches.
+    The guard checks a sample of the batches on the host for values that are not finite.
 
     ## What to do
     Find and drop the samples; check what preprocessing divides by.

@@ -9,9 +9,10 @@ from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.guard import BatchOdd, LossNotFinite
 from keepstep.core.facts.training import NonFinite
-from keepstep.core.finding import Fix, Found, Safety, Severity
+from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.numeric.nan_or_divergence import CALMER, FIND_THE_FIRST_NAN
 
 LASTING = 10
 
@@ -33,18 +34,19 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
     """The loss became NaN or infinite; the guard saw when, and on which rank first.
 
     ## What it looks like
-    `loss nan` on all ranks from some step on; whichever rank prints first looks guilty. The run goes on, and the model is lost.
+    `loss nan` on all ranks from some step on; the rank that prints first looks guilty. The run continues, but the
+    model is lost.
 
     ## Why it happens
-    A bad batch on one rank, too large a learning rate, a logarithm or a division of zero, half precision that overflows. With the
-    next all-reduce the NaN of one rank is in the weights of all.
+    A bad batch on one rank, too large a learning rate, a division by zero or a logarithm of zero, half precision that
+    overflows. The next all-reduce spreads one rank's NaN to the weights of all ranks.
 
     ## How we know
-    The guard looks at the loss without waiting for it. Where ranks have losses of their own, the one whose loss was NaN a step
-    before the others began it.
+    The guard reads the loss without waiting for it. Where each rank has its own loss, the rank whose loss was NaN a
+    step before the others was the first.
 
     ## What to do
-    Look at the batch of that rank at that step; if all ranks began at once, look at the learning rate.
+    Look at that rank's batch at that step; if all ranks became NaN at once, look at the learning rate.
 
     ## When this is wrong
     A step function whose output is NaN by design (a metric that is not defined yet).
@@ -60,17 +62,17 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
         e.fact.fatal for e in seen.all(NonFinite)
     )
     when = f" {'in' if any(e.fact.own for e in told) else 'after'} step {step}" if step is not None else ""
-    where = f", by a batch of {say_ranks(named)}" if by_batch else f", on {say_ranks(named)} first" if named else ""
+    where = f", from a batch of {say_ranks(named)}" if by_batch else f", first on {say_ranks(named)}" if named else ""
     yield Found(
         title=f"the loss became NaN or infinite{when}{where}",
         because=(
-            f"{say_ranks(named)} got a batch that holds such values; the others got them with the gradients"
+            f"{say_ranks(named)} got a batch with such values, and the gradients spread them to the other ranks"
             if by_batch
-            else f"{say_ranks(named)} had such a loss a step before the others, which got it with the gradients"
+            else f"{say_ranks(named)} had such a loss a step before the other ranks, which got it with the gradients"
             if named
-            else "the loss has not been finite since; nothing shows that one rank began it"
+            else "the loss has not been finite since, and nothing shows that one rank was the first"
             if lasting
-            else "it was finite again in the next steps; nothing shows that one rank began it"
+            else "the loss was finite again in the next steps, and nothing shows that one rank was the first"
         ),
         evidence=(*batches[:4], *told[:8]),
         ranks=named,
@@ -79,22 +81,14 @@ def loss_not_finite(seen: EvidenceSet) -> Iterator[Found]:
             Fix(do=f"look at the batch of {say_ranks(named)}{when} for NaN, empty or extreme values")
             if named
             else Fix(do="look at the batches of that step for NaN, empty or extreme values"),
-            Fix(
-                do="find the operation that makes the first NaN, in PyTorch",
-                command="torch.autograd.set_detect_anomaly(True)",
-            ),
-            Fix(
-                do="find the operation that makes the first NaN, in TensorFlow",
-                command="tf.debugging.enable_check_numerics()",
-            ),
-            Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
-            Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
+            *FIND_THE_FIRST_NAN,
+            CALMER,
         ),
     )
 
 
 def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) -> list[Evidence[BatchOdd]]:
-    """Batches that held such values before the loss did: of the ranks that are named, or of any where none is."""
+    """Batches with such values before the loss had one: those of the named ranks, or of any rank where none is."""
     return [
         e
         for e in seen.all(BatchOdd)
@@ -106,7 +100,7 @@ def _bad_batches(seen: EvidenceSet, named: tuple[int, ...], step: int | None) ->
 
 
 def _began(told: Sequence[Evidence[LossNotFinite]]) -> tuple[tuple[int, ...], int | None]:
-    """The ranks whose loss was NaN before that of others, and the step. Empty where all began at once, or nothing tells."""
+    """The ranks whose loss was NaN before that of others, and the step; no ranks where none was clearly first."""
     step = min((e.fact.step for e in told if e.fact.step is not None), default=None)
     own = [e for e in told if e.fact.own]
     if own and max(e.fact.world for e in own) > 1:

@@ -18,23 +18,34 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
 
 FEW = 2
-"""One odd value passes; this many in a row, with none finite after them, do not."""
+"""One NaN is ignored; this many in a row, with no finite value after them, are not."""
 
 OFTEN = 4
 OFTEN_SHARE = 0.2
-"""So many NaN losses are no single bad batches, although finite ones come between."""
+"""This many NaN losses are more than single bad batches, although finite ones come between."""
 MOST = 3
 MOST_SHARE = 0.6
-"""Nor are these, in a log of a few readings."""
+"""The same in a log with only a few readings."""
 
 MANY_TIMES = 30.0
 HUGE = 100.0
 FEW_LATE = 3
 SOME_TIMES = 5.0
 LARGE = 5.0
-"""A loss that was small once, and is this large at the end, went the wrong way."""
+"""A loss that was small once, and is this large at the end, diverged."""
 
 _BEGINS = lazy_pattern(r"^\s*Epoch 1/\d+\s*$")
+
+FIND_THE_FIRST_NAN = (
+    Fix(
+        do="find the operation that gives the first NaN, in PyTorch", command="torch.autograd.set_detect_anomaly(True)"
+    ),
+    Fix(
+        do="find the operation that gives the first NaN, in TensorFlow", command="tf.debugging.enable_check_numerics()"
+    ),
+    Fix(do="find the operation that gives the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
+)
+CALMER = Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS)
 
 _Readings = dict[tuple[str, str], dict[int, tuple[bool, Evidence[Fact]]]]
 
@@ -60,20 +71,21 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     Too large a learning rate, half precision without (or with exhausted) loss scaling, a bad batch on one
-    rank (its NaN reaches all ranks with the next all-reduce), a division by zero or a log of zero, or faulty hardware.
+    rank (its NaN reaches all ranks with the next all-reduce), a division by zero or a logarithm of zero, or faulty
+    hardware.
 
     ## How we know
-    The framework or the program checks the values and says so. The first rank to show one is named. A loss that
-    is many times what it was, to the end of a log in which nothing failed, is told as a warning.
+    The framework or the program checks the values and says so. We name the first rank that shows one. Where nothing
+    failed, but the loss is many times what it was up to the end of the log, we report a warning.
 
     ## What to do
-    Look at the batch and step of that rank; lower the learning rate, clip gradients, try bfloat16.
+    Look at that rank's batch at that step; lower the learning rate, clip gradients, try bfloat16.
 
     ## When this is wrong
-    Mixed precision skips single overflowing steps on purpose: those are not counted.
+    Mixed precision skips single overflowing steps on purpose; we do not count those.
     """
     if seen.all(LossNotFinite):
-        return  # the guards looked at every rank's own loss: told by another rule
+        return  # the guards looked at every rank's own loss: NUM202 reports it
     stopped = [e for e in seen.all(NonFinite) if e.fact.fatal and not seen.survived(e)]
     if stopped:
         yield _found(_first_signs(seen, stopped), stopped[0])
@@ -101,7 +113,7 @@ def nan_or_divergence(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _unnamed_end(seen: EvidenceSet) -> bool:
-    """Whether all that shows a bad end is a traceback cut off before its exception: NaN losses just above it may be why."""
+    """Whether the only sign of failure is a traceback cut off before its exception: NaN losses may be the reason."""
     cut = [e for e in seen.all(TracebackCut) if not seen.survived(e)]
     told = (ExceptionRaised, FatalSignal, NativeAbort, ProcessExited)
     return bool(cut) and not any(seen.all(kind) for kind in told)
@@ -118,7 +130,7 @@ def _first_signs(seen: EvidenceSet, stopped: list[Evidence[NonFinite]]) -> tuple
 
 
 def _readings(seen: EvidenceSet) -> _Readings:
-    """Every loss that was printed, by stream and line, and whether it was NaN."""
+    """Every printed loss, by stream and line, and whether it was NaN."""
     readings: _Readings = {}
     for step in seen.all(StepSeen):
         if step.fact.loss is not None and step.origin.line is not None:
@@ -132,7 +144,7 @@ def _readings(seen: EvidenceSet) -> _Readings:
 
 
 def _frequent(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
-    """NaN losses that come again and again between finite ones."""
+    """NaN losses that keep coming between finite ones."""
     for by_line in readings.values():
         odd = [e for bad, e in by_line.values() if bad and (not isinstance(e.fact, NonFinite) or e.fact.what == "loss")]
         many = len(odd) >= OFTEN and len(odd) >= OFTEN_SHARE * len(by_line)
@@ -142,7 +154,7 @@ def _frequent(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], .
 
 
 def _lasting(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
-    """NaN losses after which, in their stream, no finite one came."""
+    """NaN losses that no finite one follows in their stream."""
     found: list[Evidence[Fact]] = []
     for by_line in readings.values():
         tail: list[Evidence[Fact]] = []
@@ -156,7 +168,7 @@ def _lasting(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ..
 
 
 def _last_reading(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact], ...]:
-    """A loss that is NaN after the first step, and is the last that its stream shows: it may pass, but rarely does."""
+    """A stream's last loss, if it is NaN and not from the first step: training rarely recovers from that."""
     for by_line in readings.values():
         bad, evidence = by_line[max(by_line)]
         fact = evidence.fact
@@ -167,14 +179,14 @@ def _last_reading(seen: EvidenceSet, readings: _Readings) -> tuple[Evidence[Fact
 
 
 def _grown(seen: EvidenceSet) -> tuple[Evidence[Fact], ...]:
-    """A loss that, from some reading on, is many times what it was before, to the end of the log."""
+    """A loss that rises to many times its earlier value and stays there to the end of the log."""
     streams: dict[tuple[str, str], list[Evidence[StepSeen]]] = {}
     for step in seen.all(StepSeen):
         key = (step.origin.source, step.origin.stream)
         if step.fact.loss is not None and math.isfinite(step.fact.loss):
             streams.setdefault(key, []).append(step)
         elif step.fact.step is None and _BEGINS.search(step.quote):
-            streams.pop(key, None)  # the next training, perhaps of another model
+            streams.pop(key, None)  # another training begins, perhaps of another model
     for readings in streams.values():
         losses = [e.fact.loss or 0.0 for e in readings]
         if len(losses) < FEW + 1 or losses[0] <= 0:
@@ -203,31 +215,24 @@ def _found(
     named = f"{ranks((who,))}: " if who is not None else ""
     at = f" at step {step}" if step is not None else ""
     subject = what if what not in ("nan", "NaN", "inf", "Inf", "loss", "-inf") else "the loss or a gradient"
+    happened = subject if "encountered" in subject else f"{subject} was not finite"
     return Found(
-        title=f"{named}the loss grew without bound{at}" if grew else f"{named}{subject} was not finite{at}",
+        title=f"{named}{'the loss grew without bound' if grew else happened}{at}",
         because=(
-            "the loss became many times what it had been, and stayed there to the end of the log"
+            "the loss rose to many times its earlier value and stayed there to the end of the log"
             if grew
-            else "training was stopped for a value that is NaN or infinite"
+            else "training stopped because a value was NaN or infinite"
             if severity is None
-            else "the loss is NaN in the last lines, or again and again"
+            else "the loss is NaN in the last lines, or repeatedly"
         ),
         evidence=signs,
         ranks=(who,) if who is not None else None,
         severity=severity,
         confidence=confidence,
         fixes=(
-            Fix(do="look at the batch of that rank and step for NaN, empty or extreme values"),
-            Fix(do="lower the learning rate, warm up longer, clip gradients", safety=Safety.CHANGES_RESULTS),
-            Fix(do="train in bfloat16 or float32 in place of float16", safety=Safety.CHANGES_RESULTS),
-            Fix(
-                do="find the operation that makes the first NaN, in PyTorch",
-                command="torch.autograd.set_detect_anomaly(True)",
-            ),
-            Fix(
-                do="find the operation that makes the first NaN, in TensorFlow",
-                command="tf.debugging.enable_check_numerics()",
-            ),
-            Fix(do="find the operation that makes the first NaN, in JAX", command="export JAX_DEBUG_NANS=True"),
+            Fix(do="look at that rank's batch at that step for NaN, empty or extreme values"),
+            CALMER,
+            Fix(do="train in bfloat16 or float32 instead of float16", safety=Safety.CHANGES_RESULTS),
+            *FIND_THE_FIRST_NAN,
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUM002: the loss stopped moving."""
+"""NUM002: the loss stopped changing."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety, Severity
 from keepstep.core.rule import rule
 
 ENOUGH = 30
-"""Readings that must be equal to all printed digits."""
+"""How many readings must be equal to all printed digits."""
 EXACT = 8
 EXACT_DIGITS = 6
-"""Readings that cannot be equal by chance where that many digits are printed."""
+"""How many readings cannot be equal by chance, where this many digits are printed."""
 LOWEST = 0.1
 EPOCHS = 5
 STEPS = 8
-"""Readings of whole epochs, or of steps, after which a loss has moved if it ever will."""
+"""Readings of whole epochs, or of steps, after which a loss has changed if it ever will."""
 SPAN = 500
 LONG = 20
-"""Steps that readings must be apart, or readings, until standing still is no slow start."""
+"""The steps that readings must span, or the number of readings, after which this is no slow start."""
 STILL = 0.005
-"""How much of itself a loss may move and still stand."""
+"""The part of its value by which a loss may vary and still count as unchanged."""
 LEAST = 0.3
 NEAR = 0.002
 GUESSED = (2, 3, 4, 5, 10, 20, 21, 80, 100, 101, 200, 365, 400, 700, 1000, 1001)
-"""Numbers of classes of the usual data sets."""
+"""Numbers of classes in the usual datasets."""
 MANY_CLASSES, MOST_CLASSES = 5_000, 2_000_000
 FROM_THE_START = 300
-"""Up to this line, or the middle of what was read, a first reading is one of the start."""
+"""Up to this line, or the middle of what was read, a first reading counts as the start of the run."""
 
 
 @rule(
@@ -44,24 +44,24 @@ FROM_THE_START = 300
     confidence=Confidence.HYPOTHESIS,
 )
 def plateau(seen: EvidenceSet) -> Iterator[Found]:
-    """The loss stands still: the last readings are all the same number.
+    """The loss no longer changes: the last readings are all the same number.
 
     ## What it looks like
-    The printed loss is equal to the last digit for dozens of readings.
+    The printed loss is the same, to the last digit, for dozens of readings.
 
     ## Why it happens
     Gradients are zero or are not applied (frozen parameters, a learning rate of 0, a skipped optimizer
-    step on every rank, gradients that are not reduced), or the metric is not of the present step.
+    step on every rank, gradients that are not reduced), or the printed metric is not that of the current step.
 
     ## How we know
-    The last thirty readings of a rank's loss do not differ at all (eight, where they are printed to many digits);
-    or the loss never left the value that guessing gives, the logarithm of the number of classes, over whole epochs.
+    The last thirty readings of a rank's loss are equal (eight, where they are printed to many digits); or, over
+    whole epochs, the loss stayed at the value that guessing gives, the logarithm of the number of classes.
 
     ## What to do
     Print the learning rate and a gradient norm; check that parameters change between steps.
 
     ## When this is wrong
-    A converged model prints the same rounded loss for long.
+    A converged model prints the same rounded loss for a long time.
     """
     said = seen.all(Plateau)
     if said:
@@ -76,7 +76,8 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
             [e for e in readings if not _of_an_epoch(e)], STEPS
         ):
             yield _found(
-                (readings[0], readings[-1]), "the loss is where it was when the log begins, as of a model that guesses"
+                (readings[0], readings[-1]),
+                "the loss never left its first value, which is that of a model that guesses",
             )
             return
         last = readings[-ENOUGH:]
@@ -93,7 +94,7 @@ def plateau(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _digits(value: float) -> int:
-    """How many digits a loss was printed with."""
+    """The number of digits that a loss was printed with."""
     return len(f"{value!r}".partition("e")[0].replace(".", "").strip("0"))
 
 
@@ -103,7 +104,7 @@ def _of_an_epoch(reading: Evidence[StepSeen]) -> bool:
 
 
 def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
-    """Whether a loss stayed all the time where guessing puts it: at the logarithm of a number of classes."""
+    """Whether a loss always stayed at the value that guessing gives: the logarithm of a number of classes."""
     losses = [e.fact.loss for e in readings if e.fact.loss is not None]
     if len(losses) < enough or not all(math.isfinite(loss) for loss in losses) or max(losses) < LEAST:
         return False
@@ -115,7 +116,7 @@ def _never_moved(readings: list[Evidence[StepSeen]], enough: int) -> bool:
             return False
     classes = math.exp(min(max(losses), 20.0))
     if (readings[0].origin.line or 0) > max(FROM_THE_START, (readings[-1].origin.line or 0) // 2):
-        return False  # only the end of a long log was read: the loss may have come a long way
+        return False  # only the end of a long log was read: the loss may have changed before
     guessed = (
         any(abs(losses[-1] - math.log(n)) <= NEAR * losses[-1] for n in GUESSED)
         or MANY_CLASSES < classes < MOST_CLASSES
@@ -128,7 +129,7 @@ def _found(
     because: str = "the last readings of the loss are equal to every printed digit",
 ) -> Found:
     return Found(
-        title="the loss did not move any more",
+        title="the loss stopped changing",
         because=because,
         evidence=evidence,
         fixes=(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that were told to end."""
+"""Runs that were ended from outside."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PRE001: the run was told to end from outside."""
+"""PRE001: the run was ended from outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.rules.questions.arrivals import still_waiting
 from keepstep.rules.questions.exceptions import is_wrapper
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line
 
 LONGEST_GRACE_S = 600.0
 _OWN_TEARDOWN = ("agent", "mpirun", "launcher", "torchrun", "framework")
@@ -52,14 +52,14 @@ _FAILURES: tuple[type[Fact], ...] = (
 )
 _FIXES = (
     Fix(
-        do="see why the scheduler ended it",
+        do="ask the scheduler why it ended the job",
         command="sacct -u $USER -o JobID,State,ExitCode,Elapsed,Timelimit || kubectl get events",
     ),
-    Fix(do="save a checkpoint when SIGTERM arrives, and start again from the newest one"),
-    Fix(do="ask for more time, or for capacity that is not taken back"),
+    Fix(do="save a checkpoint when SIGTERM arrives, and resume from the newest one"),
+    Fix(do="request more time, or capacity that is not reclaimed"),
 )
 _BY_CTRL_C = "the user ended the run (Ctrl-C)"
-_BY_HAND = (Fix(do="nothing is broken: start it again from its newest checkpoint, if it was ended by mistake"),)
+_BY_HAND = (Fix(do="restart it from its newest checkpoint, if it was ended by mistake; nothing is broken"),)
 
 
 @rule(
@@ -69,22 +69,22 @@ _BY_HAND = (Fix(do="nothing is broken: start it again from its newest checkpoint
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
 def sigterm(seen: EvidenceSet) -> Iterator[Found]:
-    """The run was told to end from outside: time limit, pre-emption, a reclaimed machine, a cancelled job.
+    """The run was ended from outside: time limit, preemption, a reclaimed machine, a cancelled job.
 
     ## What it looks like
-    `CANCELLED AT ... DUE TO TIME LIMIT` or `DUE TO PREEMPTION` of Slurm, torchrun's `Received 15 death signal`
-    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, `Preempted by` of Kubernetes.
+    Slurm's `CANCELLED AT ... DUE TO TIME LIMIT` or `DUE TO PREEMPTION`, torchrun's `Received 15 death signal`
+    and `SignalException: Process 7 got signal: 15`, a spot machine's notice, Kubernetes' `Preempted by`.
 
     ## Why it happens
-    The time that was asked for is over, somebody with a higher priority came, the cloud took the machine
-    back, or a person cancelled the job.
+    The requested time was over, a job with a higher priority needed the machines, the cloud reclaimed the machine,
+    or a person cancelled the job.
 
     ## How we know
     The scheduler or cloud says so; or SIGTERM reached the launcher and nothing had failed before. The
-    SIGTERM that a launcher itself sends to the other ranks after a failure is teardown and not counted.
+    SIGTERM that a launcher itself sends to the other ranks after a failure is teardown and does not count.
 
     ## What to do
-    Save on SIGTERM, resume from the last checkpoint, ask for more time.
+    Save on SIGTERM, resume from the last checkpoint, request more time.
 
     ## When this is wrong
     A run that hangs is also ended by its time limit; then the hang is the cause.
@@ -94,8 +94,8 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
         fact = told[0].fact
         hung = "time limit" in (fact.reason or "") and bool(seen.all(CollectiveTimeout) or seen.all(RanksMissing))
         yield Found(
-            title=f"the run was ended by {fact.by}{f': {fact.reason}' if fact.reason else ''}",
-            because=f"{fact.by} took the job or machine away{f' ({fact.reason})' if fact.reason else ''}",
+            title=f"{fact.by} ended the run{f': {fact.reason}' if fact.reason else ''}",
+            because=f"{fact.by} ended the job or reclaimed the machine{f' ({fact.reason})' if fact.reason else ''}",
             evidence=told,
             standing=Standing.SYMPTOM if hung else Standing.EXCEPTION if "time limit" in (fact.reason or "") else None,
             fixes=_FIXES,
@@ -116,8 +116,8 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=_BY_CTRL_C
             if ctrl_c
-            else f"the run was told to end from outside ({signal}{f', by the {by}' if by else ''})",
-            because=asked[0].fact.reason or f"{signal} arrived and nothing had failed before",
+            else f"the run was ended from outside ({signal}{f', by the {by}' if by else ''})",
+            because=asked[0].fact.reason or f"{signal} arrived, and nothing had failed before",
             evidence=once_a_line(asked),
             ranks=ranks_of(tuple(asked)),
             confidence=Confidence.SUPPORTED,
@@ -137,31 +137,36 @@ def sigterm(seen: EvidenceSet) -> Iterator[Found]:
             fixes=_BY_HAND,
         )
         return
+    if not asked:
+        yield from _by_exits(seen)
+
+
+def _by_exits(seen: EvidenceSet) -> Iterator[Found]:
+    """Nothing shows who sent SIGTERM, but the first process to exit was ended by it."""
     exits = seen.bad_exits
     first = tuple(e for e in exits if e.fact.first) or exits
-    if first and all(ended_by(e.fact, "SIGTERM") for e in first) and not asked:
-        ours = [
-            e for e in exits if not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1
-        ]
-        if not ours and not _failed_before(seen, first[0]):
-            yield Found(
-                title="ranks were ended by SIGTERM that came from outside the run",
-                because="the first process to end was ended by SIGTERM, and nothing had failed before",
-                evidence=once_a_line(first),
-                confidence=Confidence.HYPOTHESIS,
-                standing=Standing.SYMPTOM,
-                fixes=_FIXES,
-            )
+    if not first or not all(ended_by(e.fact, "SIGTERM") for e in first) or _failed_before(seen, first[0]):
+        return
+    if any(not ended_by(e.fact, "SIGTERM") and not ended_by(e.fact, "SIGKILL") and e.fact.code != 1 for e in exits):
+        return
+    yield Found(
+        title="SIGTERM from outside the run ended ranks",
+        because="SIGTERM ended the first process to exit, and nothing had failed before",
+        evidence=once_a_line(first),
+        confidence=Confidence.HYPOTHESIS,
+        standing=Standing.SYMPTOM,
+        fixes=_FIXES,
+    )
 
 
 def _torn_down(seen: EvidenceSet, asked: Evidence[TerminationRequested]) -> bool:
-    """Whether its own launcher wrote down that it told this very rank to end, and why."""
+    """Whether the rank's own launcher logged that it ended this rank, and why."""
     own = (e for e in seen.all(TerminationRequested) if e.fact.by in _OWN_TEARDOWN and e.fact.reason)
     return asked.who is not None and any(e.who == asked.who for e in own)
 
 
 def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
-    """Whether the process finished, or still wrote long after: steps within the time of grace prove nothing."""
+    """Whether the process finished, or still wrote long after: steps during the grace period prove nothing."""
     phases = seen.near(asked, PhaseSeen, after=TO_THE_END)
     if any(e.fact.phase is Phase.FINISHED for e in phases):
         return True
@@ -171,7 +176,7 @@ def _outlived(seen: EvidenceSet, asked: Evidence[Fact]) -> bool:
 
 
 def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
-    """Whether anything that ends a run is seen before this."""
+    """Whether anything that ends a run happened before this."""
     here = seen.position[id(place)]
     if stopped_before(seen, place.at):
         return True
@@ -188,7 +193,7 @@ def _failed_before(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
             return evidence.at <= place.at
         return seen.position[id(evidence)] < here
 
-    spared = is_supervised(seen) and not seen.bad_exits  # the kernel then killed processes of others
+    spared = is_supervised(seen) and not seen.bad_exits  # then the kernel killed processes of other programs
     for kind in _FAILURES:
         if kind is OomKilled and spared:
             continue

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of several families ask of the evidence: crashes, exceptions, contracts, arrivals."""
+"""Questions that rules of several families ask about the evidence: crashes, exceptions, contracts, arrivals."""

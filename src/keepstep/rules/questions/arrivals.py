@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask of ranks that waited for others at the start."""
+"""Questions about ranks that waited for others at the start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keepstep.core.facts.process import StartedWith
 
 
 def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
-    """The last word of each rank, where no world was formed after it."""
+    """The last report of each rank, unless a world was formed after it."""
     formed = {e.origin.source: e.at or 0.0 for e in seen.all(WorldFormed) if not e.fact.at_step and e.fact.size > 1}
     last: dict[str, Evidence[RanksArriving]] = {}
     for each in seen.all(RanksArriving):
@@ -20,5 +20,5 @@ def still_waiting(seen: EvidenceSet) -> list[Evidence[RanksArriving]]:
 
 
 def ranks_started(seen: EvidenceSet) -> int | None:
-    """How many `keepstep run -n` has started; None where another launcher did."""
+    """How many ranks `keepstep run -n` started; None if another launcher started them."""
     return next((e.fact.ranks for e in seen.all(StartedWith) if e.fact.ranks is not None), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ranks differ in what the guard had them state: as it found, or by what each wrote down."""
+"""Where ranks differ in what the guard made them state: as the guard found, or by what each rank wrote down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keepstep.rules.questions.own_exception import left_by_own_exception
 
 @dataclass(frozen=True)
 class Broken:
-    """One contract that ranks broke: all its differences, with what shows them."""
+    """One contract that ranks broke: all its differences, with their evidence."""
 
     subject: str
     differences: tuple[Difference, ...]
@@ -25,13 +25,13 @@ class Broken:
     certain: bool
     before: bool
     where: dict[int, str] = field(default_factory=dict)
-    """The lines of code of those who are out of line."""
+    """The lines of code of the ranks that differ."""
     left: tuple[int, ...] = ()
-    """The ranks that left what all had done, where that is known."""
+    """The ranks that departed from what all did before, if known."""
 
     @property
     def odd(self) -> tuple[int, ...]:
-        """The ranks that are out of line, in any of it."""
+        """The ranks that differ in any of it."""
         return self.left or tuple(sorted({rank for each in self.differences for rank in each.odd}))
 
     @property
@@ -41,7 +41,7 @@ class Broken:
 
     @property
     def lines(self) -> str:
-        """Where they are, to follow their names: ``, at train.py:50``."""
+        """Their lines, to follow their names: ``, at train.py:50``."""
         told = list(dict.fromkeys(self.where[rank] for rank in self.odd if rank in self.where))
         return f", at {', '.join(told[:3])}" if told else ""
 
@@ -51,7 +51,7 @@ class Broken:
 
 
 def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
-    """The broken contracts whose subject begins with one of these words; the earliest first."""
+    """The broken contracts whose subject begins with one of these words, earliest first."""
     found: dict[tuple[str, int], list[Evidence[ContractBroken]]] = defaultdict(list)
     left = left_by_own_exception(seen)
     for told in seen.all(ContractBroken):
@@ -61,14 +61,14 @@ def broken_contracts(seen: EvidenceSet, *subjects: str) -> list[Broken]:
     for key in [
         key for key in found if key[1] < 0 and any(key[0] == subject for subject, n in (*found, *stated) if n >= 0)
     ]:
-        del found[key]  # a log's words of what the guard wrote down too
+        del found[key]  # the log repeats what the guard wrote down
     result = [_told(subject, each) for (subject, _), each in found.items()]
     result += [each for key, each in stated.items() if key not in found]
     return result
 
 
 def _of_one_who_left(fact: ContractBroken, left: frozenset[int]) -> bool:
-    """Whether a collective differs because a rank met it on its way out."""
+    """Whether a collective differs because a rank ran it on its way out."""
     return fact.subject.split(" ", 1)[0] == Subject.COLLECTIVE and any(
         rank in left for _, ranks in fact.values for rank in ranks
     )
@@ -92,7 +92,7 @@ def _told(subject: str, told: list[Evidence[ContractBroken]]) -> Broken:
 
 
 def _by_statements(seen: EvidenceSet, subjects: tuple[str, ...]) -> dict[tuple[str, int], Broken]:
-    """Where guards could not talk to each other, each still wrote down its side."""
+    """What each guard wrote down: it does so even if the guards could not reach each other."""
     sides: dict[tuple[str, int], dict[int, Evidence[ContractStated]]] = defaultdict(dict)
     for stated in seen.all(ContractStated):
         if stated.who is not None and _is_about(stated.fact.subject, subjects):

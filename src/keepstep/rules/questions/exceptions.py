@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions that rules ask of Python exceptions: whose they are, what they only pass on."""
+"""Questions about Python exceptions: whose they are, and which ones only pass on another failure."""
 
 from __future__ import annotations
 
@@ -8,59 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
-from keepstep.core.facts.data import DataMissing
-from keepstep.core.facts.environment import VersionSeen
-from keepstep.core.facts.network import (
-    AddressMap,
-    ConnectFailed,
-    InterfaceUsed,
-    PeerLost,
-    RendezvousTimeout,
-    TransportUsed,
-)
-from keepstep.core.facts.process import (
-    ErrorSaid,
-    ExceptionRaised,
-    FatalSignal,
-    Frame,
-    NativeAbort,
-    ProcessExited,
-    StackDump,
-    TaskNamed,
-    TerminationRequested,
-    TracebackCut,
-)
-from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, GroupShutDown, RanksMissing, TimeoutHeardOf
-from keepstep.core.facts.training import PhaseSeen, StepSeen, StreamEnded
+from keepstep.core.facts.process import ExceptionRaised, Frame, ProcessExited
 from keepstep.core.lazy_pattern import lazy_pattern
 
 Raised = Evidence[ExceptionRaised]
 
-_SAY_NOTHING_OF_A_CAUSE = (
-    ExceptionRaised,
-    StepSeen,
-    PhaseSeen,
-    StreamEnded,
-    WorldSeen,
-    VersionSeen,
-    ProcessExited,
-    TerminationRequested,
-    InterfaceUsed,
-    TransportUsed,
-    AddressMap,
-    StackDump,
-    CollectiveProgress,
-    FatalSignal,
-    NativeAbort,
-    DataMissing,
-    TracebackCut,
-    TaskNamed,
-    ErrorSaid,
-)
-
-_SYMPTOMS = (PeerLost, ConnectFailed, RendezvousTimeout, CollectiveTimeout, TimeoutHeardOf, GroupShutDown, RanksMissing)
-_OF_THE_PROGRAM = {
+OF_THE_PROGRAM = {
     "KeyError",
     "AttributeError",
     "TypeError",
@@ -73,11 +26,13 @@ _OF_THE_PROGRAM = {
     "IndentationError",
     "RecursionError",
 }
-"""Kinds that no trouble between ranks raises: a lost peer near one of them is its consequence."""
+"""Types that trouble between ranks never raises: a lost peer near one of them is its consequence."""
 
 _LIBRARY = lazy_pattern(
-    r"(?:site|dist)-packages|/lib(?:64)?/python[\d.]+/|/lib/pypy|<frozen |<string>|/usr/lib/|\\lib\\|\\Lib\\|/multiprocessing/"
-    r"|importlib|runpy\.py|(?:^|/)(?:threading|contextlib|queue|subprocess|os|json|pickle|zipfile)\.py$|/bin/(?:torchrun|accelerate|deepspeed)$"
+    r"(?:site|dist)-packages|/lib(?:64)?/python[\d.]+/|/lib/pypy|<frozen |<string>|/usr/lib/|\\lib\\|\\Lib\\"
+    r"|/multiprocessing/"
+    r"|importlib|runpy\.py|(?:^|/)(?:threading|contextlib|queue|subprocess|os|json|pickle|zipfile)\.py$"
+    r"|/bin/(?:torchrun|accelerate|deepspeed)$"
     r"|/keepstep/guard/"
 )
 
@@ -134,21 +89,27 @@ _OF_PEERS = {
 }
 _PEER_STATUS = lazy_pattern(r"\b(?:UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b")
 _PEER_WORDS = lazy_pattern(
-    r"[NHRX]CCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe|Horovod has been shut down"
+    r"[NHRX]CCL|[Gg]loo|c10d|TCPStore|Connection (?:closed|reset)|Socket (?:Timeout|closed)|Broken pipe"
+    r"|Horovod has been shut down"
     r"|process \d+ terminated with (?:exit code|signal)|exited unexpectedly|Stop_waiting response|MPI_ABORT|Rendezvous"
 )
 _DIED_WORDS = lazy_pattern(
-    r"^process \d+ terminated with (?:exit code|signal)|^(?:[Pp]rocess|[Rr]ank|[Ww]orker|[Tt]ask) #?\d{1,3} (?:has )?(?:failed|died|crashed|exited)\b|^(?:One or more )?[Ww]orkers? (?:failed|died)"
+    r"^process \d+ terminated with (?:exit code|signal)"
+    r"|^(?:[Pp]rocess|[Rr]ank|[Ww]orker|[Tt]ask) #?\d{1,3} (?:has )?(?:failed|died|crashed|exited)\b"
+    r"|^(?:One or more )?[Ww]orkers? (?:failed|died)"
     r"|^-- Process \d+ terminated with the following error"
-    r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited|^Spark job has failed, see"
+    r"|^(?:mpirun|jsrun|[Hh]orovodrun) failed with exit code|^Horovod detected that one or more processes exited"
+    r"|^Spark job has failed, see"
     r"|^Job has been shutdown, see above|^Command failed, making Spark task fail|^Exception in worker:"
     r"|\bAlgorithmError: (?:Exit ?Code|ExecuteUserScriptError)"
 )
 _SPAWNED = lazy_pattern(r"-- Process (?P<rank>\d+) terminated with the following error")
 
 _OF_A_FRAMEWORK = lazy_pattern(
-    r"^(?:horovod|orbax|jaxlib?|flax|tensorstore|tensorflow|torch_xla|torch\.distributed|torch\.multiprocessing|deepspeed"
-    r"|megatron|ray|grpc|mpi4py|mxnet|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai|fairscale|composer)\."
+    r"^(?:horovod|orbax|jaxlib?|flax|tensorstore|tensorflow|torch_xla|torch\.distributed|torch\.multiprocessing"
+    r"|deepspeed"
+    r"|megatron|ray|grpc|mpi4py|mxnet|pytorch_lightning|lightning(?:_fabric|_utilities)?|accelerate|colossalai"
+    r"|fairscale|composer)\."
 )
 _FRAMEWORK_KINDS = {
     "XlaRuntimeError",
@@ -169,14 +130,17 @@ _FRAMEWORK_KINDS = {
     "LaunchFailure",
 }
 _FRAMEWORK_FILE = lazy_pattern(
-    r"(?:site|dist)-packages/(?:horovod|orbax|jaxlib|tensorstore|torch_xla|torch/distributed|torch/multiprocessing|deepspeed"
+    r"(?:site|dist)-packages/(?:horovod|orbax|jaxlib|tensorstore|torch_xla|torch/distributed|torch/multiprocessing"
+    r"|deepspeed"
     r"|megatron|ray|grpc|mpi4py|pytorch_lightning|lightning|lightning_fabric|accelerate|colossalai|tensorflow/python"
     r"|tensorflow_core/python|tensorflow_estimator)/"
 )
 
 _READS_CHECKPOINTS = lazy_pattern(
-    r"torch/serialization\.py|torch/distributed/checkpoint|safetensors|orbax|tensorstore|flax/(?:serialization|training/checkpoints)"
-    r"|saving_lib\.py|hdf5_format\.py|legacy_h5_format\.py|checkpoint_management|py_checkpoint_reader|training/saver\.py|_npyio"
+    r"torch/serialization\.py|torch/distributed/checkpoint|safetensors|orbax|tensorstore"
+    r"|flax/(?:serialization|training/checkpoints)"
+    r"|saving_lib\.py|hdf5_format\.py|legacy_h5_format\.py|checkpoint_management|py_checkpoint_reader"
+    r"|training/saver\.py|_npyio"
 )
 _CHECKPOINT_FUNCTION = lazy_pattern(r"(?i)load|restore|resume|checkpoint|ckpt")
 _CHECKPOINT_WORD = lazy_pattern(r"(?i)restore|resume|checkpoint|ckpt|load_?(?:state|weights|model|params)")
@@ -209,7 +173,7 @@ def is_wrapper(fact: ExceptionRaised) -> bool:
 
 
 def lost_its_parent(fact: ExceptionRaised) -> bool:
-    """Whether a child that Python spawned read only a part of its task: the parent failed or was ended while it wrote."""
+    """Whether a spawned child read only part of its task: the parent failed or was ended while writing it."""
     if short_type(fact) not in ("EOFError", "UnpicklingError") or not fact.frames:
         return False
     return fact.frames[-1].function == "_main" and bool(
@@ -218,7 +182,7 @@ def lost_its_parent(fact: ExceptionRaised) -> bool:
 
 
 def is_of_peers(fact: ExceptionRaised) -> bool:
-    """Whether its kind or words only tell of trouble with other ranks."""
+    """Whether its type or message only reports trouble with other ranks."""
     kind = short_type(fact)
     if kind in _OF_PEERS:
         return True
@@ -231,7 +195,7 @@ def is_of_peers(fact: ExceptionRaised) -> bool:
 
 
 def at_teardown(fact: ExceptionRaised) -> bool:
-    """Whether it came while objects were destroyed, or inside of a logger: Python prints it and goes on."""
+    """Whether it was raised while objects were destroyed, or inside a logger: Python prints it and goes on."""
     if not fact.frames:
         return False
     first = fact.frames[0]
@@ -241,47 +205,49 @@ def at_teardown(fact: ExceptionRaised) -> bool:
 
 
 def user_frame(fact: ExceptionRaised) -> Frame | None:
-    """The innermost frame in a file that is not a library's."""
+    """The innermost frame outside library files."""
     own = [f for f in fact.frames if f.file and not _LIBRARY.search(f.file)]
     return own[-1] if own else None
 
 
 _CHECKED_OUT = lazy_pattern(
-    r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry|torchtitan"
-    r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift|openrlhf)/[\w/]{1,200}\.py$"
+    r"/(?:megatron|deepspeed|transformers|accelerate|trl|peft|verl|vllm|nemo|fairseq|colossalai|composer|llmfoundry"
+    r"|torchtitan"
+    r"|torchtune|lightning|pytorch_lightning|torch|mmcv|mmengine|detectron2|horovod|ray|axolotl|llamafactory|swift"
+    r"|openrlhf)/[\w/]{1,200}\.py$"
 )
 
 
 def is_library_file(path: str) -> bool:
-    """Whether a file is a library's, also where the library was checked out rather than installed."""
+    """Whether a file belongs to a library, installed or checked out."""
     plain = path.replace("\\", "/")
     return bool(_LIBRARY.search(path) or _CHECKED_OUT.search(plain))
 
 
 def is_of_the_program(fact: ExceptionRaised) -> bool:
-    """Whether the program's own code raised it, for a kind that no trouble between ranks raises."""
+    """Whether the program's own code raised it, with a type that trouble between ranks never raises."""
     last = fact.frames[-1].file if fact.frames else None
-    return short_type(fact) in _OF_THE_PROGRAM and last is not None and not _LIBRARY.search(last)
+    return short_type(fact) in OF_THE_PROGRAM and last is not None and not _LIBRARY.search(last)
 
 
 def is_of_a_framework(fact: ExceptionRaised) -> bool:
-    """Whether its class, or the code that raised it, is a framework's or launcher's: it may tell of anything."""
+    """Whether its class, or the code that raised it, belongs to a framework or launcher: it may mean anything."""
     if _OF_A_FRAMEWORK.search(fact.type) or short_type(fact) in _FRAMEWORK_KINDS:
         return True
     last = fact.frames[-1].file if fact.frames else None
-    return last is not None and short_type(fact) not in _OF_THE_PROGRAM and bool(_FRAMEWORK_FILE.search(last))
+    return last is not None and short_type(fact) not in OF_THE_PROGRAM and bool(_FRAMEWORK_FILE.search(last))
 
 
 _KERAS_LOADS = {"load_weights", "load_model", "load_wrapper", "load_weights_from_hdf5_group"}
 
 
 def _names_own_reader(frames: tuple[Frame, ...]) -> bool:
-    """Whether a reader that only checkpoints have is among them; NumPy's reads data as well."""
+    """Whether one of them belongs to a reader used only for checkpoints; NumPy's reads data as well."""
     return any(f.file and _READS_CHECKPOINTS.search(f.file) and "_npyio" not in f.file for f in frames)
 
 
 def reads_checkpoint(fact: ExceptionRaised) -> bool:
-    """Whether reading a checkpoint raised it, by its frames: a reader of checkpoints, or functions named so."""
+    """Whether it was raised while reading a checkpoint: its frames are a checkpoint reader's, or named like one."""
     if short_type(fact) not in _UNREADABLE and not re.search(
         r"(?i)corrupt|truncated|unexpected EOF|CRC|less bytes than requested", fact.message[:300]
     ):
@@ -303,13 +269,14 @@ def reads_checkpoint(fact: ExceptionRaised) -> bool:
 
 _PLANS_LOAD = lazy_pattern(r"distributed/(?:_shard/)?checkpoint/|dist_checkpointing/")
 _LOADS_STATE = lazy_pattern(
-    r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w{0,60}?(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained|optimizer|_state)\w{0,60}$"
+    r"(?i)^_?(?:auto_)?(?:load|restore|resume)\w{0,60}?(?:ckpt|checkpoint|state_?dict|snapshot|weights|pretrained"
+    r"|optimizer|_state)\w{0,60}$"
     r"|^_?(?:resume|restore)(?:_from\w*|_training|_model)?$"
 )
 
 
 def lacks_a_name(fact: ExceptionRaised) -> bool:
-    """Whether a loader of checkpoints looked for a name that the checkpoint, or the model, does not have."""
+    """Whether a checkpoint loader looked for a name that the checkpoint, or the model, does not have."""
     if short_type(fact) != "KeyError" or not fact.frames or re.fullmatch(r"['\"][A-Z][A-Z0-9_]*['\"]", fact.message):
         return False
     last = fact.frames[-1]
@@ -319,7 +286,7 @@ def lacks_a_name(fact: ExceptionRaised) -> bool:
 
 
 def ranks_told(seen: EvidenceSet, evidence: Sequence[Evidence[Fact]]) -> tuple[int, ...] | None:
-    """The ranks of some evidence; where no line says, the process that a spawner names just above it."""
+    """The ranks of some evidence; if no line says, the process that a spawner names just above it."""
     known = [e.who for e in evidence if e.who is not None]
     if not known:
         known = [who for e in evidence if (who := _named_above(seen, e)) is not None]
@@ -338,7 +305,7 @@ def _named_above(seen: EvidenceSet, place: Evidence[Fact]) -> int | None:
 
 
 def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
-    """Exceptions of one stream that were raised from, or while handling, each other."""
+    """Exceptions of one stream that were raised from each other, or while handling each other."""
     by_stream: dict[tuple[str, str], list[Raised]] = {}
     for each in seen.all(ExceptionRaised):
         by_stream.setdefault((each.origin.source, each.origin.stream), []).append(each)
@@ -353,44 +320,3 @@ def chains(seen: EvidenceSet) -> Iterator[tuple[Raised, ...]]:
                 chain = [each]
         if chain:
             yield tuple(chain)
-
-
-def recognised(seen: EvidenceSet, raised: Raised) -> bool:
-    """Whether some signature knew the words of this exception."""
-    if reads_checkpoint(raised.fact) or lacks_a_name(raised.fact):
-        return True
-    line = raised.origin.line
-    if line is None:
-        return False
-    last = line + raised.fact.lines
-    reach = raised.fact.lines + (40 if raised.origin.stream else 0)
-    others = [
-        e.origin.line
-        for e in seen.near(raised, ExceptionRaised, after=reach)
-        if e.origin.line is not None and e.origin.line > line
-    ]
-    until = min(others) - 1 if others else line + reach
-    inside = seen.near(raised, Fact, before=0, after=max(0, until - line))
-    own = short_type(raised.fact) in _OF_THE_PROGRAM
-    return any(
-        _says_why(e.fact)
-        and not (own and isinstance(e.fact, _SYMPTOMS))
-        and (e.origin.line != last or _quotes(raised.fact, e.quote))
-        for e in inside
-    )
-
-
-def tells_more(seen: EvidenceSet, place: Evidence[Fact]) -> bool:
-    """Whether the same line, or the next, holds a fact of another kind that says why."""
-    return any(type(e.fact) is not type(place.fact) and _says_why(e.fact) for e in seen.near(place, Fact, after=2))
-
-
-def _quotes(fact: ExceptionRaised, quote: str) -> bool:
-    """Whether a line is one of the exception's own; its last line may be the first of something else."""
-    return quote[:60].strip() in f"{fact.type}: {fact.message}"
-
-
-def _says_why(fact: Fact) -> bool:
-    if isinstance(fact, _SAY_NOTHING_OF_A_CAUSE):
-        return False
-    return getattr(fact, "fatal", True) is not False and getattr(fact, "final", True) is not False

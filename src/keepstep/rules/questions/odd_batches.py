@@ -12,18 +12,19 @@ from keepstep.core.wording import ranks as say_ranks
 
 
 def odd_batches(seen: EvidenceSet, *kinds: str, fix: Fix) -> Iterator[Found]:
-    """One finding for all such batches; fatal where the run then broke."""
+    """One finding for all such batches; fatal if the run then failed."""
     odd = [e for e in seen.all(BatchOdd) if e.fact.kind in kinds]
     if not odd:
         return
     fact = odd[0].fact
     ranks = tuple(dict.fromkeys(e.who for e in odd if e.who is not None))
-    wanted = "the contract asks for" if fact.declared else "the batches before had"
+    wanted = "the contract requires" if fact.declared else "earlier batches had"
+    part = fact.part.removeprefix("batch") or "content"
     yield Found(
-        title=f"{say_ranks(ranks) or 'a rank'} got a batch whose {fact.part.removeprefix('batch') or 'content'} has {fact.seen}; {wanted} {fact.wanted}",
-        because=f"the guard looked at the batch before the step that follows step {fact.step} took it",
+        title=f"{say_ranks(ranks) or 'a rank'} got a batch whose {part} has {fact.seen}; {wanted} {fact.wanted}",
+        because=f"the guard checked the batch right after step {fact.step}, before it was used",
         evidence=tuple(odd[:8]),
         ranks=ranks,
         severity=Severity.FATAL if seen.broken else Severity.WARNING,
-        fixes=(fix, Fix(do="stop before such a step in future", command="KEEPSTEP=strict python train.py")),
+        fixes=(fix, Fix(do="stop before such a step next time", command="KEEPSTEP=strict python train.py")),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that were on their way out because of an exception of their own."""
+"""Ranks that were exiting because of an exception of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.guard import RankRaised
 
 OF_FRAMEWORKS = ("RuntimeError", "OutOfStep")
-"""Types by which frameworks and the guard itself tell that ranks do not fit together."""
+"""Types that frameworks and the guard itself raise when ranks disagree."""
 
 
 OF_PROGRAMS = (
@@ -20,11 +20,11 @@ OF_PROGRAMS = (
     "ZeroDivisionError",
     "FileNotFoundError",
 )
-"""Types that speak of the program or its data, also where a framework raises them (a label out of range): never of other ranks."""
+"""Types about the program or its data, never about other ranks, even if a framework raises them."""
 
 
 def left_by_own_exception(seen: EvidenceSet) -> frozenset[int]:
-    """What such a rank runs in a `finally` or at its exit is a consequence, and no fault of its program."""
+    """Those ranks. What they run in a `finally` or at exit is a consequence, not a fault of the program."""
     return frozenset(
         each.who
         for each in seen.all(RankRaised)

@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import Contention
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(id="RES007", cause=Cause.RESOURCE_CONTENTION, needs=(Contention,), explains=OF_A_DEAD_RANK)
@@ -21,16 +21,16 @@ def contention(seen: EvidenceSet) -> Iterator[Found]:
     `all CUDA-capable devices are busy or unavailable`, `cudaErrorDevicesUnavailable`.
 
     ## Why it happens
-    The GPU is in exclusive-process mode and two ranks were put on it, or an earlier run still lives.
+    The GPU is in exclusive-process mode and two ranks share it, or an earlier run is still alive.
 
     ## How we know
-    The driver says that the device is held.
+    The driver says that the device is in use.
 
     ## What to do
-    See who is on the device, end left-overs, and give each rank a device of its own.
+    Check which processes use the device, end leftover ones, and give each rank its own device.
 
     ## When this is wrong
-    A GPU that broke answers the same way; see the kernel log for Xid messages.
+    A broken GPU gives the same error. Check the kernel log for Xid messages.
     """
     held = once_a_line(e for e in seen.all(Contention) if not seen.survived(e))
     if not held:
@@ -41,10 +41,10 @@ def contention(seen: EvidenceSet) -> Iterator[Found]:
         evidence=held,
         fixes=(
             Fix(
-                do="see who holds the devices",
+                do="check which processes hold the devices",
                 command="nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
             ),
-            Fix(do="see the compute mode; it should be Default", command="nvidia-smi -q -d COMPUTE"),
+            Fix(do="check the compute mode; it should be Default", command="nvidia-smi -q -d COMPUTE"),
             Fix(
                 do="bind each process to its own device",
                 command="torch.cuda.set_device(int(os.environ['LOCAL_RANK']))",

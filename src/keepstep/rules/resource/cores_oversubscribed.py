@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES106: more threads are asked for than there are cores."""
+"""RES106: the ranks use more threads than there are cores."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from keepstep.core.rule import rule
 
 @rule(id="RES106", cause=Cause.RESOURCE_CONTENTION, needs=(CoresSeen,))
 def cores_oversubscribed(seen: EvidenceSet) -> Iterator[Found]:
-    """More threads or loader workers are asked for than there are cores.
+    """The ranks of a host use more threads or loader workers than it has cores.
 
     ## What it looks like
-    OMP_NUM_THREADS times the ranks of a host, or the loader workers of all ranks, are more than twice its
-    cores. Every step takes longer, one rank is always late.
+    OMP_NUM_THREADS times the ranks of a host, or the loader workers of all ranks, exceed twice its cores. Every step
+    takes longer, and one rank is always late.
 
     ## Why it happens
-    Settings for a larger host; a control group that gives fewer cores than the host has.
+    The settings were made for a larger host, or a control group gives fewer cores than the host has.
 
     ## How we know
-    The variable, the script's num_workers, the launcher's count of ranks, and the cores that this process may
-    use.
+    The variable, the script's num_workers, the launcher's number of ranks, and the cores that this process may use.
 
     ## What to do
-    Divide the cores by the ranks.
+    Divide the cores among the ranks.
 
     ## When this is wrong
     Most threads sleep most of the time.
@@ -42,17 +41,23 @@ def cores_oversubscribed(seen: EvidenceSet) -> Iterator[Found]:
         share = max(1, fact.cores // fact.ranks_here)
         if fact.threads_each and threads > 2 * fact.cores:
             yield Found(
-                title=f"{threads} threads for {fact.cores} cores: OMP_NUM_THREADS={fact.threads_each} in {fact.ranks_here} ranks",
-                because="the ranks take the cores from each other",
+                title=(
+                    f"{threads} threads for {fact.cores} cores: "
+                    f"OMP_NUM_THREADS={fact.threads_each} in {fact.ranks_here} ranks"
+                ),
+                because="the ranks compete for the cores",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="divide the cores by the ranks", command=f"export OMP_NUM_THREADS={share}"),),
+                fixes=(Fix(do="divide the cores among the ranks", command=f"export OMP_NUM_THREADS={share}"),),
             )
         if workers and loading > 2 * fact.cores:
             yield Found(
-                title=f"{loading} loader workers for {fact.cores} cores: num_workers={workers.fact.loader_workers} in {fact.ranks_here} ranks",
-                because="they take the cores from each other and from the ranks",
+                title=(
+                    f"{loading} loader workers for {fact.cores} cores: "
+                    f"num_workers={workers.fact.loader_workers} in {fact.ranks_here} ranks"
+                ),
+                because="the workers compete for the cores with each other and with the ranks",
                 evidence=(workers, each),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES005: a disk, quota or inode table was full."""
+"""RES005: a disk, a quota or the inodes ran out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.resource import DiskFull
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "cannot be opened", "write(): fd ")
 
@@ -22,25 +22,25 @@ _INFERRED = ("PytorchStreamWriter", "inline_container", "iostream error", "canno
     explains=(*OF_A_DEAD_RANK, Cause.CHECKPOINT_CORRUPT_OR_MISSING, Cause.CHECKPOINT_SLOW_IO_TIMEOUT),
 )
 def disk_full(seen: EvidenceSet) -> Iterator[Found]:
-    """A write failed because the disk, a quota or the inodes were used up.
+    """A write failed because the disk, a quota or the inodes ran out.
 
     ## What it looks like
     `[Errno 28] No space left on device`, `[Errno 122] Disk quota exceeded`, `PytorchStreamWriter failed
     writing file`, `basic_ios::clear: iostream error`, a pod evicted for ephemeral storage.
 
     ## Why it happens
-    Checkpoints of every epoch are kept; every rank writes its own; a cache in the home directory or in the
-    container's small root fills up; or there is space but no inode left.
+    The checkpoints of all epochs are kept; every rank writes its own; a cache in the home directory or in the
+    container's small root file system fills up; or there is space but no inode left.
 
     ## How we know
-    The system refused a write with ENOSPC or EDQUOT. PyTorch's own writer does not pass the errno on: its
-    failed write is then the evidence, and the conclusion is supported, not established.
+    The system refused a write with ENOSPC or EDQUOT. PyTorch's own writer does not pass the error code on: then its
+    failed write is the evidence, and the conclusion is supported, not established.
 
     ## What to do
-    Free space where the path points, or write elsewhere, and keep fewer checkpoints.
+    Free space at that path, or write elsewhere, and keep fewer checkpoints.
 
     ## When this is wrong
-    `/dev/shm` also answers with ENOSPC; that is told apart where the text shows it.
+    `/dev/shm` also fails with ENOSPC; that is a finding of its own if the message shows it.
     """
     full = once_a_line(e for e in seen.all(DiskFull) if not seen.survived(e))
     if not full:
@@ -48,19 +48,19 @@ def disk_full(seen: EvidenceSet) -> Iterator[Found]:
     quota = any(e.fact.quota for e in full)
     path = next((e.fact.path for e in full if e.fact.path), None)
     inferred = all(any(word in e.quote for word in _INFERRED) for e in full)
-    what = "quota was used up" if quota else "disk was full"
+    what = "quota was exceeded" if quota else "disk was full"
     yield Found(
         title=f"the {what} when {who(full)} wrote{f' {path}' if path else ''}",
         because=(
-            "a checkpoint could not be written to its end, which is mostly a full disk or quota"
+            "a checkpoint could not be written completely; usually, the disk or quota is full"
             if inferred
             else f"the system refused a write because the {what}"
         ),
         evidence=full,
         confidence=Confidence.SUPPORTED if inferred else None,
         fixes=(
-            Fix(do="see space and inodes where it writes", command="df -h . && df -i ."),
-            Fix(do="see your quota", command="quota -s"),
+            Fix(do="check space and inodes where it writes", command="df -h . && df -i ."),
+            Fix(do="check your quota", command="quota -s"),
             Fix(do="delete old checkpoints and keep only the last few", safety=Safety.NEEDS_OWNER),
             Fix(
                 do="move caches and temporary files to a larger disk",

@@ -11,7 +11,7 @@ from keepstep.core.facts.process import ExceptionRaised
 from keepstep.core.facts.resource import LimitReached
 from keepstep.core.finding import Fix, Found
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, once_a_line, who
 
 
 @rule(
@@ -27,15 +27,15 @@ from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, once_a_line, who
     ),
 )
 def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
-    """A limit of the system on open files, processes, threads or locked memory was reached.
+    """A system limit on open files, processes, threads or locked memory was reached.
 
     ## What it looks like
     `[Errno 24] Too many open files`, `received 0 items of ancdata`, `can't start new thread`, `libgomp:
     Thread creation failed`, OpenBLAS `pthread_create failed`, `fork: Resource temporarily unavailable`.
 
     ## Why it happens
-    Every tensor that a DataLoader worker passes uses a descriptor; every rank and worker starts as many
-    threads as there are cores; the limits (`ulimit -n`, `ulimit -u`, the pids cgroup) were made for desktops.
+    Every tensor that a DataLoader worker passes on uses a file descriptor; every rank and worker starts as many threads
+    as there are cores; the limits (`ulimit -n`, `ulimit -u`, the pids cgroup) were made for desktops.
 
     ## How we know
     The system refused with EMFILE, or refused to start a thread or process.
@@ -44,7 +44,7 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
     Raise the limit before the launcher starts, or use fewer descriptors, workers and threads.
 
     ## When this is wrong
-    A leak of descriptors in the program will reach any limit; count them while it runs.
+    A program that leaks descriptors will reach any limit. Count them while it runs.
     """
     reached = once_a_line(e for e in seen.all(LimitReached) if not seen.survived(e))
     refused = tuple(e for e in seen.all(ExceptionRaised) if _not_started(e.fact) and not seen.survived(e))
@@ -54,7 +54,7 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
     files = "file" in limit
     yield Found(
         title=f"{who((*reached, *refused))} reached the limit on {limit}",
-        because=f"the system refused one more: the limit on {limit} was used up",
+        because=f"the system refused one more: the limit on {limit} was reached",
         evidence=(*reached, *refused),
         fixes=(
             Fix(
@@ -62,12 +62,12 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
                 command="ulimit -n 65536" if files else "ulimit -u unlimited",
             ),
             Fix(
-                do="share tensors by file instead of by descriptor",
+                do="share tensors by file instead of by file descriptor",
                 command="torch.multiprocessing.set_sharing_strategy('file_system')",
             )
             if files
             else Fix(
-                do="start fewer threads in every process",
+                do="start fewer threads per process",
                 command="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1",
             ),
             Fix(do="use fewer loader workers"),
@@ -76,7 +76,7 @@ def fd_or_process_limit(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _not_started(fact: ExceptionRaised) -> bool:
-    """EAGAIN where a process was to be started; sockets and locks give it for other reasons."""
+    """EAGAIN while starting a process; sockets and locks raise it for other reasons."""
     if "[Errno 11]" not in fact.message or not fact.type.endswith(("BlockingIOError", "OSError")):
         return False
     if any(f.function in _STARTS for f in fact.frames):

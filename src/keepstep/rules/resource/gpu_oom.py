@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES001: a GPU's memory ran out."""
+"""RES001: a GPU ran out of memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StreamEnded
 from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_badly, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_badly, once_a_line, who
 
 _OF_AN_ALLOCATOR = lazy_pattern(
     r"\b(?:bfc_allocator|gpu_cudamallocasync_allocator|cuda_malloc_async_allocator|tracking_allocator)\.cc:\d+\]"
@@ -27,22 +27,22 @@ _OF_AN_ALLOCATOR = lazy_pattern(
     explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT, Cause.USER_NATIVE_CRASH),
 )
 def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
-    """A GPU's memory ran out and the program did not go on.
+    """A GPU ran out of memory, and the program did not go on.
 
     ## What it looks like
     `CUDA out of memory. Tried to allocate`, `CUDA error: out of memory`, `OOM when allocating tensor with
     shape`, `RESOURCE_EXHAUSTED: Out of memory while trying to allocate`, `CUDA_ERROR_OUT_OF_MEMORY`, or a
-    CUDA library that cannot make its handle (`CUBLAS_STATUS_ALLOC_FAILED`). Other ranks lose their peer.
+    CUDA library that cannot create its handle (`CUBLAS_STATUS_ALLOC_FAILED`). Other ranks lose their peer.
 
     ## Why it happens
-    Weights, gradients, optimizer state and activations of one rank do not fit; a longer sample arrived;
-    memory is fragmented; or another process (often a left-over, or a second rank on the same device) holds it.
+    Weights, gradients, optimizer state and activations of one rank do not fit; a longer sample arrived; memory is
+    fragmented; or another process (often a leftover one, or a second rank on the same device) holds it.
 
     ## How we know
-    The allocator says so. Where only a library's handle failed, memory is the usual but not the only reason.
+    The allocator says so. If only a library's handle failed, memory is the usual but not the only reason.
 
     ## What to do
-    See who holds the device's memory; lower the batch of each device, or shard or offload the state.
+    Check which processes hold the device's memory. Reduce the batch per device, or shard or offload the state.
 
     ## When this is wrong
     Some programs catch the error and retry with less; then training continues after the message.
@@ -66,24 +66,24 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
     asked = next((e.fact.requested for e in evidence if e.fact.requested), None)
     device = next((e.fact.device for e in evidence if e.fact.device), None)
     device = f"GPU {device}" if device and device.isdecimal() else device
-    detail = f" when it asked for {asked}" if asked else ""
+    detail = f" when it requested {asked}" if asked else ""
     yield Found(
         title=f"{who(evidence)} ran out of GPU memory{detail}",
         because=(
             f"an allocation{f' of {asked}' if asked else ''} did not fit into {device or 'its GPU'}"
             if sure
-            else "a CUDA library could not get what it needs, which is mostly a lack of device memory"
+            else "a CUDA library could not get what it needs; usually, the device is out of memory"
         ),
         evidence=evidence,
         confidence=None if sure else Confidence.SUPPORTED,
         fixes=(
-            Fix(do="see which processes hold the device's memory, and end left-overs", command="nvidia-smi"),
+            Fix(do="check which processes hold the device's memory, and end leftover ones", command="nvidia-smi"),
             Fix(
-                do="lower the batch of each device and accumulate gradients to keep the effective batch",
+                do="reduce the batch per device, and accumulate gradients to keep the effective batch size",
                 safety=Safety.CHANGES_RESULTS,
             ),
             Fix(
-                do="let PyTorch grow its segments, against fragmentation",
+                do="let PyTorch grow its segments, to avoid fragmentation",
                 command="export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
             ),
             Fix(do="shard or offload parameters and optimizer state (FSDP, ZeRO), or checkpoint activations"),
@@ -92,10 +92,10 @@ def gpu_oom(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _is_dumped(seen: EvidenceSet, full: Evidence[DeviceMemoryExhausted]) -> bool:
-    """Whether what follows, to the end, is what an allocator lists when it gives up."""
+    """Whether everything that follows is what an allocator prints when it gives up."""
     return any(_OF_AN_ALLOCATOR.search(e.fact.last) for e in seen.near(full, StreamEnded, after=TO_THE_END))
 
 
 def _is_error(quote: str) -> bool:
-    """Whether the words are those of an error that ends a program, not of a retry."""
+    """Whether the message is an error that ends a program, not a retry."""
     return any(word in quote for word in ("Error:", "terminate", "Aborted", "Check failed"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES002: the host's memory ran out."""
+"""RES002: the host ran out of memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from keepstep.core.facts.resource import (
 from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.lookup import (
+from keepstep.rules.questions.processes import (
     OF_A_DEAD_RANK,
     ended_badly,
     ended_by,
     of_another,
     once_a_line,
     rank_of_pid,
+    who,
 )
 
 _FIXES = (
@@ -34,10 +35,10 @@ _FIXES = (
         do="confirm it in the kernel log of the node",
         command="dmesg -T | grep -iE 'oom|out of memory|killed process'",
     ),
-    Fix(do="see the memory limit of the container or job", command="cat /sys/fs/cgroup/memory.max"),
-    Fix(do="use fewer loader workers, less prefetching, and memory-map data instead of copying it"),
+    Fix(do="check the memory limit of the container or job", command="cat /sys/fs/cgroup/memory.max"),
+    Fix(do="use fewer loader workers and less prefetching, and memory-map data instead of copying it"),
     Fix(
-        do="ask the scheduler for more memory (`--mem` of Slurm, `resources.limits.memory` of Kubernetes)",
+        do="request more memory (`--mem` in Slurm, `resources.limits.memory` in Kubernetes)",
         safety=Safety.NEEDS_OWNER,
     ),
 )
@@ -56,10 +57,10 @@ _FIXES = (
     ),
 )
 def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
-    """The host's memory ran out: a process was killed for it, or an allocation failed.
+    """The host ran out of memory: a process was killed, or an allocation failed.
 
     ## What it looks like
-    `Out of memory: Killed process 4711 (python)` in the kernel log, `oom-kill event` of Slurm, `OOMKilled` of
+    `Out of memory: Killed process 4711 (python)` in the kernel log, `oom-kill event` from Slurm, `OOMKilled` from
     Kubernetes, `DataLoader worker (pid 7) is killed by signal: Killed`, `std::bad_alloc`, `MemoryError`,
     `DefaultCPUAllocator: can't allocate memory`. Other ranks see a reset connection.
 
@@ -68,11 +69,11 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     limit is below what the node has; or memory leaks.
 
     ## How we know
-    The killer says so, or the allocator does. A loader worker that got SIGKILL was, nearly always, the
-    kernel's choice; that is inferred, and said so.
+    The kernel, the scheduler or the allocator says so. A loader worker that got SIGKILL was nearly always killed by the
+    kernel: a hypothesis. If several processes share the host and one of their workers vanished, it is supported.
 
     ## What to do
-    Hold less per process, start fewer processes, or raise the limit.
+    Use less memory per process, start fewer processes, or raise the limit.
 
     ## When this is wrong
     SIGKILL can come from a person or a scheduler; the kernel log of the node settles it.
@@ -92,8 +93,8 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     if failed:
         asked = next((e.fact.requested for e in failed if e.fact.requested), None)
         yield Found(
-            title=f"{_name(ranks_of(failed))} could not get host memory{f' ({asked})' if asked else ''}",
-            because="an allocation of host memory failed: the host or its limit had no more to give",
+            title=f"{who(failed)} could not allocate host memory{f' ({asked})' if asked else ''}",
+            because="an allocation of host memory failed: the host, or its memory limit, was exhausted",
             evidence=failed,
             fixes=_FIXES,
         )
@@ -105,8 +106,8 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
     lost = once_a_line(e for e in seen.all(LoaderWorkerDied) if e.fact.signal is None and not seen.survived(e))
     if lost and not workers and not shm and _several_share_the_host(seen):
         yield Found(
-            title=f"a data-loader worker of {_name(ranks_of(lost))} vanished, most likely killed for host memory",
-            because="every device's process of this host has loader workers of its own, and one was gone without a word",
+            title=f"a data-loader worker of {who(lost)} vanished; most likely, host memory ran out",
+            because="each process on this host has its own loader workers, and one of them ended without a message",
             evidence=lost,
             confidence=Confidence.SUPPORTED,
             standing=Standing.SYMPTOM,
@@ -115,8 +116,8 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
         return
     if workers and not shm:
         yield Found(
-            title=f"a data-loader worker of {_name(ranks_of(workers))} was killed, most likely for host memory",
-            because="the kernel ends processes by SIGKILL when host memory runs out; no other sender is seen",
+            title=f"a data-loader worker of {who(workers)} was killed; most likely, host memory ran out",
+            because="the kernel sends SIGKILL when host memory runs out, and nothing shows another sender",
             evidence=workers,
             confidence=Confidence.HYPOTHESIS,
             standing=Standing.SYMPTOM,
@@ -125,15 +126,13 @@ def host_oom_killed(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _several_share_the_host(seen: EvidenceSet) -> bool:
-    """Whether processes were spawned for the devices of one host: each multiplies the loader's workers."""
-    spawned = {
-        e.who for e in seen.all(ProcessExited) if e.fact.reporter in ("torch_xla", "spawn", "torch.multiprocessing")
-    }
-    return any(who is not None and who > 0 for who in spawned)
+    """Whether one process per device was spawned on a host: each multiplies the loader workers."""
+    spawners = ("torch_xla", "spawn", "torch.multiprocessing")
+    return any((e.who or 0) > 0 for e in seen.all(ProcessExited) if e.fact.reporter in spawners)
 
 
 def _ended(seen: EvidenceSet, evidence: Evidence[Fact]) -> bool:
-    """Whether the words belong to an error and not to a warning that was logged."""
+    """Whether the message belongs to an error and not to a logged warning."""
     near = seen.near(evidence, ExceptionRaised, before=400, after=2)
     return not near or any(not e.fact.logged for e in near) or seen.broken
 
@@ -144,13 +143,9 @@ def _killed(seen: EvidenceSet, killed: tuple[Evidence[OomKilled], ...]) -> Found
     blamed = tuple(dict.fromkeys((*by_pid, *ranks_of(killed)))) or ranks_of(tuple(dead[:1]))
     by = killed[0].fact.by
     return Found(
-        title=f"{_name(blamed)} {'were' if len(set(blamed)) > 1 else 'was'} killed for host memory by {by}",
-        because=f"{by} ended {killed[0].fact.process or 'a process'} because memory ran out",
+        title=f"{by} killed {ranks(blamed) if blamed else 'a process'} because host memory ran out",
+        because=f"{by} says that it ended {killed[0].fact.process or 'a process'} because memory ran out",
         evidence=(*killed, *dead),
         ranks=blamed,
         fixes=_FIXES,
     )
-
-
-def _name(blamed: tuple[int, ...]) -> str:
-    return ranks(blamed) if blamed else "a process"

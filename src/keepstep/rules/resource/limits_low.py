@@ -10,6 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.host import LimitSeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES105", cause=Cause.RESOURCE_FD_OR_PROCESS_LIMIT, needs=(LimitSeen,))
@@ -17,14 +18,14 @@ def limits_low(seen: EvidenceSet) -> Iterator[Found]:
     """A limit on open files or processes is low or nearly reached.
 
     ## What it looks like
-    Fewer than 1,024 files may be open, or fewer than 200 processes more be started. Loader workers fail with
-    `Too many open files` or `Resource temporarily unavailable`.
+    Fewer than 1,024 files may be open, or fewer than 200 more processes may be started. Loader workers fail with `Too
+    many open files` or `Resource temporarily unavailable`.
 
     ## Why it happens
-    A hard default of the container, the service manager or a control group.
+    A low default of the container, the service manager or a control group.
 
     ## How we know
-    The limits of this process, and what is used of them.
+    The limits of this process, and how much of them is used.
 
     ## What to do
     Raise the limit.
@@ -33,7 +34,7 @@ def limits_low(seen: EvidenceSet) -> Iterator[Found]:
     The run is small.
     """
     for each in seen.all(LimitSeen):
-        fact, where = each.fact, each.origin.source.rpartition(" on ")[2]
+        fact, where = each.fact, host_of(each)
         if fact.soft is None:
             continue
         left = fact.soft - (fact.used or 0)
@@ -42,10 +43,10 @@ def limits_low(seen: EvidenceSet) -> Iterator[Found]:
         ):
             flag = "-n 65536" if fact.name == "open files" else "-u 65536"
             yield Found(
-                title=f"{fact.name} are limited to {fact.soft} on {where}, {left} are left",
-                because="loader workers, sockets and checkpoints need more",
+                title=f"{fact.name} are limited to {fact.soft} on {where}, and {left} are left",
+                because="loader workers, sockets and checkpoints may need more",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
-                fixes=(Fix(do="raise it in the job's script", command=f"ulimit {flag}"),),
+                fixes=(Fix(do="raise the limit in the job script", command=f"ulimit {flag}"),),
             )

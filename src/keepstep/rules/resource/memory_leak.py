@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES008: memory grew until it ran out."""
+"""RES008: memory grew with every step until it ran out."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from keepstep.core.facts.resource import (
     MemoryRead,
     OomKilled,
 )
-from keepstep.core.finding import Confidence, Fix, Found, Severity
+from keepstep.core.finding import Confidence, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import ended_by, once_a_line, who
-from keepstep.rules.resource.memory_rising import told_of
+from keepstep.rules.questions.processes import ended_by, once_a_line, who
+from keepstep.rules.resource.memory_rising import KEEP_LESS, told_of
 
 FEWEST = 5
 FEWEST_BEFORE_THE_END = 4
-"""Readings needed; less where memory did run out afterwards."""
+"""Readings needed; fewer if memory did run out afterwards."""
 GROWTH = 1.3
 GROWTH_ALONE = 1.5
 STILL = 1.08
-"""How much the last reading exceeds the first one (more, where memory did not run out), and the one in the middle."""
+"""How much the last reading exceeds the first one (more, if memory did not run out), and the middle one."""
 
 
 @rule(
@@ -40,23 +40,23 @@ STILL = 1.08
     explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.RESOURCE_GPU_OOM, Cause.DATA_LOADER_WORKER_KILLED),
 )
 def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
-    """Memory rose step after step, and then ran out.
+    """Memory grew step after step, and then ran out.
 
     ## What it looks like
-    Readings of memory that only rise, over many steps or epochs, before the process is killed.
+    Memory readings that only rise, over many steps or epochs, before the process is killed.
 
     ## Why it happens
-    Losses kept with their graphs, growing caches and lists, datasets of Python objects that loader workers
-    copy on reading, graphs that are retraced.
+    Losses that are kept with their graphs, growing caches and lists, datasets of Python objects that loader workers
+    copy when they read them, graphs that are retraced.
 
     ## How we know
-    The run's own readings rise all the way.
+    The run's own readings rise from start to end.
 
     ## What to do
-    Find what is kept: compare object counts between two steps, and detach what is logged.
+    Find out what is kept: compare object counts between two steps, and detach what is logged.
 
     ## When this is wrong
-    Caches fill for a while and then stop; short logs cannot tell.
+    Caches grow for a while and then stop. A short log cannot show the difference.
     """
     on_host = any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed, LoaderWorkerDied)) or any(
         ended_by(e.fact, "SIGKILL") for e in seen.all(ProcessExited)
@@ -67,26 +67,19 @@ def memory_leak(seen: EvidenceSet) -> Iterator[Found]:
     rising = _rising(seen, on_host, on_device)
     measured = {each.who for each in told_of(seen)}
     if {each.who for each in (*grew, *rising)} <= measured:
-        return  # nothing rises, or it was measured: RES010 tells it
+        return  # nothing rises, or it was measured: RES010 reports it
     because = grew[0].fact.detail if grew else f"its {len(rising)} readings rise from step to step"
     yield Found(
-        title=f"memory of {who(grew or rising)} kept rising while it trained",
+        title=f"the memory of {who(grew or rising)} kept growing during training",
         because=because or "its readings rise from step to step",
         evidence=(*grew, *rising),
         severity=None if ran_out else Severity.WARNING,
-        fixes=(
-            Fix(
-                do="keep numbers, not tensors with graphs",
-                command="total += loss.item()   # or loss.detach()",
-            ),
-            Fix(do="hold samples in arrays instead of Python objects, so that workers do not copy them"),
-            Fix(do="compare live objects between steps", command="python -X tracemalloc ..."),
-        ),
+        fixes=KEEP_LESS,
     )
 
 
 def _rising(seen: EvidenceSet, on_host: bool, on_device: bool) -> tuple[Evidence[MemoryRead], ...]:
-    """The longest series of readings of one writer that rises all the way, if any does."""
+    """The longest series of readings of one writer that rises from start to end, if there is one."""
     series: dict[tuple[object, ...], list[Evidence[MemoryRead]]] = defaultdict(list)
     for each in seen.all(MemoryRead):
         fact = each.fact

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES010: the memory of a rank rose step after step, as seen from outside."""
+"""RES010: the memory of a rank grew step after step, as measured from outside."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from keepstep.core.facts.resource import HostAllocationFailed, LoaderWorkerDied,
 from keepstep.core.finding import Confidence, Fix, Found, Severity, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import count, duration, ranks, size
-from keepstep.rules.resource.lookup import ended_by
+from keepstep.rules.questions.processes import ended_by
 
 EPOCHS = 2
 """After the first one, in which caches fill."""
 ALONE = 0.1
-"""What another rank rose, at most, of what this one did."""
+"""The other ranks grew by at most this share of what this one did."""
 WATCHED_S = 600.0
 SOON_S, SOON_TIMES = 7200.0, 4.0
-"""Memory would be full within this time, or so many times as long as it was seen to rise."""
+"""Memory will be full within this time, or within this many times the period of growth seen so far."""
+KEEP_LESS = (
+    Fix(do="keep numbers, not tensors with graphs", command="total += loss.item()   # or loss.detach()"),
+    Fix(do="hold samples in arrays instead of Python objects, which workers copy"),
+    Fix(do="compare live objects between steps", command="python -X tracemalloc ..."),
+)
 
 
 @rule(
@@ -31,25 +36,25 @@ SOON_S, SOON_TIMES = 7200.0, 4.0
     explains=(Cause.RESOURCE_HOST_OOM_KILLED, Cause.DATA_LOADER_WORKER_KILLED, Cause.SLOW_STRAGGLER),
 )
 def memory_rising(seen: EvidenceSet) -> Iterator[Found]:
-    """The memory of a rank's processes rises with every step.
+    """The memory of a rank's processes grows with every step.
 
     ## What it looks like
-    Nothing, until host memory is full: then the kernel kills a process, or an allocation fails.
+    Nothing shows until host memory is full. Then the kernel kills a process, or an allocation fails.
 
     ## Why it happens
-    Losses kept with their graphs, lists and caches without a bound, datasets of Python objects,
-    functions that are traced or compiled again and again.
+    Losses that are kept with their graphs, unbounded lists and caches, datasets of Python objects, functions that are
+    traced or compiled again and again.
 
     ## How we know
-    `keepstep run` measures the memory of every rank. It is told where it rose by about as much in every part of a
-    long stretch of steps, pages of files apart, and where it rose on after the first epoch, or the other ranks' did
-    not, or memory will be full before long.
+    `keepstep run` measures the memory of every rank, without file pages. Growth is reported if it was about the same in
+    every part of a long stretch of steps, and if it also went on after the first epoch, or no other rank grew, or
+    memory will soon be full.
 
     ## What to do
-    Find what is kept: compare object counts between two steps, and detach what is logged.
+    Find out what is kept: compare object counts between two steps, and detach what is logged.
 
     ## When this is wrong
-    A cache or replay buffer that is filled on one rank only, or is larger than what is left of memory, rises like this too.
+    A cache or replay buffer that fills on one rank only, or that is larger than the memory left, grows like this too.
     """
     rose = told_of(seen)
     if not rose:
@@ -58,25 +63,21 @@ def memory_rising(seen: EvidenceSet) -> Iterator[Found]:
     told = tuple(ended or rose)
     fact = max((each.fact for each in told), key=lambda each: each.now_bytes - each.began_bytes)
     yield Found(
-        title=f"memory of {ranks(ranks_of(told))} kept rising while it trained",
+        title=f"the memory of {ranks(ranks_of(told))} kept growing during training",
         because=_words(fact),
         evidence=told,
         severity=None if ended else Severity.WARNING,
-        fixes=(
-            Fix(do="keep numbers, not tensors with graphs", command="total += loss.item()   # or loss.detach()"),
-            Fix(do="hold samples in arrays instead of Python objects, so that workers do not copy them"),
-            Fix(do="compare live objects between steps", command="python -X tracemalloc ..."),
-        ),
+        fixes=KEEP_LESS,
     )
 
 
 def told_of(seen: EvidenceSet) -> list[Evidence[MemoryRose]]:
-    """The ranks whose memory rose, as far as that matters."""
+    """The ranks whose memory grew, as far as that matters."""
     return [each for each in seen.all(MemoryRose) if _ran_out(seen, each) or _matters(each.fact)]
 
 
 def _matters(fact: MemoryRose) -> bool:
-    """Whether it is more than a cache that fills."""
+    """Whether it is more than a cache filling up."""
     if _is_alone(fact) or (fact.epochs_before >= 1 and fact.epochs >= EPOCHS):
         return True
     left = _left_s(fact)
@@ -88,14 +89,14 @@ def _is_alone(fact: MemoryRose) -> bool:
 
 
 def _left_s(fact: MemoryRose) -> float | None:
-    """How long the memory that is left will last."""
+    """How long the remaining memory will last."""
     if fact.left_bytes is None or fact.seconds <= 0:
         return None
     return fact.left_bytes * fact.seconds / max(1, fact.now_bytes - fact.began_bytes)
 
 
 def _ran_out(seen: EvidenceSet, rose: Evidence[MemoryRose]) -> bool:
-    """Whether the run ended for want of memory: by the kernel's or its own word, or by SIGKILL when little was left."""
+    """Whether the run ended for lack of memory: the kernel or the run says so, or SIGKILL came when little was left."""
     fact = rose.fact
     if any(seen.all(kind) for kind in (OomKilled, HostAllocationFailed)):
         return True
@@ -106,10 +107,13 @@ def _ran_out(seen: EvidenceSet, rose: Evidence[MemoryRose]) -> bool:
 
 def _words(fact: MemoryRose) -> str:
     grew = fact.now_bytes - fact.began_bytes
-    words = f"it rose evenly from {size(fact.began_bytes)} to {size(fact.now_bytes)} in {count(fact.steps, 'step')}, {size(grew / max(1, fact.steps))} a step"
+    words = (
+        f"it grew steadily from {size(fact.began_bytes)} to {size(fact.now_bytes)} "
+        f"in {count(fact.steps, 'step')}, {size(grew / max(1, fact.steps))} per step"
+    )
     if _is_alone(fact):
-        return f"{words}, and that of no other rank did"
+        return f"{words}, and no other rank's memory did"
     if fact.epochs_before >= 1 and fact.epochs >= EPOCHS:
-        return f"{words}, and went on over {count(fact.epochs, 'epoch')} after the first"
+        return f"{words}, and went on for {count(fact.epochs, 'epoch')} after the first"
     left = _left_s(fact)
-    return f"{words}; what is left lasts {duration(left)} at this pace" if left is not None else words
+    return f"{words}; the rest lasts {duration(left)} at this rate" if left is not None else words

@@ -11,6 +11,7 @@ from keepstep.core.facts.host import MemorySeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import size
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES101", cause=Cause.RESOURCE_HOST_OOM_KILLED, needs=(MemorySeen,))
@@ -21,16 +22,16 @@ def memory_tight(seen: EvidenceSet) -> Iterator[Found]:
     Less than a tenth of the host's memory, or of the control group's limit, is free before the run starts.
 
     ## Why it happens
-    Another job, a left-over process, or a limit in the pod's or job's request.
+    Another job, a leftover process, or a low limit in the pod's or job's request.
 
     ## How we know
-    The kernel's own figures, and the control group's limit where it is lower.
+    The kernel's own figures, and the control group's limit if it is lower.
 
     ## What to do
-    End what holds the memory, or ask for more.
+    End the processes that hold the memory, or request more.
 
     ## When this is wrong
-    The run needs less than what is left.
+    The run needs less than that.
     """
     for each in seen.all(MemorySeen):
         fact = each.fact
@@ -39,13 +40,13 @@ def memory_tight(seen: EvidenceSet) -> Iterator[Found]:
         if free * 10 < room or free < 1 << 30:
             limited = " of the control group's limit" if fact.limit is not None else ""
             yield Found(
-                title=f"only {size(free)} of {size(room)} memory is free{limited} on {each.origin.source.rpartition(' on ')[2]}",
-                because="a run that grows beyond it is killed by the kernel",
+                title=f"only {size(free)} of {size(room)} memory is free{limited} on {host_of(each)}",
+                because="the kernel will kill a run that needs more",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
                 fixes=(
-                    Fix(do="see who holds it", command="ps aux --sort=-rss | head"),
-                    Fix(do="or ask the scheduler for more", command="#SBATCH --mem=64G"),
+                    Fix(do="check which processes hold it", command="ps aux --sort=-rss | head"),
+                    Fix(do="or request more from the scheduler", command="#SBATCH --mem=64G"),
                 ),
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES009: the run waited for nodes or devices that others held."""
+"""RES009: the run waited for nodes or devices that were in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
 TABLE = 40
-"""Lines of a table of trials that wait, which a log may end in."""
+"""The lines of a table of pending trials; a log may end in one."""
 
 
 @rule(
@@ -26,21 +26,21 @@ TABLE = 40
     explains=(Cause.UNKNOWN_NOT_ESTABLISHED,),
 )
 def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
-    """The run waited for nodes or devices that it did not get.
+    """The run waited for nodes or devices that it never got.
 
     ## What it looks like
     Ray: `The worker group startup timed out after 30.0 seconds waiting for 8 workers`, `cannot be scheduled right
     now`. Kubernetes: `0/4 nodes are available: 4 Insufficient nvidia.com/gpu`.
 
     ## Why it happens
-    Other jobs, or left-overs of an earlier one, hold the devices; or more is asked for than there is at all.
+    Other jobs, or leftover processes of an earlier one, hold the devices; or the request is larger than the cluster.
 
     ## How we know
-    The scheduler complains that it cannot place the workers now, and no step was ever trained. Whether
-    they were only busy or do not exist is not told.
+    The scheduler says that it cannot place the workers now, and no step was ever trained. It does not say whether the
+    devices are in use or do not exist.
 
     ## What to do
-    See who holds the devices, end left-overs, or ask for less.
+    Check which jobs hold the devices, end leftover processes, or request less.
 
     ## When this is wrong
     The log ends while the autoscaler is still adding nodes.
@@ -59,7 +59,7 @@ def not_scheduled_yet(seen: EvidenceSet) -> Iterator[Found]:
         because=f"{first.by} could not place the workers, and nothing was trained",
         evidence=waiting,
         fixes=(
-            Fix(do="see who holds the devices", command="ray status; kubectl get pods -A; squeue"),
-            Fix(do="ask for no more workers, GPUs and CPUs than the cluster has"),
+            Fix(do="check which jobs hold the devices", command="ray status; kubectl get pods -A; squeue"),
+            Fix(do="request no more workers, GPUs and CPUs than the cluster has"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RES004: shared memory could not be had."""
+"""RES004: shared memory ran out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keepstep.core.facts.process import ExceptionRaised, FatalSignal, ProcessExi
 from keepstep.core.facts.resource import LimitReached, LoaderWorkerDied, SharedMemoryExhausted
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
-from keepstep.rules.resource.lookup import OF_A_DEAD_RANK, ended_by, once_a_line, who
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK, ended_by, once_a_line, who
 
 _SHARING = (
     "multiprocessing/heap.py",
@@ -20,12 +20,12 @@ _SHARING = (
     "multiprocessing/synchronize.py",
     "torch/multiprocessing/reductions.py",
 )
-"""Where Python makes files in /dev/shm; semaphores are some."""
+"""Where Python creates files in /dev/shm; semaphores are files too."""
 _FIXES = (
-    Fix(do="see how large and how full it is", command="df -h /dev/shm"),
-    Fix(do="give the container more", command="docker run --shm-size=16g ...   # or --ipc=host"),
+    Fix(do="check how large and how full it is", command="df -h /dev/shm"),
+    Fix(do="give the container more shared memory", command="docker run --shm-size=16g ...   # or --ipc=host"),
     Fix(do="in Kubernetes, mount a memory-backed volume at /dev/shm (emptyDir with medium: Memory)"),
-    Fix(do="use fewer loader workers, or none, to get by with what there is"),
+    Fix(do="or use fewer loader workers, or none"),
 )
 
 
@@ -42,7 +42,7 @@ _FIXES = (
     ),
 )
 def shm(seen: EvidenceSet) -> Iterator[Found]:
-    """Shared memory (`/dev/shm`) was too small for what ranks or loader workers pass through it.
+    """Shared memory (`/dev/shm`) was too small for the data of ranks or loader workers.
 
     ## What it looks like
     NCCL's `Call to posix_fallocate failed : No space left on device` or `Error while creating shared memory
@@ -50,18 +50,18 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
     `unable to write to file </torch_...>`.
 
     ## Why it happens
-    Containers get 64 MB of `/dev/shm` unless told otherwise. NCCL puts its buffers there, DataLoader workers
-    their batches. Touching a page that cannot be had gives SIGBUS.
+    Containers get 64 MB of `/dev/shm` by default. NCCL puts its buffers there, and DataLoader workers their batches.
+    Using a page that cannot be allocated raises SIGBUS.
 
     ## How we know
-    The call that failed is one on shared memory, or a process died of SIGBUS, which little else gives.
+    The call that failed uses shared memory, or SIGBUS killed a process, which hardly anything else raises.
 
     ## What to do
     Give the container or pod more shared memory, or use less of it.
 
     ## When this is wrong
-    `unable to open shared memory object` can be the limit on open files; a memory-mapped file that was
-    truncated while in use also gives SIGBUS.
+    `unable to open shared memory object` can also mean the limit on open files. A memory-mapped file that was truncated
+    while in use raises SIGBUS too.
     """
     said = once_a_line(e for e in seen.all(SharedMemoryExhausted) if not seen.survived(e))
     bus: list[Evidence[Fact]] = [
@@ -73,7 +73,7 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
         unsure = only_opened and bool(seen.all(LimitReached))
         yield Found(
             title=f"{who(said)} could not get shared memory{f' for {path}' if path else ''}",
-            because="what ranks and loader workers share through /dev/shm did not fit into it",
+            because="the data that ranks and loader workers share did not fit into /dev/shm",
             evidence=(*said, *bus),
             confidence=Confidence.SUPPORTED if unsure else None,
             standing=Standing.EXCEPTION if unsure else None,
@@ -84,27 +84,27 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
     if raised:
         yield Found(
             title=f"{who(raised)} could not get shared memory",
-            because="the call that found no space left made a file in /dev/shm",
+            because="the call that found no space left was creating a file in /dev/shm",
             evidence=(*raised, *bus),
             fixes=_FIXES,
         )
         return
     if bus:
         yield Found(
-            title=f"a data-loader worker of {who(tuple(bus))} died of a bus error, as when /dev/shm is full",
-            because="a page of shared memory that cannot be had gives SIGBUS; little else does",
+            title=f"a data-loader worker of {who(tuple(bus))} died of a bus error, as happens when /dev/shm is full",
+            because="SIGBUS means that a page of shared memory could not be allocated; little else raises it",
             evidence=tuple(bus),
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
         )
         return
-    struck: list[Evidence[Fact]] = [e for e in seen.all(FatalSignal) if e.fact.signal == "SIGBUS"]
-    struck += [e for e in seen.all(ProcessExited) if ended_by(e.fact, "SIGBUS")]
-    if struck:
+    crashed: list[Evidence[Fact]] = [e for e in seen.all(FatalSignal) if e.fact.signal == "SIGBUS"]
+    crashed += [e for e in seen.all(ProcessExited) if ended_by(e.fact, "SIGBUS")]
+    if crashed:
         yield Found(
-            title=f"{who(tuple(struck))} died of a bus error, as when /dev/shm is full",
-            because="SIGBUS mostly means that a page of shared memory could not be had",
-            evidence=tuple(struck),
+            title=f"{who(tuple(crashed))} died of a bus error, as happens when /dev/shm is full",
+            because="SIGBUS usually means that a page of shared memory could not be allocated",
+            evidence=tuple(crashed),
             confidence=Confidence.HYPOTHESIS,
             standing=Standing.EXCEPTION,
             fixes=_FIXES,
@@ -112,7 +112,7 @@ def shm(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _in_sharing(fact: ExceptionRaised) -> bool:
-    """Whether no space was left where Python shares memory between processes."""
+    """Whether space ran out where Python shares memory between processes."""
     inner = fact.frames[-1].file or "" if fact.frames else ""
     outer = fact.frames[0].file or "" if fact.frames else ""
     return "No space left on device" in fact.message and (inner.endswith(_SHARING) or outer.endswith(_SHARING))

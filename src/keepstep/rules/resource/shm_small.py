@@ -11,6 +11,7 @@ from keepstep.core.facts.host import SharedMemorySeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import size
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES103", cause=Cause.RESOURCE_SHM, needs=(SharedMemorySeen,))
@@ -18,17 +19,17 @@ def shm_small(seen: EvidenceSet) -> Iterator[Found]:
     """Shared memory is too small for loader workers or NCCL.
 
     ## What it looks like
-    /dev/shm has 64 MB, as containers have it unless told otherwise. DataLoader workers die with `Bus error`,
-    NCCL says `unable to allocate shared memory`.
+    /dev/shm has 64 MB, the default for containers. DataLoader workers die with `Bus error`, and NCCL prints `unable to
+    allocate shared memory`.
 
     ## Why it happens
-    Docker's default, or a pod without a memory volume there.
+    Docker's default, or a pod without a memory volume at /dev/shm.
 
     ## How we know
     The size of the file system at /dev/shm.
 
     ## What to do
-    Give the container more.
+    Give the container more shared memory.
 
     ## When this is wrong
     Neither loader workers nor several GPUs are used.
@@ -36,13 +37,13 @@ def shm_small(seen: EvidenceSet) -> Iterator[Found]:
     for each in seen.all(SharedMemorySeen):
         if each.fact.free < 512 << 20:
             yield Found(
-                title=f"/dev/shm has {size(each.fact.free)} free of {size(each.fact.total)} on {each.origin.source.rpartition(' on ')[2]}",
-                because="loader workers and NCCL hand over data through it and die with a bus error when it is full",
+                title=f"/dev/shm has {size(each.fact.free)} free of {size(each.fact.total)} on {host_of(each)}",
+                because="loader workers and NCCL pass data through it, and die with a bus error when it is full",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
                 fixes=(
-                    Fix(do="give the container more", command="docker run --shm-size=16g ..."),
+                    Fix(do="give the container more shared memory", command="docker run --shm-size=16g ..."),
                     Fix(do="or enlarge it", command="sudo mount -o remount,size=16G /dev/shm"),
                 ),
             )

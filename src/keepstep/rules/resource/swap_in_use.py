@@ -11,39 +11,41 @@ from keepstep.core.facts.host import MemorySeen
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.core.wording import size
+from keepstep.rules.questions.processes import host_of
 
 
 @rule(id="RES102", cause=Cause.RESOURCE_CONTENTION, needs=(MemorySeen,))
 def swap_in_use(seen: EvidenceSet) -> Iterator[Found]:
-    """A host has pushed memory out to disk.
+    """A host has swapped memory out to disk.
 
     ## What it looks like
-    Swap is in use to a large part before the run starts: the rank on this host will be the slow one.
+    Much swap is in use before the run starts: the rank on this host will be slow.
 
     ## Why it happens
-    More memory was asked for than there is.
+    Processes use more memory than the host has.
 
     ## How we know
     The kernel's figures.
 
     ## What to do
-    End what holds the memory.
+    End the processes that hold the memory.
 
     ## When this is wrong
-    What was pushed out is never needed again.
+    The swapped memory is never needed again.
     """
     for each in seen.all(MemorySeen):
         fact = each.fact
         if fact.swap_used > fact.total // 20 and fact.swap_used > 1 << 30:
             yield Found(
-                title=f"{size(fact.swap_used)} are swapped out on {each.origin.source.rpartition(' on ')[2]}",
-                because="what was swapped out comes back slowly, and all ranks wait for the slowest",
+                title=f"{size(fact.swap_used)} of memory is swapped out on {host_of(each)}",
+                because="swapped memory comes back slowly, and all ranks wait for the slowest",
                 evidence=(each,),
                 severity=Severity.WARNING,
                 confidence=Confidence.SUPPORTED,
                 fixes=(
                     Fix(
-                        do="see who was swapped out", command="grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail"
+                        do="check which processes were swapped out",
+                        command="grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail",
                     ),
                 ),
             )

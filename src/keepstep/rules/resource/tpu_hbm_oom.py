@@ -33,17 +33,17 @@ def tpu_hbm_oom(seen: EvidenceSet) -> Iterator[Found]:
     reserve ... That was not possible`, while compiling, loading or running a step.
 
     ## Why it happens
-    Parameters, optimizer state and activations of one core need more than its HBM holds. Shapes are
-    padded to tiles of 8 by 128, so that small dimensions can cost many times their size.
+    Parameters, optimizer state and activations of one core need more than its HBM. Shapes are padded to tiles of 8 by
+    128, so small dimensions can cost many times their size.
 
     ## How we know
-    The TPU compiler adds up what the program needs before it runs, and says both figures.
+    The TPU compiler adds up what the program needs before it runs, and prints both figures.
 
     ## What to do
-    Lower the batch of each core, shard the state over more cores, rematerialise activations, use bfloat16.
+    Reduce the batch per core, shard the state over more cores, rematerialise activations, or use bfloat16.
 
     ## When this is wrong
-    If another process uses the same chips, their memory is the smaller part that is left.
+    If another process uses the same TPU, only part of its memory is left.
     """
     full = tuple(e for e in seen.all(DeviceMemoryExhausted) if e.fact.kind == "tpu" and not seen.survived(e))
     if not full:
@@ -53,18 +53,16 @@ def tpu_hbm_oom(seen: EvidenceSet) -> Iterator[Found]:
     if used is not None:
         detail = f": it needed {used.requested} of {used.capacity}"
     else:
-        detail = f" when it asked for {asked}" if asked else ""
+        detail = f" when it requested {asked}" if asked else ""
     yield Found(
         title=f"the program did not fit into the TPU's memory{detail}",
-        because="the TPU's own compiler or allocator reports that HBM does not hold what the program needs",
+        because="the TPU's compiler or allocator reports that the program needs more than its HBM",
         evidence=full,
         ranks=ranks_told(seen, full),
         fixes=(
-            Fix(do="lower the batch of each core", safety=Safety.CHANGES_RESULTS),
+            Fix(do="reduce the batch per core", safety=Safety.CHANGES_RESULTS),
             Fix(do="shard parameters and optimizer state over more cores, or use a TPU with more memory"),
             Fix(do="rematerialise activations", command="jax.checkpoint / torch_xla.utils.checkpoint"),
-            Fix(
-                do="look at the largest allocations that the message lists: padding of small dimensions is shown there"
-            ),
+            Fix(do="read the largest allocations in the message: they show how much padding small dimensions cost"),
         ),
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes in what is sent or stored as one message."""
+"""Causes in data that is sent or stored as one message."""

@@ -35,8 +35,8 @@ def too_large_or_protobuf(seen: EvidenceSet) -> Iterator[Found]:
     larger than 4 GiB`, `Error parsing message`.
 
     ## Why it happens
-    Data or weights became constants of the graph, or a whole dataset is sent or pickled to other
-    processes. Protocol buffers end at 2 GB, gRPC's default at 4 MB, old pickle protocols at 4 GiB.
+    Data or weights became constants in the graph, or a whole dataset is sent to or pickled for other processes.
+    The limits are 2 GB for protocol buffers, 4 MB by default for gRPC, and 4 GiB for old pickle protocols.
 
     ## How we know
     The serialiser names its limit.
@@ -58,13 +58,16 @@ def too_large_or_protobuf(seen: EvidenceSet) -> Iterator[Found]:
         because=(
             "the decoder reports that the bytes are not the message it expects"
             if decoded
-            else "the serialiser reports that its size limit was passed"
+            else "the serialiser reports that its size limit was exceeded"
         ),
         evidence=large,
         ranks=ranks_told(seen, large),
         fixes=(
-            Fix(do="feed data by files or a generator; do not turn arrays into constants of the graph"),
-            Fix(do="raise gRPC's limit where it is yours", command="grpc.max_receive_message_length = -1"),
+            Fix(do="feed data from files or a generator; do not turn arrays into constants in the graph"),
+            Fix(
+                do="raise gRPC's limit if the server or channel is yours",
+                command="grpc.max_receive_message_length = -1",
+            ),
             Fix(do="pickle with protocol 4 or higher, and let each process load its own part"),
         ),
     )

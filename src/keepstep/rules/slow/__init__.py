@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes of runs that go on, but too slowly."""
+"""Causes of runs that continue, but too slowly."""

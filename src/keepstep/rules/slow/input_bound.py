@@ -16,14 +16,14 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import shorten
 
 ENOUGH = 3
-"""Steps whose own timing shows it; single ones wait for data in every run."""
+"""How many steps must show it in their own timing; single steps wait for data in every run."""
 FIRST = 1
-"""The step of an epoch up to which every run waits: its loader has only just begun."""
+"""The step of an epoch up to which every run waits: its loader has only just started."""
 MOSTLY = 0.6
-"""The part of a step, and of all steps, from which it is worth a word."""
+"""The part of a step, and of all steps, above which it is worth reporting."""
 MANY = 50
 STEADY = 0.02
-"""Of so many steps, how much of themselves their times may differ and still be a device's; loaders never are that steady."""
+"""Over this many steps, times that vary by less than this part come from a device; no loader is that steady."""
 
 
 @rule(
@@ -49,8 +49,8 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     Add loader workers, prefetch, cache or pre-decode the data, move it to local disks.
 
     ## When this is wrong
-    The first steps of an epoch wait for data in every run. A program that hands its work to the device and goes on waits
-    for the device where it asks for its next batch; steps that all take the same time are taken for that.
+    The first steps of an epoch wait for data in every run. A program that queues its work on the device and continues
+    waits for the device when it asks for its next batch; we assume this where all steps take the same time.
     """
     said: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(Slowness) if e.fact.what == "input")
     timed = [
@@ -64,11 +64,11 @@ def input_bound(seen: EvidenceSet) -> Iterator[Found]:
     shown = said or tuple(waited)
     detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "input" and e.fact.detail), None)
     yield Found(
-        title=f"{wording.ranks(some)} spent most of each step waiting for data, and the others waited for that"
+        title=f"{wording.ranks(some)} spent most of each step waiting for data, and held up the other ranks"
         if some and not said
         else "most of each step was spent waiting for data" + (f": {shorten(detail, 80)}" if detail else ""),
         because=(
-            "a profiler of the run says so" if said else "the printed time to get a batch is most of the time of a step"
+            "the run's profiler says so" if said else "the printed time to get a batch is most of the time of a step"
         ),
         evidence=shown[:8],
         ranks=tuple(sorted(some)) if some and not said else None,
@@ -90,7 +90,7 @@ def _stream(evidence: Evidence[StepSeen]) -> tuple[str, str, int | None]:
 
 
 def _slow_streams(timed: list[Evidence[StepSeen]]) -> set[tuple[str, str, int | None]]:
-    """The logs (a rank's each) in which most of the time was spent waiting."""
+    """The logs (one per rank) in which most of the time was spent waiting."""
     by_stream: dict[tuple[str, str, int | None], list[Evidence[StepSeen]]] = defaultdict(list)
     for each in timed:
         by_stream[_stream(each)].append(each)
@@ -105,7 +105,7 @@ def _slow(readings: list[Evidence[StepSeen]]) -> bool:
 
 
 def _keeps_time(readings: list[Evidence[StepSeen]]) -> bool:
-    """Whether steps are all of one length, as only a device keeps it: the program waits for that where it asks for its batch."""
+    """Whether all steps take the same time, as only a device does: the wait for the batch is one for the device."""
     times = sorted(e.fact.seconds for e in readings if e.fact.seconds)
     if len(times) < MANY:
         return False
@@ -114,6 +114,6 @@ def _keeps_time(readings: list[Evidence[StepSeen]]) -> bool:
 
 
 def _part(timed: list[Evidence[StepSeen]]) -> float:
-    """The part of all the time that was spent waiting: a few long waits weigh as much as many short ones."""
+    """The part of the total time spent waiting: a few long waits weigh as much as many short ones."""
     whole = sum(e.fact.seconds or 1.0 for e in timed)
     return sum((e.fact.waiting or 0.0) * (e.fact.seconds or 1.0) for e in timed) / whole if whole else 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SLO201: a rank keeps the others waiting, by the guards' own clocks."""
+"""SLO201: the guards' own clocks show a rank that keeps the others waiting."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
     """One rank keeps the others waiting at every step.
 
     ## What it looks like
-    All ranks are equally slow, since each step waits for the slowest; logs do not show for whom.
+    All ranks are equally slow, since each step waits for the slowest; logs do not show which rank that is.
 
     ## Why it happens
-    A throttled or shared processor or device, a slow disk or loader, or more work in that rank's share of the data.
+    A throttled or shared CPU or device, a slow disk or loader, or more work in that rank's share of the data.
 
     ## How we know
-    By the black boxes one rank waits for its batches, or for a processor (the kernel counts how long its training's thread was
-    ready to run and was not let), while the others do not; this is compared between all ranks. Those of one host share a
-    clock: there also the rank that is done last with nearly every step is named.
+    The black boxes show that one rank waits for its batches, or for a CPU (the kernel counts how long the training
+    thread was ready to run but did not), and that the others do not. Ranks on one host share a clock, so there we
+    also name the rank that finishes nearly every step last.
 
     ## What to do
     Look at that rank's host: other processes, control groups, clocks and temperature, its disk.
 
     ## When this is wrong
-    Ranks take turns when batches differ in length; then none is named. Nor is one where all ranks are held back alike.
+    Ranks take turns when batches differ in length; then we name none. Nor do we where all ranks are slowed alike.
     """
-    alone = {e.who for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1}  # nobody waits for them
+    alone = {e.who for e in seen.all(WorldFormed) if e.fact.at_step and e.fact.size == 1}  # no rank waits for them
     alone |= {*trains_apart(seen)[0]}
     late = [e for e in seen.all(RankLate) if e.who is not None and e.who not in alone]
     late = [e for e in late if e.fact.against == "peers"] or _worse_than_before(late, seen)
@@ -48,22 +48,22 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
         return
     fact = late[-1].fact
     rank = late[-1].who
-    where = "waits for its batches" if fact.phase == "input" else f"is behind in the {fact.phase} of each step"
+    where = "waits for its batches" if fact.phase == "input" else f"is behind in the {fact.phase} phase"
     if fact.held:
-        where = "is kept from the processor"
-    before = f", it lost {fact.before_s * 1000:.0f} ms itself before" if fact.before_s is not None else ""
+        where = "waits for a CPU"
+    before = f"; earlier it lost {fact.before_s * 1000:.0f} ms itself" if fact.before_s is not None else ""
     yield Found(
-        title=f"rank {rank} keeps the others waiting: it {where}, {fact.seconds * 1000:.0f} ms a step",
+        title=f"rank {rank} keeps the others waiting: it {where}, {fact.seconds * 1000:.0f} ms per step",
         because=(
-            f"it lost {fact.usual_s * 1000:.0f} ms there before"
+            f"earlier it lost only {fact.usual_s * 1000:.0f} ms there"
             if fact.against == "past"
-            else f"the others lose {fact.usual_s * 1000:.0f} ms there, in the last {fact.steps or 'few'} steps{before}"
+            else f"the others lost {fact.usual_s * 1000:.0f} ms there in the last {fact.steps or 'few'} steps{before}"
         ),
         evidence=tuple(late[-4:]),
         ranks=(rank,) if rank is not None else (),
         fixes=(
             Fix(
-                do="see what else runs on that rank's host",
+                do="check what else runs on that rank's host",
                 command="top -b -n 1 | head -20; cat /sys/fs/cgroup/cpu/cpu.stat",
             )
             if fact.phase != "input"
@@ -76,7 +76,7 @@ def keeps_others_waiting(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _worse_than_before(late: list[Evidence[RankLate]], seen: EvidenceSet) -> list[Evidence[RankLate]]:
-    """Where peers were not compared: those that lose more than they did themselves, if they are few of many."""
+    """Where peers were not compared: ranks that lose more time than they used to, if at most half of the ranks do."""
     ranks = {e.who for e in late if e.fact.against == "past"}
     world = max((e.fact.size for e in seen.all(WorldFormed)), default=0)
     return [e for e in late if e.fact.against == "past"] if 0 < 2 * len(ranks) <= world else []

@@ -22,23 +22,23 @@ from keepstep.rules.data.lookup import FALLOUT, who
     explains=(*FALLOUT, Cause.UNKNOWN_NOT_ESTABLISHED),
 )
 def loader_timed_out(seen: EvidenceSet) -> Iterator[Found]:
-    """The loader gave up: no worker had delivered a batch within the time that was set.
+    """The loader gave up: no worker delivered a batch within the time limit.
 
     ## What it looks like
     `RuntimeError: DataLoader timed out after 300 seconds`, Gluon's `Worker timed out after 120 seconds`.
 
     ## Why it happens
     Reading or decoding takes longer than the limit (slow storage, a huge sample, too few workers), or the workers
-    hang: a lock that was held over fork, or shared memory that is full.
+    hang: a lock was held during the fork, or shared memory is full.
 
     ## How we know
-    The loader says how long it waited. Which of the two it was is not in its words.
+    The loader says how long it waited. Its message does not say which of the two it was.
 
     ## What to do
     Time one sample without workers; then add workers, cache the data, or raise the limit.
 
     ## When this is wrong
-    Workers that dead-lock never deliver, however long one waits.
+    The workers are not slow but deadlocked: then no limit is long enough.
     """
     late = tuple(e for e in seen.all(Slowness) if e.fact.what == "loader" and not seen.survived(e))
     if not late:
@@ -46,14 +46,14 @@ def loader_timed_out(seen: EvidenceSet) -> Iterator[Found]:
     waited = next((e.fact.detail for e in late if e.fact.detail), None)
     yield Found(
         title=f"the loader of {who(late)} got no batch{f' within {waited}' if waited else ' in time'}",
-        because="no loader worker delivered a batch within the time that was set",
+        because="no loader worker delivered a batch within the time limit",
         evidence=late,
         fixes=(
             Fix(do="time one sample in the main process", command="DataLoader(..., num_workers=0)"),
             Fix(
-                do="start workers without fork, so that they inherit no locks",
+                do="start workers without fork, so they inherit no locks",
                 command="DataLoader(..., multiprocessing_context='spawn')",
             ),
-            Fix(do="see whether shared memory is full", command="df -h /dev/shm"),
+            Fix(do="check whether shared memory is full", command="df -h /dev/shm"),
         ),
     )

@@ -11,16 +11,16 @@ from keepstep.core.facts.base import Fact
 from keepstep.core.facts.training import DevicesNamed, Slowness, StepSeen, Throughput
 from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
-from keepstep.core.wording import shorten
+from keepstep.core.wording import count, shorten
 
 MOSTLY = 0.6
-"""The part of a step from which it is worth a word."""
+"""The part of a step above which it is worth reporting."""
 ENOUGH = 3
 FELL = 0.8
-"""More devices that together do less than this part of what fewer did, whether the rate is that of one or of all."""
+"""More devices are slower if their rate is below this part of what fewer achieved, per device or in total."""
 
 _Reading = tuple[int, float, Evidence[Fact]]
-"""Devices, what each did in a second, and where that stands."""
+"""The number of devices, the rate of each per second, and the evidence."""
 
 
 @rule(
@@ -34,14 +34,15 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
     """Most of each step is spent in communication.
 
     ## What it looks like
-    A profiler or the run itself says that communication takes most of a step; or a benchmark does less
-    for each device, by far, when it runs over more devices.
+    A profiler or the run itself says that communication takes most of a step; or a benchmark's rate per
+    device drops sharply when it runs on more devices.
 
     ## Why it happens
-    Gradients go over a slow interface (TCP in place of InfiniBand, one card of many), or batches are too small for the model.
+    Gradients go over a slow interface (TCP instead of InfiniBand, one network card of several), or batches are too
+    small for the model.
 
     ## How we know
-    The run's own readings say so.
+    The run's own measurements show it.
 
     ## What to do
     Check which transport is used; overlap, bucket or compress gradients; accumulate over several batches.
@@ -53,8 +54,8 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
     if fell:
         (few, alone, one), (many, shared, other) = fell
         yield Found(
-            title=f"each device did {alone:.4g} a second among {few} and {shared:.4g} among {many}",
-            because="the same work got much slower over more devices, which is what exchanging gradients costs",
+            title=f"the rate per device fell from {alone:.4g}/s on {count(few, 'device')} to {shared:.4g}/s on {many}",
+            because="the same work is much slower on more devices, so the exchange of gradients costs most of the time",
             evidence=(one, other),
             fixes=_FIXES,
         )
@@ -69,14 +70,14 @@ def network_bound(seen: EvidenceSet) -> Iterator[Found]:
     detail = next((e.fact.detail for e in seen.all(Slowness) if e.fact.what == "network" and e.fact.detail), None)
     yield Found(
         title="most of each step was spent in communication" + (f": {shorten(detail, 80)}" if detail else ""),
-        because="the run's own readings show communication as the larger part of a step",
+        because="the run's own measurements show that communication is the larger part of a step",
         evidence=tuple(slow[:8]),
         fixes=_FIXES,
     )
 
 
 def _fell(seen: EvidenceSet) -> tuple[_Reading, _Reading] | None:
-    """Two readings: one over few devices, and one over more where each does less than half."""
+    """Two readings: one on few devices, and one on more where each does less than half."""
     readings: list[_Reading] = []
     rates: list[_Reading] = []
     bars: dict[int | None, list[_Reading]] = {}
@@ -109,6 +110,6 @@ def _fell(seen: EvidenceSet) -> tuple[_Reading, _Reading] | None:
 
 
 _FIXES = (
-    Fix(do="see which transport and interface NCCL chose", command="export NCCL_DEBUG=INFO"),
+    Fix(do="check which transport and interface NCCL chose", command="export NCCL_DEBUG=INFO"),
     Fix(do="accumulate gradients over several batches between reductions"),
 )

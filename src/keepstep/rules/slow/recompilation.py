@@ -15,13 +15,13 @@ from keepstep.core.wording import shorten
 
 _STEP = lazy_pattern(r"(?i)train|step|update|loss|grad|forward")
 STORM = 3
-"""Retracing is normal for the first few shapes; complaints this many are a storm."""
+"""Retracing is normal for the first few shapes; this many complaints are a storm."""
 MANY = 50
-"""Graphs that a settled torch_xla program does not need by far."""
+"""Far more graphs than a settled torch_xla program needs."""
 SETTLED = 10
 """Graphs that torch_xla may need until training, evaluation and a last batch are compiled."""
 LONG_S = 2.0
-"""Small functions of a line are compiled all the time; one that takes this long should not be."""
+"""Small functions are compiled all the time; one that takes this long should not be."""
 
 
 @rule(
@@ -39,14 +39,14 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     `torch._dynamo hit config.recompile_limit`; JAX's `TRACING CACHE MISS`.
 
     ## Why it happens
-    Arguments change in Python value, shape or dtype from step to step (a last smaller batch, a Python
-    number, sequences of differing length), or the function is made anew inside the loop.
+    Arguments change in Python value, shape or dtype from step to step (a smaller last batch, a Python
+    number, sequences of different lengths), or the function is created anew inside the loop.
 
     ## How we know
-    The framework counts its own traces and complains, or one function's long compilation is logged several times.
+    The framework counts its own traces and complains, or it logs a long compilation of one function several times.
 
     ## What to do
-    Pass tensors, fix or bucket shapes, make the function once.
+    Pass tensors, fix or bucket shapes, create the function once.
 
     ## When this is wrong
     A handful of complaints at the start of a run, or at its first evaluation, does no harm.
@@ -61,11 +61,12 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
     growing = len(counts) > STORM or (len(counts) > 1 and max(counts) >= MANY)
     growing = growing or (len(counts) == STORM and max(counts) >= SETTLED) or max(counts, default=0) >= MANY
     again = tuple(e for e in again if growing or "CompileTime" not in e.quote)
-    long = _compiled_often(seen)
+    long = _often(_took_long(seen))
     again = tuple(e for e in again if e.fact.seconds is None or e in long)
-    often = _announced_often(seen)
-    again = tuple(e for e in again if not _announced(e) or e in often)
-    missed = _missed_often(seen)
+    # small functions are compiled several times in every run
+    announced = _often([e for e in seen.all(Recompiling) if _announced(e) and _STEP.search(e.fact.function or "")])
+    again = tuple(e for e in again if not _announced(e) or e in announced)
+    missed = _often([e for e in seen.all(Recompiling) if "CACHE MISS" in e.quote])
     again = tuple(e for e in again if "CACHE MISS" not in e.quote or e in missed)
     refused = [e for e in again if "LimitHit" in e.quote or "LimitExceeded" in e.quote]
     training = [e for e in again if "train" in (e.fact.function or "").lower() and not seen.survived(e)]
@@ -80,14 +81,17 @@ def recompilation(seen: EvidenceSet) -> Iterator[Found]:
         severity=Severity.FATAL if refused and seen.broken else None,
         fixes=(
             Fix(do="keep shapes constant", command="dataset.batch(n, drop_remainder=True)"),
-            Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
-            Fix(do="see why torch compiles again", command="export TORCH_LOGS=recompiles"),
+            _PASS_TENSORS,
+            Fix(do="have torch log why it compiles again", command="export TORCH_LOGS=recompiles"),
         ),
     )
 
 
+_PASS_TENSORS = Fix(do="pass tensors instead of Python numbers, and create compiled functions outside the loop")
+
+
 def _storm(storms: list[Evidence[Recompiling]]) -> Found:
-    """Counted by the guard, which also saw what keeps changing."""
+    """A storm that the guard counted; it also saw what keeps changing."""
     worst = max(storms, key=lambda e: e.fact.count or 0).fact
     times = f"{worst.count} times" if worst.count else "again and again"
     return Found(
@@ -101,41 +105,32 @@ def _storm(storms: list[Evidence[Recompiling]]) -> Found:
                 do="keep that argument's shape and type constant: pad or bucket it, drop the last batch",
                 command="dataset.batch(n, drop_remainder=True)",
             ),
-            Fix(do="pass tensors in place of Python numbers, and make compiled functions outside of the loop"),
+            _PASS_TENSORS,
         ),
     )
 
 
 def _announced(evidence: Evidence[Recompiling]) -> bool:
-    """JAX's line before it compiles: of itself it says nothing, each function has a first time."""
+    """JAX's line before it compiles. One alone means nothing: each function has a first time."""
     return bool(evidence.fact.reason) and "Compiling " in evidence.quote
 
 
-def _announced_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
-    """Compilations of a training step that were begun several times; small functions are, in every run."""
-    steps = [e for e in seen.all(Recompiling) if _announced(e) and _STEP.search(e.fact.function or "")]
-    names = [(e.origin.source, e.origin.stream, e.fact.function) for e in steps]
-    return [e for e, name in zip(steps, names, strict=True) if names.count(name) >= STORM]
+def _often(events: list[Evidence[Recompiling]]) -> list[Evidence[Recompiling]]:
+    """Those whose function is compiled several times in one stream."""
+    names = [(e.origin.source, e.origin.stream, e.fact.function) for e in events]
+    return [e for e, name in zip(events, names, strict=True) if names.count(name) >= STORM]
 
 
-def _missed_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
-    """JAX's cache misses of one place that was met several times; each has a first time."""
-    misses = [e for e in seen.all(Recompiling) if "CACHE MISS" in e.quote]
-    places = [(e.origin.source, e.origin.stream, e.fact.function) for e in misses]
-    return [e for e, place in zip(misses, places, strict=True) if places.count(place) >= STORM]
-
-
-def _compiled_often(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
-    """Compilations that took long, of functions that were compiled several times."""
+def _took_long(seen: EvidenceSet) -> list[Evidence[Recompiling]]:
+    """Compilations that took long, each once."""
     timed: list[Evidence[Recompiling]] = []
     for each in seen.all(Recompiling):
-        if (each.fact.seconds or 0.0) >= LONG_S and not any(_told_again(each, other) for other in timed[-8:]):
+        if (each.fact.seconds or 0.0) >= LONG_S and not any(_same(each, other) for other in timed[-8:]):
             timed.append(each)
-    names = [(e.origin.source, e.origin.stream, e.fact.function) for e in timed]
-    return [e for e, name in zip(timed, names, strict=True) if names.count(name) >= STORM]
+    return timed
 
 
-def _told_again(one: Evidence[Recompiling], other: Evidence[Recompiling]) -> bool:
-    """Whether two loggers tell of one compilation, in lines next to each other."""
+def _same(one: Evidence[Recompiling], other: Evidence[Recompiling]) -> bool:
+    """Whether two loggers report one compilation, on adjacent lines."""
     near = abs((one.origin.line or 0) - (other.origin.line or 0)) <= 1
     return near and one.origin.source == other.origin.source and one.fact == other.fact

@@ -18,7 +18,7 @@ from keepstep.core.wording import shorten
 FEWEST_RANKS = 3
 FEWEST_READINGS = 2
 ALIKE = 1.3
-"""How far apart the others may be."""
+"""How far apart the other ranks may be."""
 SLOWER = 1.5
 
 
@@ -33,13 +33,13 @@ def straggler(seen: EvidenceSet) -> Iterator[Found]:
     """One rank takes longer for each step, and all others wait for it.
 
     ## What it looks like
-    The run, or a straggler detector, names a rank whose steps take longer than the others'.
+    The run, or a straggler detector, names a rank whose steps take longer than those of the other ranks.
 
     ## Why it happens
     A throttled or shared device, a busy host, a slower disk or link, or more work in that rank's share of the data.
 
     ## How we know
-    The run's own readings say so; or ranks print how long their steps took, and one is far behind in all of them.
+    The run's own measurements show it; or ranks print how long their steps took, and one is slower in all of them.
 
     ## What to do
     Look at that rank's host: clocks and temperature of the device, other processes, its network card.
@@ -62,7 +62,7 @@ def straggler(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _named(detail: str | None) -> tuple[int, ...] | None:
-    """The ranks that a detector lists: Affected ranks: [5, 12]; rank 5."""
+    """The ranks that a detector lists, as in ``Affected ranks: [5, 12]`` or ``rank 5``."""
     listed = re.search(r"(?i)ranks?(?: ?[:=] ?| )\[?\{?(\d+(?:, ?\d+)*)", detail or "")
     return tuple(int(each) for each in listed[1].split(",")) if listed else None
 
@@ -75,7 +75,7 @@ _MEASURES: tuple[Callable[[StepSeen], float | None], ...] = (
 
 
 def _by_timings(seen: EvidenceSet) -> Iterator[Found]:
-    """One rank whose own work takes longer, or whose rate is lower, than that of all others, in the same steps."""
+    """One rank that takes longer than all others for the same steps, or has a lower rate."""
     for measure in _MEASURES:
         by_rank: dict[int, list[tuple[float, Evidence[StepSeen]]]] = defaultdict(list)
         for e in seen.all(StepSeen):
@@ -94,7 +94,7 @@ def _by_timings(seen: EvidenceSet) -> Iterator[Found]:
         times = middle[slowest] / median(others)
         yield Found(
             title=f"rank {slowest} took {times:.1f} times as long for its steps as the other ranks",
-            because="the printed timings of this rank are worse than those of all others, in every step",
+            because="the printed timings of this rank are worse than those of all other ranks, in every step",
             evidence=tuple(e for _, e in by_rank[slowest][:4]),
             ranks=(slowest,),
             fixes=_FIXES,
@@ -104,8 +104,8 @@ def _by_timings(seen: EvidenceSet) -> Iterator[Found]:
 
 _FIXES = (
     Fix(
-        do="compare clocks, temperature and processes of that host with another",
+        do="compare clocks, temperature and processes of that host with those of another",
         command="nvidia-smi -q -d CLOCK,PERFORMANCE",
     ),
-    Fix(do="give the ranks shares of equal work, e.g. bucket samples by length"),
+    Fix(do="give all ranks the same amount of work, for example by bucketing samples by length"),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rank handed to its library for one collective, where the library prints it."""
+"""What each rank passed to its library for one collective, where the library prints it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Differing(NamedTuple):
 def differing_calls(seen: EvidenceSet) -> Differing | None:
     """The first collective for which ranks gave different operations, counts or types.
 
-    Numbers count per communicator, and a pointer says nothing outside its process: only ranks that have
-    one communicator of this size are compared, and only if no more are seen than fit into it.
+    Numbers count per communicator, and a pointer means nothing outside its process. So we compare only ranks
+    that have one communicator of this size, and only if there are no more of them than fit into it.
     """
     for size, ranks in _by_size(seen).items():
         if not 2 <= len(ranks) <= size or any(len({e.fact.comm for e in calls}) > 1 for calls in ranks.values()):
@@ -54,5 +54,5 @@ def _words(call: Called) -> str:
 
 
 def _disjoint(calls: list[set[str]]) -> bool:
-    """Whether a rank has nothing in common with the first; the calls of one launch share a number."""
+    """Whether some rank has no call in common with the first; all calls of one launch share a number."""
     return any(not calls[0] & other for other in calls[1:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of living processes that stand in a log, process by process."""
+"""Stacks of live processes found in a log, process by process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort, ProcessSeen, StackDump
-from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
+from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
 
 Stack = Evidence[StackDump]
 
@@ -39,15 +39,15 @@ class Process:
 
     @property
     def wait(self) -> Wait | None:
-        """What the main thread waits in; where it only waits for backward, what the thread that runs it does.
+        """What the main thread waits in; where it only waits for backward, what the backward thread waits in.
 
-        faulthandler calls the thread current that asked for the stacks: there, any thread may be the one that works.
+        faulthandler marks the thread that asked for the stacks as current, so any thread may be the one at work.
         """
         wait = waits_in(self.main.fact.frames) if self.main is not None else None
         named = self.main is not None and self.main.fact.living
         if awaits_others(wait) and wait is not None and not wait.vague:
             return wait
-        if named and wait is not None and not (wait.vague or wait.kind is Kind.DEVICE):
+        if named and wait is not None and not (wait.vague or wait.kind is WaitKind.DEVICE):
             return wait
         inside = (
             w for e in self.threads if awaits_others(w := waits_in(e.fact.frames)) and w is not None and not w.vague
@@ -56,7 +56,7 @@ class Process:
 
 
 def of_a_crash(seen: EvidenceSet) -> bool:
-    """Whether the stacks are those of a crash, or were taken by us of a live job: other rules read these."""
+    """Whether the stacks belong to a crash, or we took them from a live job: other rules read those."""
     return any(seen.all(kind) for kind in (FatalSignal, NativeAbort, CoreDump, ProcessSeen))
 
 

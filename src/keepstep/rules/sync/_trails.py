@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first collective that ranks did not issue alike, by what their guards told or wrote down."""
+"""The first collective that ranks issued differently, by what their guards reported or recorded."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ Told = tuple[Mismatch, tuple[Evidence[Fact], ...]]
 
 
 def first_mismatch(seen: EvidenceSet) -> Told | None:
-    """As the guards told it while the ranks were there, else by what each rank left behind.
+    """As the guards reported it while the ranks ran, else by what each rank left behind.
 
-    Where the run stood still, what had been issued by then counts: a rank that is ended may issue more on its way out,
-    in a handler of a signal or of the exception.
+    Where the run hung, only what had been issued by then counts: a rank may issue more on its way out, in a handler
+    of a signal or of the exception.
     """
-    still = _stood_still(seen)
+    still = _hung_at(seen)
     if still is None:
         return _told(seen) or _by_trails(seen) or _by_boxes(seen)
     return _told(seen, still) or _by_trails(seen, still)
 
 
-def _stood_still(seen: EvidenceSet) -> float | None:
-    """When the run was found to stand still, and did to the end; None also where what each rank had issued by then is not known."""
+def _hung_at(seen: EvidenceSet) -> float | None:
+    """When the run was found to hang, if it did so to the end.
+
+    None also where we do not know what each rank had issued by then.
+    """
     issued = [e for e in seen.all(CollectivesIssued) if e.at is not None]
     most = max((e.fact.steps for e in issued), default=0)
     at = min((e.at for e in seen.all(RankStopped) if e.at is not None and e.fact.steps >= most), default=None)
@@ -61,7 +64,7 @@ def _by_trails(seen: EvidenceSet, until: float = math.inf) -> Told | None:
 
 
 def _by_boxes(seen: EvidenceSet) -> Told | None:
-    """A rank that died without a word, inside of its last collective: its number stands for another one in a peer's own record."""
+    """A rank that died silently inside its last collective, whose number is a different one in a peer's record."""
     whole = {
         rank: e
         for group in dict.fromkeys(e.fact.group for e in seen.all(CollectivesIssued))
@@ -71,7 +74,7 @@ def _by_boxes(seen: EvidenceSet) -> Told | None:
     for rank, box in _last(seen, SCRIPTS).items():
         last = _trail(box)[-1:]
         if not last or (rank in whole and _trail(whole[rank])[-1].sequence >= last[0].sequence):
-            continue  # its own record goes as far
+            continue  # its own record reaches as far
         peers = {
             peer: _trail(e) for peer, e in whole.items() if peer != rank and abs(e.fact.steps - box.fact.steps) <= 1
         }

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom: what several rules of this family ask of time-outs and progress."""
+"""Who waits for whom: what several rules of this family ask about timeouts and progress."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Sized
 
 from keepstep.core.evidence import Evidence, EvidenceSet
 from keepstep.core.facts.base import Fact
@@ -11,18 +12,29 @@ from keepstep.core.facts.process import ExceptionRaised, Frame
 from keepstep.core.facts.sync import CollectiveProgress, CollectiveTimeout, TimeoutHeardOf
 from keepstep.core.facts.training import Phase, PhaseSeen, StepSeen
 from keepstep.core.stacks import innermost_user
+from keepstep.core.wording import ranks as say_ranks
 
 NEAR = 4
-"""Lines between a watchdog's words and the status that belongs to them."""
+"""The most lines between a watchdog's message and the status that belongs to it."""
 
 BUSY = (Phase.SAVING, Phase.EVALUATING, Phase.LOADING, Phase.RESTORING, Phase.COMPILING, Phase.STOPPING_EARLY)
+
+
+def was(members: Sized) -> str:
+    """The verb for one rank, or for several."""
+    return "was" if len(members) == 1 else "were"
+
+
+def differing(members: Collection[int]) -> str:
+    """``rank 2 differs``, ``ranks 0 and 1 differ``."""
+    return f"{say_ranks(members)} {'differs' if len(members) == 1 else 'differ'}"
 
 
 def who(evidence: Evidence[Fact]) -> int | None:
     """The global rank: a rank within a group and a local rank are never larger than it.
 
-    Who printed a line is known where the line carries a prefix; the rank of a whole file is only
-    asked where the text names none.
+    A line with a prefix says which rank printed it; the rank of a whole file only counts where the
+    text names none.
     """
     stated = evidence.fact.rank
     printed = evidence.rank.index if evidence.rank is not None else None
@@ -34,7 +46,7 @@ def who(evidence: Evidence[Fact]) -> int | None:
 
 
 def waiting(seen: EvidenceSet) -> dict[int, list[Evidence[CollectiveTimeout]]]:
-    """Time-outs by the rank that had them, in order."""
+    """Timeouts by the rank that had them, in order."""
     found: dict[int, list[Evidence[CollectiveTimeout]]] = defaultdict(list)
     for evidence in seen.all(CollectiveTimeout):
         rank = who(evidence)
@@ -47,7 +59,7 @@ def waiting(seen: EvidenceSet) -> dict[int, list[Evidence[CollectiveTimeout]]]:
 
 
 def group_of(seen: EvidenceSet, evidence: Evidence[CollectiveTimeout]) -> str | None:
-    """The process group of a time-out: its own words, or the status line next to it."""
+    """The process group of a timeout, by its own message or the status line next to it."""
     if evidence.fact.group is not None:
         return evidence.fact.group
     for near in seen.near(evidence, CollectiveProgress, after=NEAR):
@@ -57,7 +69,7 @@ def group_of(seen: EvidenceSet, evidence: Evidence[CollectiveTimeout]) -> str | 
 
 
 def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ranks whose last collective is before the one in which others of their group wait, and the rest."""
+    """Ranks whose last collective comes before the one that others of their group wait in, and the rest."""
     groups: dict[str | None, dict[int, CollectiveProgress]] = defaultdict(dict)
     for evidence in seen.all(CollectiveProgress):
         rank = who(evidence)
@@ -81,7 +93,7 @@ def entered(seen: EvidenceSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ...]:
-    """What ranks that did not time out said they were doing, the latest of each."""
+    """What the ranks that did not time out last said they were doing."""
     found: dict[int | None, Evidence[Fact]] = {}
     for phase in seen.all(PhaseSeen):
         if phase.fact.phase in BUSY and who(phase) not in timed_out:
@@ -93,20 +105,20 @@ def occupied(seen: EvidenceSet, timed_out: set[int]) -> tuple[Evidence[Fact], ..
 
 
 def others(seen: EvidenceSet, timed_out: set[int]) -> tuple[int, ...]:
-    """Ranks of the world that are not among those that timed out, as far as the world is known."""
+    """Ranks of the world that did not time out, as far as the world is known."""
     known = set(seen.ranks) | timed_out
     size = seen.world_size or (max(known) + 1 if known else 0)
     return tuple(r for r in range(min(size, 4096)) if r not in timed_out)
 
 
 def failed_at(seen: EvidenceSet, rank: int) -> Frame | None:
-    """The user's line that the rank's own exception ended in."""
+    """The line of the user's code in which the rank's own exception was raised."""
     own = [e for e in seen.all(ExceptionRaised) if e.who == rank and not e.fact.logged and not e.fact.chained]
     return innermost_user(reversed(own[-1].fact.frames)) if own else None
 
 
 def also_there(seen: EvidenceSet, timed_out: set[int]) -> set[int]:
-    """Ranks that did not time out but failed in the very line of those that did: they had come."""
+    """Ranks that did not time out but failed at the same line as those that did: they had arrived."""
     lines = {(line.file, line.line) for rank in timed_out if (line := failed_at(seen, rank)) is not None}
     rest = set(seen.ranks) - timed_out if lines else set()
     return {rank for rank in rest if (line := failed_at(seen, rank)) is not None and (line.file, line.line) in lines}

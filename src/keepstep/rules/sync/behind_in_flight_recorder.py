@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN052: the flight recorder shows a rank that did not come to a collective."""
+"""SYN052: the flight recorder shows a rank that did not join a collective."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from keepstep.core import wording
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
-from keepstep.core.facts.sync import RecordedCollective
+from keepstep.core.facts.sync import NothingRecorded, RecordedCollective
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import place
+from keepstep.core.wait_graph import Collective, GroupRecords, Reached, Source, Stuck, origins
 
 Entry = Evidence[RecordedCollective]
+MOST_SHOWN = 8
 
 
 @dataclass
@@ -26,13 +28,17 @@ class Group:
     members: tuple[int, ...] = ()
     by_rank: dict[int, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
 
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.members}"
+
     def last(self, rank: int) -> Entry:
         entries = self.by_rank[rank]
         return entries[max(entries)]
 
 
 def groups(seen: EvidenceSet) -> list[Group]:
-    """Process groups; the same name with other members is another group."""
+    """The process groups; the same name with other members is another group."""
     found: dict[tuple[str, tuple[int, ...]], Group] = {}
     for each in seen.all(RecordedCollective):
         rank = each.who
@@ -49,7 +55,7 @@ def is_pending(entry: Entry) -> bool:
 
 
 def words(entry: Entry) -> str:
-    """``all_reduce #6 (train.py:26 in step)``."""
+    """``all_reduce #6 (train.py:26, in step())``."""
     where = f" ({place(entry.fact.frame)})" if entry.fact.frame else ""
     return f"{entry.fact.op} #{entry.fact.seq}{where}"
 
@@ -67,74 +73,137 @@ def called(entry: Entry) -> str:
     explains=(Cause.NETWORK_TIMEOUT_SLOW, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
 def behind_in_flight_recorder(seen: EvidenceSet) -> Iterator[Found]:
-    """The flight recorder shows ranks that wait in a collective to which another rank did not come.
+    """The flight recorder shows ranks waiting in a collective that another rank did not join or start.
 
     ## What it looks like
     Dumps named `nccl_trace_rank_N` or `comm_lib_trace_rank_N`, written when a collective timed out. In one
-    process group, some ranks hold an unfinished collective with a number that another rank has not reached.
+    process group, some ranks have an unfinished collective with a number that another rank has not reached.
 
     ## Why it happens
     The rank that is behind was held up or had left: it ran out of data, took another branch, waited for a
     lock, a file or its input, or died.
 
     ## How we know
-    Every collective of a group has a number, counted alike on all ranks. The waiting ranks recorded number
-    n as not finished; the named rank recorded only smaller ones, all finished, and waits in no other group.
+    Every rank numbers the collectives of a group the same way. A rank that is in number n waits for the members
+    that have not been handed n, or whose device has not begun it. We follow these waits through all groups to the
+    ranks that wait for nobody, and name only those.
 
     ## What to do
-    Look at what the named rank did after its last collective; its stack and its log tell.
+    Look at what the named rank did after its last collective: its stack and its log.
 
     ## When this is wrong
-    Dumps that were taken at different times, or whose ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
+    The dumps were taken at different times, or their ring buffer (`TORCH_FR_BUFFER_SIZE`) was too small.
     """
     found = groups(seen)
-    waiting_somewhere = {r for group in found for r in group.by_rank if is_pending(group.last(r))}
-    blamed: set[int] = set()
-    for group in found:
-        furthest = max(max(entries) for entries in group.by_rank.values())
-        ahead = [
-            r for r, entries in sorted(group.by_rank.items()) if furthest in entries and is_pending(entries[furthest])
-        ]
-        behind = [r for r, entries in sorted(group.by_rank.items()) if max(entries) < furthest]
-        absent = sorted(set(group.members) - set(group.by_rank))
-        if not ahead:
-            continue
-        guilty = [r for r in behind if r not in waiting_somewhere]
-        if guilty:
-            if not set(guilty) <= blamed:
-                yield _behind(group, guilty, ahead, furthest)
-            blamed.update(guilty)
-        elif not behind and absent and len(group.by_rank) > 0:
-            yield _absent(group, absent, ahead, furthest)
+    recorded = {e.who for e in seen.all(NothingRecorded) if e.who is not None}
+    by_name = {group.key: group for group in found}
+    answer = origins([_records(group) for group in found], recorded)
+    for at, sources in _by_place(answer.sources):
+        yield _behind(by_name[at.group], at.number, sources)
+    if not answer.sources:
+        for at, sources in _by_place(answer.absent):
+            yield _absent(by_name[at.group], at.number, sources)
+    for ranks in answer.circles:
+        yield _circle(found, ranks)
+    for stuck in answer.stuck:
+        group = by_name[stuck.at.group]
+        if len(stuck.unfinished) < len(group.by_rank):
+            yield _unfinished(group, stuck)
 
 
-def _behind(group: Group, guilty: list[int], ahead: list[int], furthest: int) -> Found:
-    waited = group.by_rank[ahead[0]][furthest]
-    last = group.last(guilty[0])
+def _records(group: Group) -> GroupRecords:
+    reached = {
+        rank: {number: _REACHED.get(entry.fact.state, Reached.SCHEDULED) for number, entry in entries.items()}
+        for rank, entries in group.by_rank.items()
+    }
+    return GroupRecords(group.key, frozenset(group.members), reached)
+
+
+_REACHED = {"completed": Reached.COMPLETED, "started": Reached.STARTED}
+
+
+def _by_place(sources: Iterable[Source]) -> Iterator[tuple[Collective, list[Source]]]:
+    """One finding for the ranks that are missing in the same collective in the same way."""
+    places: dict[tuple[Collective, str], list[Source]] = {}
+    for source in sources:
+        places.setdefault((source.at, source.how), []).append(source)
+    for (at, _), found in places.items():
+        yield at, found
+
+
+def _waited(group: Group, number: int, sources: list[Source]) -> tuple[list[int], Entry]:
+    """The ranks that wait in this collective, and the record of the first of them."""
+    missing = {source.rank for source in sources}
+    ahead = [r for r, entries in sorted(group.by_rank.items()) if number in entries and r not in missing]
+    ahead = [r for r in ahead if is_pending(group.by_rank[r][number])]
+    return ahead, group.by_rank[ahead[0]][number]
+
+
+def _behind(group: Group, number: int, sources: list[Source]) -> Found:
+    guilty = [source.rank for source in sources]
+    ahead, waited = _waited(group, number, sources)
+    last = [group.last(rank) for rank in guilty if group.by_rank.get(rank)]
+    if sources[0].how == "not started":
+        did, state = "did not start", "scheduled, which its device never began"
+    else:
+        did, state = "did not join", f"{words(last[0])}, finished" if last else "empty"
+    more = sorted({rank for source in sources for rank in source.waiting} - {*ahead})
+    follow = f"; {wording.ranks(more)} waited for the same ranks in other groups" if more else ""
+    after = called(last[0]) if last else "the start"
     return Found(
-        title=f"{wording.ranks(guilty)} did not come to {called(waited)}, in which {wording.ranks(ahead)} waited",
+        title=f"{wording.ranks(guilty)} {did} {called(waited)}, in which {wording.ranks(ahead)} waited",
         because=(
-            f"in group {group.name} {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}, "
-            f"{wording.ranks(guilty)} ended with {words(last)}, finished"
+            f"in group {group.name}, {wording.ranks(ahead)} recorded {words(waited)} as {waited.fact.state}; "
+            f"the last record of {wording.ranks(guilty)} is {state}{follow}"
         ),
-        evidence=(last, *(group.by_rank[r][furthest] for r in ahead)),
+        evidence=(*last, *(group.by_rank[r][number] for r in ahead[:MOST_SHOWN])),
         ranks=tuple(guilty),
         fixes=(
-            Fix(
-                do=f"look at what {wording.ranks(guilty)} did after {called(last)}: its log, and its stack while it lives"
-            ),
-            Fix(do="have the stacks of a live job compared", command="keepstep why --live"),
+            Fix(do=f"look at what {wording.ranks(guilty)} did after {after}: the log, and the stack while it is alive")
+            if sources[0].how == "not scheduled"
+            else Fix(do="look at the devices of these ranks", command="nvidia-smi -q; dmesg -T | grep -i xid"),
+            Fix(do="compare the stacks of a live job", command="keepstep why --live"),
         ),
     )
 
 
-def _absent(group: Group, absent: list[int], ahead: list[int], furthest: int) -> Found:
-    waited = group.by_rank[ahead[0]][furthest]
+def _absent(group: Group, number: int, sources: list[Source]) -> Found:
+    absent = [source.rank for source in sources]
+    ahead, waited = _waited(group, number, sources)
     return Found(
-        title=f"{wording.ranks(ahead)} waited in {called(waited)}; of {wording.ranks(absent)} there is no dump",
-        because=f"group {group.name} also has {wording.ranks(absent)}, which left no dump: it died first, or its dump is not here",
-        evidence=tuple(group.by_rank[r][furthest] for r in ahead),
+        title=f"{wording.ranks(ahead)} waited in {called(waited)}; {wording.ranks(absent)} left no dump",
+        because=(
+            f"group {group.name} also has {wording.ranks(absent)}, which died before a dump was written, "
+            "or the dump is not here"
+        ),
+        evidence=tuple(group.by_rank[r][number] for r in ahead[:MOST_SHOWN]),
         ranks=tuple(absent),
         confidence=Confidence.HYPOTHESIS,
-        fixes=(Fix(do=f"look at the log of {wording.ranks(absent)}, and collect its dump too"),),
+        fixes=(Fix(do=f"look at the log of {wording.ranks(absent)}, and collect the dump too"),),
+    )
+
+
+def _circle(found: list[Group], ranks: tuple[int, ...]) -> Found:
+    pending = [group.last(r) for group in found for r in ranks if r in group.by_rank and is_pending(group.last(r))]
+    return Found(
+        title=f"{wording.ranks(ranks)} wait for each other in collectives of different groups",
+        because=(
+            "each is in a collective that another of them has not joined: "
+            + wording.listing(f"rank {e.who} in {words(e)} of group {e.fact.group}" for e in pending[:MOST_SHOWN])
+        ),
+        evidence=tuple(pending[:MOST_SHOWN]),
+        ranks=ranks,
+        fixes=(Fix(do="let every rank enter the collectives of these groups in the same order"),),
+    )
+
+
+def _unfinished(group: Group, stuck: Stuck) -> Found:
+    entries = [group.by_rank[rank][stuck.at.number] for rank in stuck.unfinished]
+    who = wording.ranks(stuck.unfinished)
+    return Found(
+        title=f"{who} started {called(entries[0])} and did not finish it; the others of the group did",
+        because=f"in group {group.name}, {words(entries[0])} is unfinished on {who} only",
+        evidence=tuple(entries[:MOST_SHOWN]),
+        ranks=stuck.unfinished,
+        fixes=(Fix(do="look at the devices of these ranks", command="nvidia-smi -q; dmesg -T | grep -i xid"),),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN206: ranks issued different collectives, by their own records."""
+"""SYN206: the ranks' own records show that they issued different collectives."""
 
 from __future__ import annotations
 
@@ -30,43 +30,44 @@ from keepstep.rules.sync._trails import first_mismatch
     ),
 )
 def collective_issued_alone(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank issued a collective that the others did not issue there, or one of another size or type.
+    """A rank issued a collective that the others did not, or one with a different size or type.
 
     ## What it looks like
-    A hang, gloo's `op.preamble.length <= op.nbytes. 24 vs 4`, or `Connection reset by peer` on a rank that did nothing wrong.
-    Without records the rank that is in `backward()` or in DDP's broadcast of buffers looks stuck.
+    A hang, gloo's `op.preamble.length <= op.nbytes. 24 vs 4`, or `Connection reset by peer` on a rank that did
+    nothing wrong. Without records, the rank that is in `backward()` or in DDP's broadcast of buffers looks stuck.
 
     ## Why it happens
     `if rank == 0: dist.all_reduce(...)`, a barrier in a branch, an evaluation or a logger that gathers on one rank,
     a rank that skips a batch or has fewer of them.
 
     ## How we know
-    The guard writes down each collective of the script with its line and the group's number of it, and reads torch's own
-    flight recorder for those that DDP and FSDP issue below Python. Under one number the ranks have different collectives,
-    and all before it are alike. The rank that left the order in which they came before is named.
+    The guard records each collective of the script with its line and its number in the group. It reads torch's own
+    flight recorder for the collectives that DDP and FSDP issue below Python. At one number the ranks have different
+    collectives, and all earlier ones agree. We name the rank that departs from the order seen before.
 
     ## What to do
     Call the collective on every rank, or on none.
 
     ## When this is wrong
-    Where the script issues the collective now and then on all ranks and one rank left it out this time, both look alike:
-    then all ranks are named.
+    If the script issues the collective now and then on all ranks, and one rank left it out this time, we cannot tell
+    which side is wrong, and name all ranks.
     """
     told = first_mismatch(seen)
     left = left_by_own_exception(seen)
     if told is None or any(rank in left for _, ranks in told[0].values for rank in ranks):
-        return  # a rank that met a collective on its way out has a reason of its own
+        return  # a rank that issued a collective on its way out has a reason of its own
     found, evidence = told
     yield Found(
         title=_title(found),
-        because=f"as number {found.sequence} of their group the ranks issued different collectives; all before it were alike",
+        because=f"collective {found.sequence} of their group differs between the ranks; all earlier ones agree",
         evidence=evidence,
         ranks=found.odd or tuple(sorted(rank for _, ranks in found.values for rank in ranks)),
         fixes=(
             Fix(
-                do=f"issue it on every rank or on none{_where(found)}: look for a branch that depends on the rank or on its data"
+                do=f"issue it on every rank or on none{_where(found)}: "
+                "look for a branch that depends on the rank or its data"
             ),
-            Fix(do="see what each rank issued", command="grep -rh CollectivesIssued .keepstep"),
+            Fix(do="print what each rank issued", command="grep -rh CollectivesIssued .keepstep"),
         ),
     )
 
@@ -87,9 +88,7 @@ def _title(found: Mismatch) -> str:
         )
     value, ranks = odd[0]
     other, peers = others[0]
-    return (
-        f"{say_ranks(ranks)} issued {words(value, ranks)}; {say_ranks(peers)} did not, but issued {words(other, peers)}"
-    )
+    return f"{say_ranks(ranks)} issued {words(value, ranks)}; {say_ranks(peers)} issued {words(other, peers)} instead"
 
 
 def _where(found: Mismatch) -> str:

@@ -15,13 +15,13 @@ from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.sync._calls import differing_calls
 from keepstep.rules.sync._trails import first_mismatch
-from keepstep.rules.sync._waiting import group_of, waiting, who
+from keepstep.rules.sync._waiting import differing, group_of, waiting, who
 
 _VARY = ("SEND", "RECV", "ALLTOALL", "COALESCED", "HEARTBEAT", "UNKNOWN", "GATHER_V", "ALLGATHERV")
 
 _FIXES = (
     Fix(
-        do="let the framework compare every collective between ranks and name the line",
+        do="have PyTorch compare every collective between ranks and name the line",
         command="TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
     ),
     Fix(do="make every rank run the same layers, branches and number of steps; broadcast decisions to stop"),
@@ -39,33 +39,34 @@ _FIXES = (
     ),
 )
 def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks ran different collectives, or the same with different sizes, at the same place.
+    """Ranks ran different collectives at the same point, or the same one with different sizes.
 
     ## What it looks like
     `Detected mismatch between collectives on ranks`, gloo's `op.preamble.length <= op.nbytes`, NCCL's
-    `Mismatched collective detected`; or watchdog time-outs that show, for one sequence number, an
+    `Mismatched collective detected`; or watchdog timeouts that show, for one sequence number, an
     `ALLREDUCE` of 64 elements on one rank and a `BROADCAST` of millions on another. With
-    `NCCL_DEBUG_SUBSYS=COLL` the calls themselves: `Broadcast: opCount 0 ... count 53` on one rank,
+    `NCCL_DEBUG_SUBSYS=COLL`, the log shows the calls themselves: `Broadcast: opCount 0 ... count 53` on one rank,
     `count 25503912` on another.
 
     ## Why it happens
     A branch that depends on the rank or on its data (an empty batch, a missing modality, a layer that is
-    skipped, early stopping decided by one rank) makes one rank run other collectives than the rest.
+    skipped, early stopping decided by one rank) makes one rank run different collectives from the rest.
 
     ## How we know
-    The library compared them and said so, or the time-outs of the ranks themselves differ in
-    operation or size at the same sequence number of the same group, or the calls that NCCL printed do.
+    The library compared them and reported the difference; or the timeouts of the ranks, or the calls that NCCL
+    printed, differ in operation or size at the same sequence number of the same group.
 
     ## What to do
     Run once with `TORCH_DISTRIBUTED_DEBUG=DETAIL`; make the branch the same on all ranks.
 
     ## When this is wrong
-    Sequence numbers count per process group: time-outs of different groups must not be compared. Where the
-    group is not printed we take equal numbers to be of the same group. After a rank was killed, the others'
-    next exchange may not fit either: where a launcher says who was killed first, that is not this.
+    Sequence numbers count per process group, so timeouts of different groups must not be compared. Where the
+    group is not printed, we assume that equal numbers belong to the same group. After a rank was killed, the next
+    exchange between the remaining ranks may not match either; where a launcher says which rank was killed first,
+    we do not report a mismatch.
     """
     if first_mismatch(seen) is not None:
-        return  # the guard's own record names the rank and its line: told by another rule
+        return  # the guard's own record names the rank and its line: SYN206 reports it
     killed = _killed_first(seen)
     said = [e for e in seen.all(CollectiveMismatch) if not seen.survived(e) and (not killed or who(e) in killed)]
     if said:
@@ -77,7 +78,7 @@ def collective_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _killed_first(seen: EvidenceSet) -> set[int]:
-    """Ranks that were killed before anything else happened: what the others then exchange does not fit together."""
+    """Ranks that were killed before anything else happened: what the rest exchange afterwards need not match."""
     ends = [e for e in seen.all(ProcessExited) if e.fact.first and e.fact.signal == "SIGKILL"]
     return {rank for e in ends if (rank := who(e)) is not None}
 
@@ -95,12 +96,12 @@ def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
     if not culprits:
         culprits = tuple(dict.fromkeys(r for e in said if (r := who(e)) is not None))
     first = said[0].fact
-    sides = f": {first.left} against {first.right}" if first.left and first.right else ""
+    sides = f": {first.left} and {first.right}" if first.left and first.right else ""
     return Found(
-        title=f"ranks ran different collectives at the same place{sides}",
-        because="the library compared what the ranks were running and found that it differs"
+        title=f"ranks ran different collectives at the same point{sides}",
+        because="the library compared what the ranks were running and found a difference"
         if sides
-        else "what ranks sent each other at one place does not fit together",
+        else "what the ranks sent each other at one point does not match",
         evidence=tuple(said),
         ranks=culprits if len(culprits) <= 2 else (),
         fixes=_FIXES,
@@ -108,7 +109,7 @@ def _said(said: list[Evidence[CollectiveMismatch]]) -> Found:
 
 
 def _odd(prints: dict[int, str]) -> tuple[int, ...]:
-    """The ranks that are alone with what they ran, where most others agree."""
+    """The ranks that ran something different from the majority."""
     if len(prints) < 3:
         return ()
     common, votes = Counter(prints.values()).most_common(1)[0]
@@ -116,7 +117,7 @@ def _odd(prints: dict[int, str]) -> tuple[int, ...]:
 
 
 def _by_sequence(seen: EvidenceSet) -> Found | None:
-    """Time-outs with one sequence number and different operations or sizes."""
+    """Timeouts with one sequence number and different operations or sizes."""
     places: dict[tuple[str | None, int], dict[int, Evidence[CollectiveTimeout]]] = defaultdict(dict)
     for rank, events in waiting(seen).items():
         for e in events:
@@ -132,8 +133,8 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
         culprits = _odd(prints) or _least_far(seen, tuple(ranks)) or tuple(ranks)
         left, right = list(dict.fromkeys(prints.values()))[:2]
         return Found(
-            title=f"at collective {seq} ranks ran different things: {left} and {right}",
-            because=f"the time-outs of collective {seq} differ; out of line: {say_ranks(culprits)}",
+            title=f"ranks ran collective {seq} differently: {left} and {right}",
+            because=f"the timeouts of collective {seq} name different operations or sizes; {differing(culprits)}",
             evidence=tuple(ranks.values()),
             ranks=culprits if len(culprits) <= 2 else (),
             confidence=Confidence.SUPPORTED,
@@ -143,15 +144,15 @@ def _by_sequence(seen: EvidenceSet) -> Found | None:
 
 
 def _by_calls(seen: EvidenceSet) -> Found | None:
-    """The calls that NCCL printed under one number."""
+    """The calls that NCCL printed with one number."""
     differ = differing_calls(seen)
     if differ is None:
         return None
     culprits = _odd(differ.said) or tuple(differ.said)
     left, right = list(dict.fromkeys(differ.said.values()))[:2]
     return Found(
-        title=f"at collective {differ.number} ranks called different things: {left} and {right}",
-        because=f"NCCL prints what each rank called; out of line: {say_ranks(culprits)}",
+        title=f"ranks called collective {differ.number} differently: {left} and {right}",
+        because=f"NCCL printed what each rank called; {differing(culprits)}",
         evidence=differ.evidence,
         ranks=culprits if len(culprits) <= 2 else (),
         confidence=Confidence.SUPPORTED,
@@ -160,7 +161,7 @@ def _by_calls(seen: EvidenceSet) -> Found | None:
 
 
 def _join_unknown(places: dict[tuple[str | None, int], dict[int, Evidence[CollectiveTimeout]]]) -> None:
-    """A time-out whose group is not printed goes with the one group that has the same number."""
+    """Assign a timeout without a group to the only group that has the same number."""
     for group, seq in [key for key in places if key[0] is None]:
         same = [key for key in places if key[0] is not None and key[1] == seq]
         if len(same) == 1:
@@ -186,7 +187,7 @@ def _least_far(seen: EvidenceSet, among: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _out_of_step(seen: EvidenceSet) -> Found | None:
-    """Every rank waits, each in another collective of the default group."""
+    """Every rank waits, but not all in the same collective of the default group."""
     first: dict[int, Evidence[CollectiveTimeout]] = {}
     for rank, events in waiting(seen).items():
         for e in events:
@@ -200,11 +201,10 @@ def _out_of_step(seen: EvidenceSet) -> Found | None:
     least = min(e.fact.seq or 0 for e in first.values())
     behind = tuple(r for r, e in first.items() if e.fact.seq == least)
     if len(behind) * 2 > len(first) and len(first) > 2:
-        ahead = tuple(r for r in first if r not in behind)
-        behind = ahead
+        behind = tuple(r for r in first if r not in behind)
     return Found(
-        title="ranks waited in different collectives for each other",
-        because=f"{say_ranks(behind)} waited in another collective than the rest: a different path it seems",
+        title="ranks waited for each other in different collectives",
+        because=f"{say_ranks(behind)} waited in a different collective from the rest",
         evidence=tuple(first.values()),
         ranks=behind if len(behind) <= 2 else (),
         confidence=Confidence.SUPPORTED,
@@ -214,7 +214,7 @@ def _out_of_step(seen: EvidenceSet) -> Found | None:
 
 
 def _unnumbered(seen: EvidenceSet) -> Found | None:
-    """One rank waits in another operation than all others, in logs of versions that print no numbers."""
+    """One rank waits in a different operation from the rest, in logs of versions that print no numbers."""
     first: dict[int, Evidence[CollectiveTimeout]] = {}
     for rank, events in waiting(seen).items():
         for e in events:
@@ -228,8 +228,8 @@ def _unnumbered(seen: EvidenceSet) -> Found | None:
         return None
     mine = first[odd[0]].fact.op
     return Found(
-        title=f"{say_ranks(odd)} waited in {mine}, the others in another collective",
-        because=f"the time-outs of the ranks name different operations; out of line: {say_ranks(odd)}",
+        title=f"{say_ranks(odd)} waited in {mine}, the other ranks in a different collective",
+        because=f"the timeouts name different operations; {differing(odd)}",
         evidence=tuple(first.values()),
         ranks=odd,
         confidence=Confidence.SUPPORTED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN066: two threads of one process stand in collectives at the same time."""
+"""SYN066: two threads of one process are in collectives at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.waits import Kind, waits_in
+from keepstep.core.waits import WaitKind, waits_in
 from keepstep.rules.sync._told_stacks import of_a_crash, processes
 
 
@@ -22,24 +22,24 @@ from keepstep.rules.sync._told_stacks import of_a_crash, processes
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SYNC_COLLECTIVE_MISMATCH),
 )
 def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
-    """Two threads of one process stand in collectives at the same time.
+    """Two threads of one process are in collectives at the same time.
 
     ## What it looks like
-    Stacks of one process, of `py-spy dump` or `faulthandler`, in which `MainThread` stands in `barrier` and another
-    thread, that saves a checkpoint or evaluates, in `all_gather`.
+    Stacks of one process, from `py-spy dump` or `faulthandler`, in which `MainThread` is in `barrier` and another
+    thread, which saves a checkpoint or evaluates, is in `all_gather`.
 
     ## Why it happens
-    The order in which two threads come to a process group is not the same on every rank. One rank runs the
+    The order in which two threads reach a process group is not the same on every rank. One rank runs the
     barrier first, another the gather: both wait forever.
 
     ## How we know
-    More than one thread of the process has a call of the distributed package on its stack.
+    More than one thread of the process has a collective on its stack.
 
     ## What to do
     Give the second thread a process group of its own, or run all collectives on one thread.
 
     ## When this is wrong
-    The threads already use different groups, and wait for another rank that is late.
+    The threads already use different groups, and wait for a rank that is late.
     """
     if of_a_crash(seen):
         return
@@ -47,22 +47,22 @@ def collectives_of_two_threads(seen: EvidenceSet) -> Iterator[Found]:
         inside = [
             e
             for e in process.threads
-            if (w := waits_in(e.fact.frames)) is not None and w.kind is Kind.COLLECTIVE and not w.vague
+            if (w := waits_in(e.fact.frames)) is not None and w.kind is WaitKind.COLLECTIVE and not w.vague
         ]
         if len(inside) < 2 or seen.survived(inside[0]):
             continue
         names = [(w.name if (w := waits_in(e.fact.frames)) else "") for e in inside[:2]]
         yield Found(
-            title=f"two threads of {process.name} run collectives at once: {names[0]} and {names[1]}",
-            because="nothing orders the collectives of two threads in the same way on every rank",
+            title=f"two threads of {process.name} ran collectives at once: {names[0]} and {names[1]}",
+            because="nothing gives the collectives of two threads the same order on every rank",
             evidence=tuple(inside[:4]),
             ranks=(process.rank,) if process.rank is not None else (),
             fixes=(
                 Fix(
-                    do="give the second thread a group of its own",
+                    do="give the second thread its own process group",
                     command="torch.distributed.new_group(backend='gloo')",
                 ),
-                Fix(do="or wait for the thread before the next collective of the main one"),
+                Fix(do="or wait for that thread before the main thread's next collective"),
             ),
         )
         return

@@ -15,15 +15,15 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import duration
 from keepstep.core.wording import ranks as say_ranks
-from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, who
+from keepstep.rules.sync._waiting import also_there, entered, group_of, occupied, others, waiting, was, who
 
 FEW = 100
-"""Sequence numbers further apart than this are hardly of the same group."""
+"""Sequence numbers further apart than this hardly belong to the same group."""
 _NOBODY = (
-    "all ranks that are known waited in a collective: nobody is known to be missing, so that the link, "
-    "the network or a GPU is as likely as the program"
+    "every known rank waited in a collective and none is known to be missing, "
+    "so a link, the network or a GPU is as likely a cause as the program"
 )
-_PERHAPS = "rank 0 is not among those that timed out: work done on rank 0 alone is the usual reason"
+_PERHAPS = "rank 0 is not among the ranks that timed out; the usual reason is work that only rank 0 does"
 
 
 @rule(
@@ -35,28 +35,28 @@ _PERHAPS = "rank 0 is not among those that timed out: work done on rank 0 alone 
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
 )
 def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks waited in a collective until their time limit, because another rank did not come.
+    """Ranks waited in a collective until their time limit, because another rank did not join.
 
     ## What it looks like
     `Watchdog caught collective operation timeout`, `Timed out waiting 1800000ms for recv operation`,
     `Rank 2 failed to pass monitoredBarrier`, `Received a dump signal due to a collective timeout`.
 
     ## Why it happens
-    One rank does something the others do not wait for: it prepares data, evaluates, saves or logs behind
-    `if rank == 0`, with a collective inside or around it; it is stuck in its loader or in a lock; or it
-    has died without a word.
+    One rank is busy with something the other ranks do not do: it prepares data, evaluates, saves or logs behind
+    `if rank == 0`, with a collective inside or around that code; or it is stuck in its loader or on a lock; or it
+    died silently.
 
     ## How we know
-    A time-out names who waited. Who was waited for is the rank that the barrier names, the one whose last
-    collective is behind, the one that only heard of the time-out, or the one that was busy with
-    something else.
+    A timeout names the rank that waited. The rank it waited for is the one that the barrier names, the one whose
+    last collective is an earlier one, the one that only learned of the timeout from another rank, or the one that
+    was busy with something else.
 
     ## What to do
-    Look at what the named rank was doing; move collectives out of rank-dependent branches, or let all ranks
-    take part; raise the time limit if the work is legitimate but long.
+    Look at what the named rank was doing. Move collectives out of rank-dependent branches, or let all ranks
+    take part. If the work is legitimate but long, raise the time limit.
 
     ## When this is wrong
-    A broken link or GPU makes every rank wait in the same collective; then nobody is missing.
+    A broken link or GPU makes every rank wait in the same collective; then no rank is missing.
     """
     missing = [e for e in seen.all(RanksMissing) if e.fact.final and not seen.survived(e) and not _broke_off(seen, e)]
     timed = {rank: events for rank, events in waiting(seen).items()}
@@ -72,7 +72,7 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
     if culprits and how == _PERHAPS:
         title = f"{_waiters(timed, culprits)} waited {waited} in {op}, perhaps for rank 0"
     elif culprits:
-        title = f"{say_ranks(culprits)} did not come to {op}; {_waiters(timed, culprits)} waited {waited}"
+        title = f"{say_ranks(culprits)} did not join {op}; {_waiters(timed, culprits)} waited {waited}"
     else:
         title = f"{_waiters(timed, ())} waited {waited} in {op} until the time limit"
     evidence = (*missing[:3], *events[:6], *heard[:3], *extra)
@@ -87,14 +87,14 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
             else Confidence.HYPOTHESIS
         ),
         fixes=(
-            Fix(do="see where each rank is stuck the next time it happens", command="py-spy dump --pid PID"),
+            Fix(do="the next time it hangs, print each rank's stack", command="py-spy dump --pid PID"),
             Fix(do="look for collectives, barriers, saves or evaluations behind `if rank == 0`")
             if how != _NOBODY
             else Fix(
                 do="run once without direct access between GPUs", command="export NCCL_P2P_DISABLE=1 NCCL_DEBUG=INFO"
             ),
             Fix(
-                do="if the rank was only slow, raise the time limit",
+                do="raise the time limit, if the rank was only slow",
                 command="dist.init_process_group(..., timeout=datetime.timedelta(hours=2))",
                 safety=Safety.SAFE,
             ),
@@ -103,12 +103,12 @@ def deadlock_or_hang(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _broke_off(seen: EvidenceSet, missing: Evidence[RanksMissing]) -> bool:
-    """Whether a barrier failed because the other side broke the connection, not because it did not come."""
+    """Whether a barrier failed because the peer broke the connection, not because the peer never arrived."""
     return "received errors" in missing.quote and bool(seen.near(missing, PeerLost, after=3))
 
 
 def _lost_afterwards(seen: EvidenceSet, events: list[Evidence[Fact]]) -> bool:
-    """Whether peers were lost in the same log only after one had waited in vain: it was its end that they saw."""
+    """Whether each peer was lost, in the same log, only after a rank had timed out: what they saw was its exit."""
     waits = [e for e in events if isinstance(e.fact, CollectiveTimeout) and e.fact.op in ("recv", "send")]
     lost = [e for e in seen.all(PeerLost) if not seen.survived(e)]
     return bool(waits and lost) and all(
@@ -118,28 +118,28 @@ def _lost_afterwards(seen: EvidenceSet, events: list[Evidence[Fact]]) -> bool:
 
 
 def _has_reason(seen: EvidenceSet) -> bool:
-    """Whether a failed operation has a reason on the wire."""
+    """Whether the network explains a failed operation."""
     return bool(seen.all(PeerLost)) or bool(seen.all(ConnectFailed)) or bool(seen.all(RdmaTrouble))
 
 
 def _certain(events: list[Evidence[Fact]]) -> bool:
-    """Whether a time limit is spoken of, not just a failed operation."""
+    """Whether a message mentions a time limit, not just a failed operation."""
     return any(isinstance(e.fact, CollectiveTimeout) and (e.fact.op or e.fact.timeout_ms or e.fact.seq) for e in events)
 
 
 def _culprits(
     seen: EvidenceSet, missing: list[Evidence[RanksMissing]], timed: set[int]
 ) -> tuple[tuple[int, ...], str, tuple[Evidence[Fact], ...]]:
-    """Who did not come, by what, and the evidence for it; from the surest sign to the weakest."""
+    """The ranks that did not join, how we know, and the evidence; from the surest sign to the weakest."""
     if missing:
         named = tuple(dict.fromkeys(r for e in missing for r in e.fact.missing))
-        return named, f"the waiting rank names {say_ranks(named)} as not having arrived", ()
+        return named, f"the waiting rank says that {say_ranks(named)} did not arrive", ()
     behind, there = entered(seen)
     absent = tuple(r for r in behind if r not in timed)
     if absent and len(absent) <= max(2, len(timed)):
         return (
             absent,
-            f"the last collective of {say_ranks(absent)} comes before the one that the others wait in",
+            f"the last collective of {say_ranks(absent)} comes before the one that the waiting ranks are in",
             (),
         )
     heard = [e for e in seen.all(TimeoutHeardOf) if (r := who(e)) is not None and r not in timed and r not in there]
@@ -147,24 +147,24 @@ def _culprits(
     if only and (len(only) <= 2 or not timed):
         return (
             only,
-            f"{say_ranks(only)} only heard of the time-out, so was not in the collective itself",
+            f"{say_ranks(only)} learned of the timeout from other ranks, without waiting in the collective",
             tuple(heard[:2]),
         )
     if timed and len(timed) <= 2 < len(set(only) | set(absent)):
         alone = tuple(sorted(timed))
         return (
             alone,
-            f"{say_ranks(alone)} waited in a collective that the others had not entered",
+            f"{say_ranks(alone)} waited in a collective that the other ranks had not entered",
             tuple(heard[:2]),
         )
     slow = _lowest(seen)
     if slow:
-        return slow, f"{say_ranks(slow)} was still in an earlier collective than the others", ()
+        return slow, f"{say_ranks(slow)} still waited in an earlier collective than the other ranks", ()
     timed = timed | also_there(seen, timed)
     busy = occupied(seen, timed)
     known = tuple(dict.fromkeys(r for e in busy if (r := who(e)) is not None))
     if known and len(known) <= 2:
-        return known, f"{say_ranks(known)} was busy with something else while the others waited", busy[:2]
+        return known, f"{say_ranks(known)} {was(known)} busy elsewhere while the other ranks waited", busy[:2]
     unnamed = [e for e in busy if who(e) is None and isinstance(e.fact, PhaseSeen)]
     if unnamed and 0 not in timed:
         doing = unnamed[-1].fact
@@ -177,11 +177,11 @@ def _culprits(
         return (0,), _PERHAPS, ()
     if timed and not rest:
         return (), _NOBODY, ()
-    return (), "the ranks that are heard of waited; who did not come is not shown", ()
+    return (), "the ranks seen here waited; nothing shows which rank did not join", ()
 
 
 def _lowest(seen: EvidenceSet) -> tuple[int, ...]:
-    """Ranks that wait in an earlier collective than the rest, where the numbers are of one group."""
+    """Ranks that wait in an earlier collective than the rest, where all numbers belong to one group."""
     first: dict[int, tuple[str | None, int]] = {}
     for rank, events in waiting(seen).items():
         numbers = [(group_of(seen, e), e.fact.seq) for e in events if e.fact.seq is not None]
@@ -209,4 +209,4 @@ def _operation(events: list[Evidence[Fact]]) -> str:
 
 def _waiters(timed: dict[int, list[Evidence[CollectiveTimeout]]], culprits: tuple[int, ...]) -> str:
     names = [r for r in timed if r not in culprits]
-    return say_ranks(names) if names else "others"
+    return say_ranks(names) if names else "other ranks" if culprits else "ranks"

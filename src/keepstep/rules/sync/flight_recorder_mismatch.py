@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN053: the flight recorder shows ranks that ran different collectives under one number."""
+"""SYN053: the flight recorder shows that ranks ran different collectives with the same number."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ _SIZES_MUST_AGREE = (
     ),
 )
 def flight_recorder_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """The flight recorder shows ranks that ran different collectives at the same place of one group.
+    """The flight recorder shows that ranks ran different collectives at the same point of one group.
 
     ## What it looks like
-    In the dumps of several ranks, one process group has under the same number an `all_reduce` on one rank
-    and a `broadcast` on another, or the same operation with other sizes or another dtype.
+    In the dumps of several ranks, one process group has, with the same number, an `all_reduce` on one rank
+    and a `broadcast` on another, or the same operation with different sizes or dtypes.
 
     ## Why it happens
     A branch that depends on the rank or the data made the ranks call different collectives, in a different
     order, or with tensors of different shape (a ragged last batch, a parameter that exists on one rank only).
 
     ## How we know
-    Collectives of a group are numbered alike on all ranks; the recorder wrote operation, sizes and dtype.
+    All ranks number the collectives of a group the same way; the recorder wrote operation, sizes and dtype.
 
     ## What to do
     Compare the two named lines, and let all ranks call the same collectives with equal tensors.
 
     ## When this is wrong
-    Operations whose sizes may differ between ranks (all_to_all, gather, scatter) are not compared by size.
+    An operation whose sizes may differ between ranks: we compare no sizes of all_to_all, gather and scatter.
     """
     for group in groups(seen):
         for sequence in sorted({s for entries in group.by_rank.values() for s in entries}):
@@ -110,14 +110,15 @@ def _found(group: Group, sequence: int, here: dict[int, Entry], difference: str)
     return Found(
         title=f"at collective #{sequence} {wording.listing(sides[:3])}",
         because=(
-            f"in group {group.name} the {difference} of #{sequence} differs: "
-            + wording.listing(f"rank {r} {words(e)}" for r, e in list(here.items())[:4])
+            f"in group {group.name}, #{sequence} differs in {difference}: "
+            + wording.listing(f"rank {r} ran {words(e)}" for r, e in list(here.items())[:4])
         ),
         evidence=tuple(here[r] for r in odd) + tuple(e for r, e in here.items() if r not in odd),
         ranks=tuple(odd) if clear else tuple(here),
         fixes=(
             Fix(
-                do="let every rank call the same collectives in the same order with equal tensors; compare these lines"
+                do="compare these lines, and let every rank call the same collectives in the same order, "
+                "with equal tensors"
             ),
         ),
     )

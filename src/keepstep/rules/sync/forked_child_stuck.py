@@ -27,23 +27,23 @@ _CHILD = lazy_pattern(r"^pid \d+ \(child of (?P<parent>\d+)\)$")
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.SLOW_INPUT_BOUND),
 )
 def forked_child_stuck(seen: EvidenceSet) -> Iterator[Found]:
-    """A live rank waits for a child process that it forked, and that stands inside of the framework.
+    """A live rank waits for a child process that it forked and that is stuck inside the framework.
 
     ## What it looks like
-    The job prints nothing more. One rank waits for the result of a pool or loader; its child stands in
-    an operation of TensorFlow, PyTorch or JAX, or waits for a lock, and the others wait in a collective.
+    The job prints nothing more. One rank waits for the result of a pool or loader; its child is in an
+    operation of TensorFlow, PyTorch or JAX, or waits for a lock. The other ranks wait in a collective.
 
     ## Why it happens
-    A forked child has a copy of the framework's locks and queues, but none of its threads: whatever the
-    operation hands to them is never done.
+    A forked child has a copy of the framework's locks and queues, but none of its threads. The work that the
+    operation hands to those threads is never done.
 
     ## How we know
     The child's stack begins at the fork (`popen_fork.py`) and ends in the framework or in a lock, and the rank did
-    not wake up while it was watched.
+    not wake up while we watched it.
 
     ## What to do
-    Start the children by `spawn` or `forkserver`, or before the framework is used; keep its operations
-    out of them.
+    Start child processes with `spawn` or `forkserver`, or before the framework is used; do not call the framework
+    in them.
 
     ## When this is wrong
     The operation in the child is only slow; then the child uses CPU time.
@@ -63,7 +63,7 @@ def _forked_into_framework(child: Evidence[StackDump]) -> bool:
 
 
 def _forked_with_lock(child: Evidence[StackDump]) -> bool:
-    """Whether it waits for a lock: its copy is held by a thread that only its parent has."""
+    """Whether it waits for a lock: its copy is held by a thread that exists only in the parent."""
     frames = child.fact.frames
     return any(_FORKED.search(f.file or "") for f in frames) and any(
         _ACQUIRES.match(f.function) for f in frames if f.is_native
@@ -73,14 +73,15 @@ def _forked_with_lock(child: Evidence[StackDump]) -> bool:
 def _found(parent: Evidence[ProcessSeen], child: Evidence[StackDump]) -> Found:
     who = wording.ranks([parent.who]) if parent.who is not None else f"pid {parent.fact.pid}"
     line = innermost_user(child.fact.frames) or child.fact.frames[0]
-    where = "a lock that a thread of its parent held" if _forked_with_lock(child) else place(child.fact.frames[0])
+    held = "waits for a lock that a thread of its parent held"
+    doing = held if _forked_with_lock(child) else f"is in {place(child.fact.frames[0])}"
     return Found(
         title=f"{who} forked a child after its framework had started; the child is stuck at {place(line)}",
-        because=f"the child stands in {where} without the threads that would do the work, and {who} waits for it",
+        because=f"the child {doing}, but has none of its parent's threads; {who} waits for it",
         evidence=(child, parent),
         ranks=(parent.who,) if parent.who is not None else (),
         fixes=(
-            Fix(do="start child processes by spawn", command="multiprocessing.get_context('spawn').Pool(...)"),
-            Fix(do="or make the pool before the framework is imported, and keep its operations out of the children"),
+            Fix(do="start child processes with spawn", command="multiprocessing.get_context('spawn').Pool(...)"),
+            Fix(do="or create the pool before importing the framework, and do not call the framework in the children"),
         ),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN050: one rank decided by itself to stop, and the others went on."""
+"""SYN050: one rank decided on its own to stop, and the others continued."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from keepstep.core.wording import ranks as say_ranks
     ),
 )
 def left_early(seen: EvidenceSet) -> Iterator[Found]:
-    """One rank decided by itself to stop, while the others went on to the next collective.
+    """One rank decided on its own to stop, while the others continued to the next collective.
 
     ## What it looks like
     A rank prints `Early stopping conditions are met`; then the others find the group shut down, time out
@@ -39,13 +39,13 @@ def left_early(seen: EvidenceSet) -> Iterator[Found]:
     Only one rank evaluates, and its decision to stop is not shared with the others.
 
     ## How we know
-    Some ranks said that they stop, others did not, and those others then failed in a collective.
+    Some ranks said that they were stopping. The others did not, and then failed in a collective.
 
     ## What to do
-    Broadcast the decision, so that all ranks leave the loop at the same step.
+    Broadcast the decision, so all ranks leave the loop at the same step.
 
     ## When this is wrong
-    All ranks stop at one step, and the failure afterwards has a reason of its own.
+    All ranks stopped at the same step, and the failure afterwards has a reason of its own.
     """
     stops = [e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.STOPPING_EARLY and not seen.survived(e)]
     if not stops:
@@ -60,13 +60,13 @@ def left_early(seen: EvidenceSet) -> Iterator[Found]:
         return
     ranks = tuple(sorted(n for n in stopped if n is not None))
     yield Found(
-        title=f"{say_ranks(ranks) if ranks else 'one rank'} stopped early, the others went on and found it gone",
-        because="the decision to stop was taken on one rank and not shared with the others",
+        title=f"{say_ranks(ranks) if ranks else 'one rank'} stopped early while the other ranks kept training",
+        because="the decision to stop was not shared with the other ranks",
         evidence=(*stops[:2], *stuck[:4]),
         ranks=ranks or None,
         fixes=(
             Fix(
-                do="share the decision, so that all ranks stop at the same step",
+                do="broadcast the decision, so all ranks stop at the same step",
                 command="stop = torch.tensor(stop); dist.broadcast(stop, 0)  # Horovod: hvd.broadcast(stop, 0)",
             ),
         ),

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from keepstep.core.cause import Cause
 from keepstep.core.evidence import Evidence, EvidenceSet
+from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ExceptionRaised, FatalSignal
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
+START_METHOD = "start method"
 _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv|select|_try_get_data|_get_data)$")
 
 
@@ -28,7 +30,7 @@ _WAIT = lazy_pattern(r"^(?:wait|acquire|join|_wait_for_tstate_lock|get|poll|recv
     ),
 )
 def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
-    """A process was forked after its library had started, or used from several threads at once.
+    """A process was forked after its library had started, or the library was used from several threads at once.
 
     ## What it looks like
     `Cannot re-initialize CUDA in forked subprocess`, `os.fork() is incompatible with multithreaded code`,
@@ -36,33 +38,39 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     CUDA, JAX, gRPC and most collective libraries keep threads and locks that a forked child does not
-    have. The first use in the child fails, or waits for ever.
+    have. The first use in the child fails, or hangs forever.
 
     ## How we know
-    The library refused; or it warned, and the run hung afterwards.
+    The library refused; or it warned, and the run then hung or crashed.
 
     ## What to do
     Start child processes with `spawn` or `forkserver`, and touch the device only in the child.
 
     ## When this is wrong
-    A warning alone is harmless in most runs; it counts only where the run hung.
+    A warning alone is harmless in most runs; it counts only where the run then hung or crashed.
     """
     refused = [e for e in seen.all(ForkOrThread) if not seen.survived(e) and (e.fact.fatal or _raised(seen, e))]
     warned = [e for e in seen.all(ForkOrThread) if not e.fact.fatal and not seen.survived(e)]
+    interrupted: tuple[Evidence[Fact], ...] = _interrupted(seen)
     fixes = (
         Fix(
-            do="start child processes by spawn",
+            do="start child processes with spawn",
             command="torch.multiprocessing.set_start_method('spawn', force=True)",
         ),
         Fix(
-            do="keep the device out of data loader workers, or use no workers to confirm",
+            do="do not use the device in data loader workers; to confirm, run without workers",
             command="DataLoader(..., num_workers=0)",
         ),
     )
     if refused:
+        by_start_method = refused[0].fact.what == START_METHOD
         yield Found(
-            title=f"{refused[0].fact.what}, which the library refused",
-            because="the library had started before the fork, or was called from several threads",
+            title="multiprocessing refused a start method or a child process"
+            if by_start_method
+            else f"{refused[0].fact.what}, which the library refused",
+            because="the start method was already set, or the parent is a daemonic process"
+            if by_start_method
+            else "the library had started before the fork, or was called from several threads",
             evidence=tuple(refused),
             fixes=fixes,
         )
@@ -75,21 +83,11 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
             standing=Standing.SYMPTOM,
             fixes=fixes,
         )
-    elif warned and (interrupted := _interrupted(seen)):
+    elif warned and (hung := interrupted[:1] or seen.all(CollectiveTimeout)[:2]):
         yield Found(
-            title=f"{warned[0].fact.what}, and the run hung until it was interrupted",
-            because="the library warned that this may deadlock; nothing else explains the hang",
-            evidence=(*warned, *interrupted[:1]),
-            ranks=(),
-            confidence=Confidence.HYPOTHESIS,
-            standing=Standing.SYMPTOM,
-            fixes=fixes,
-        )
-    elif warned and seen.all(CollectiveTimeout):
-        yield Found(
-            title=f"{warned[0].fact.what}, and the run hung later",
-            because="the library warned that this may deadlock; nothing else explains the hang",
-            evidence=(*warned, *seen.all(CollectiveTimeout)[:2]),
+            title=f"{warned[0].fact.what}, and the run hung {'until it was interrupted' if interrupted else 'later'}",
+            because="the library warned that this may deadlock, and nothing else explains the hang",
+            evidence=(*warned, *hung),
             ranks=(),
             confidence=Confidence.HYPOTHESIS,
             standing=Standing.SYMPTOM,
@@ -98,14 +96,14 @@ def multiple_threads_or_fork(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _raised(seen: EvidenceSet, evidence: Evidence[ForkOrThread]) -> bool:
-    """Whether the words are those of an exception that ended the process: a start method that was refused."""
-    return evidence.fact.what == "start method" and any(
+    """Whether the message belongs to an exception that ended the process: a start method that was refused."""
+    return evidence.fact.what == START_METHOD and any(
         not e.fact.logged and not seen.survived(e) for e in seen.near(evidence, ExceptionRaised, before=60, after=1)
     )
 
 
 def _interrupted(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
-    """A person's interrupt of a process that stood in a wait."""
+    """Interrupts (Ctrl-C) of a process that was waiting."""
     return tuple(
         e
         for e in seen.all(ExceptionRaised)
@@ -114,7 +112,7 @@ def _interrupted(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
 
 
 def _crashed(seen: EvidenceSet) -> tuple[Evidence[FatalSignal], ...]:
-    """Crashes of a process whose memory a fork may have spoilt."""
+    """Crashes of a process whose memory a fork may have corrupted."""
     if not any(e.fact.what == "fork after MPI started" for e in seen.all(ForkOrThread)):
         return ()
     return tuple(e for e in seen.all(FatalSignal) if e.fact.signal in ("SIGSEGV", "SIGBUS", "SIGABRT"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN204: a rank never came to where the others are."""
+"""SYN204: a rank never arrived where the others are."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from keepstep.core.wording import ranks as say_ranks
     standing=Standing.SYMPTOM,
 )
 def never_arrived_at_contract(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank did not come to where the others are, within the time that they waited for its word.
+    """A rank did not arrive where the others are, within the time that they waited for its statement.
 
     ## What it looks like
-    All ranks but one are about to run a step, and hang in it.
+    All ranks but one start a step, and hang in it.
 
     ## Why it happens
-    The silent rank took another branch, still loads or compiles, is stuck, or is dead.
+    The silent rank took another branch, is still loading or compiling, is stuck, or is dead.
 
     ## How we know
-    Before a new step every rank states what it is about to run; this one has not, and never did later.
+    Before a new step every rank states what it is about to run; this one did not, then or later.
 
     ## What to do
     Look at what that rank is doing.
 
     ## When this is wrong
-    It was merely slow: where its word came later, nothing is said.
+    The rank was only slow. Where its statement came later, this is not reported.
     """
     came = {(e.fact.subject, e.fact.ordinal, e.who) for e in seen.all(ContractStated)}
     for silent in seen.all(PeerSilent):
@@ -48,12 +48,12 @@ def never_arrived_at_contract(seen: EvidenceSet) -> Iterator[Found]:
         doing: list[Evidence[Fact]] = [e for e in seen.all(RankDoing) if e.who in missing]
         if seen.all(RankDoing) and all(e.fact.phase == "end" for e in seen.all(RankDoing)):
             continue
-        where = f"; it is {doing[0].quote}" if doing else ""
+        where = f"; rank {doing[0].who} is {doing[0].quote}" if doing else ""
         yield Found(
-            title=f"{say_ranks(missing)} never came to {fact.subject}, where the others wait",
-            because=f"no word from it in {fact.waited_s:.0f} s{where}",
+            title=f"{say_ranks(missing)} never arrived at {fact.subject}, where the other ranks wait",
+            because=f"no statement came within {fact.waited_s:.0f} s{where}",
             evidence=(silent, *doing[:3]),
             ranks=missing,
-            fixes=(Fix(do="see what that rank is doing", command="keepstep why --live"),),
+            fixes=(Fix(do="print what that rank is doing", command="keepstep why --live"),),
         )
         return

@@ -18,7 +18,7 @@ from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.questions.arrivals import ranks_started, still_waiting
 
 STARTS_S = 20.0
-"""So long the others may wait for a rank that is still starting."""
+"""How long the other ranks may wait for one that is still starting."""
 
 
 @rule(
@@ -32,20 +32,20 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
     """A rank of the world never arrived, and the others waited for it.
 
     ## What it looks like
-    Two of three black boxes in the folder; both end, or stand, before the first step.
+    The folder holds two of three black boxes; both end, or are stuck, before the first step.
 
     ## Why it happens
-    It was not started, its host is down, or it failed before it had imported its framework.
+    The rank was not started, its host is down, or it failed before it had imported its framework.
 
     ## How we know
-    The others know the size of the world by their variables. A rank with a guard leaves a black box as soon as it
-    has its framework, and nobody formed the world.
+    The other ranks know the size of the world from their environment variables. A rank with a guard leaves a black
+    box as soon as it imports its framework; this one left none, and the world was never formed.
 
     ## What to do
-    See whether it was started at all, and read its output.
+    Check whether the rank was started at all, and read its output.
 
     ## When this is wrong
-    It writes to another folder or host, and the ranks never met for another reason.
+    The rank writes to another folder or host, and the ranks never met for another reason.
     """
     started = ranks_started(seen)
     late = [e for e in still_waiting(seen) if e.fact.missing and not (e.fact.twice or e.fact.sizes or e.fact.elsewhere)]
@@ -61,12 +61,18 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
     came = {e.who: e for e in (*seen.all(RankEnded), *seen.all(RankDoing)) if e.who is not None}
     evidence: tuple[Evidence[Fact], ...] = tuple(came[who] for who in sorted(came))[:8]
     yield Found(
-        title=f"{say_ranks(ends.missing)} never arrived: {len(came)} of {ends.world} ranks left a black box, and they never met",
-        because=f"{say_ranks(tuple(sorted(came)))} came and the world was never formed; of {say_ranks(ends.missing)} there is no trace here",
+        title=(
+            f"{say_ranks(ends.missing)} never arrived: {len(came)} of {ends.world} ranks left a black box, "
+            "and they never met"
+        ),
+        because=(
+            f"{say_ranks(tuple(sorted(came)))} started but the world was never formed, "
+            f"and {say_ranks(ends.missing)} left no trace here"
+        ),
         evidence=evidence,
         ranks=ends.missing,
         fixes=(
-            Fix(do="see whether it was started, and read what it printed"),
+            Fix(do="check whether it was started, and read what it printed"),
             Fix(do="count the processes on every host and compare with the world size", command="pgrep -af python"),
         ),
     )
@@ -75,9 +81,12 @@ def never_came(seen: EvidenceSet) -> Iterator[Found]:
 def _started_and_did_not_come(last: Evidence[RanksArriving]) -> Found:
     missing = last.fact.missing
     return Found(
-        title=f"{say_ranks(missing)} did not come to {last.fact.at}, where the others had waited for {duration(last.fact.seconds)}",
-        because="keepstep run started every rank; who has not begun to join the others hangs, or takes that long to start",
+        title=(
+            f"{say_ranks(missing)} did not arrive at {last.fact.at}, "
+            f"where the other ranks had waited for {duration(last.fact.seconds)}"
+        ),
+        because="keepstep run started every rank, so a rank that has not joined the others hangs or is slow to start",
         evidence=(last,),
         ranks=missing[:8],
-        fixes=(Fix(do="see at which line it stands while it hangs", command="keepstep why --live"),),
+        fixes=(Fix(do="print the line it is at while it hangs", command="keepstep why --live"),),
     )

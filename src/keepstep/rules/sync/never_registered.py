@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN063: all processes that are seen waited at the start for one that never came."""
+"""SYN063: at the start all known processes waited for one that never arrived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keepstep.core.wording import ranks as say_ranks
 
 SERVICE = "the coordination service"
 MOST = 2
-"""More that are missing are rather processes whose logs were not given."""
+"""If more are missing, we were probably just not given their logs."""
 
 
 @rule(
@@ -27,24 +27,24 @@ MOST = 2
     explains=(Cause.NETWORK_UNREACHABLE_OR_FIREWALL, Cause.NETWORK_TIMEOUT_SLOW),
 )
 def never_registered(seen: EvidenceSet) -> Iterator[Found]:
-    """Every process that is seen waited to register until its limit, and one of the world is not seen at all.
+    """Every known process waited to register until its time limit, and one process of the world is missing.
 
     ## What it looks like
-    `DEADLINE_EXCEEDED` of `CoordinationService/RegisterTask` on every process, the coordinator's own among them.
+    `DEADLINE_EXCEEDED` from `CoordinationService/RegisterTask` on every process, including the coordinator's own.
 
     ## Why it happens
-    Registration ends when all processes have come. One was never started, died before it could connect, or the
-    number of processes that all were told is larger than what was started.
+    Registration ends when all processes have registered. One was never started, died before it could connect, or
+    the configured number of processes is larger than the number that was started.
 
     ## How we know
-    The processes say who they are and how many there should be. The coordinator's own process waited too, so that
-    the service was there; all but the named ones called it.
+    The processes say who they are and how many there should be. The coordinator's own process waited too, so
+    the service was up; all but the named ones called it.
 
     ## What to do
-    See whether the missing process was started, and compare the number of processes with what was started.
+    Check whether the missing process was started, and compare the configured number of processes with it.
 
     ## When this is wrong
-    The missing process did run, but its log was not given and it could not reach the coordinator.
+    The missing process did run, but we were not given its log, and it could not reach the coordinator.
     """
     told: dict[int, Evidence[WorldSeen]] = {}
     for each in seen.all(WorldSeen):
@@ -57,13 +57,13 @@ def never_registered(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title=f"{say_ranks(missing)} of {size} never registered; {say_ranks(tuple(told))} waited in vain",
-        because="all processes that are seen waited for the whole number, and only the named ones are not seen",
+        because=f"all known processes waited for registration to complete; only {say_ranks(missing)} left no log",
         evidence=(*gave_up.values(), *told.values()),
         ranks=missing,
         fixes=(
-            Fix(do="see that this process was started, and look at its own output"),
+            Fix(do="check that this process was started, and look at its output"),
             Fix(
-                do="compare the number of processes with what was started",
+                do="compare the configured number of processes with what was started",
                 command="env | grep -E 'NUM_PROCESSES|SLURM_N'",
             ),
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN051: in a live job that stands still, the rank that the others wait for."""
+"""SYN051: in a live job that hangs, the rank that the others wait for."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from keepstep.core.finding import Confidence, Fix, Found, Safety
 from keepstep.core.identity import everyone
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose, innermost_user, place, whose
-from keepstep.core.waits import Kind, Wait, awaits_others, waits_in
+from keepstep.core.waits import Wait, WaitKind, awaits_others, waits_in
+from keepstep.rules.sync._waiting import was
 
 BUSY = 0.5
-"""Of one core: a rank that computes this much is at work, however long it takes."""
+"""The share of one core at which a rank counts as working, however long it takes."""
 RUNNING = 0.05
-"""The same of a rank that is never asleep: on a crowded host it gets little of a core."""
+"""The same for a rank that never sleeps: on a crowded host it gets little CPU time."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One live process: what it is, and where its main thread stood."""
+    """One live process: what it is, and where its main thread was."""
 
     process: Evidence[ProcessSeen]
     stack: Evidence[StackDump] | None
@@ -57,7 +58,7 @@ class Seen:
 
     @property
     def slept(self) -> bool:
-        """Whether its main thread did not wake up while it was watched (once or twice is chance)."""
+        """Whether its main thread never woke up while it was watched (once or twice is chance)."""
         process = self.process.fact
         return process.state != "R" and process.switches is not None and process.switches <= 2
 
@@ -67,7 +68,7 @@ class Seen:
 
     @property
     def waits_for_device(self) -> bool:
-        return self.wait is not None and self.wait.kind is Kind.DEVICE
+        return self.wait is not None and self.wait.kind is WaitKind.DEVICE
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -80,7 +81,7 @@ class Seen:
 
     @property
     def where(self) -> str:
-        """``time.sleep at train.py:22 in step``."""
+        """``time.sleep at train.py:22, in step()``."""
         parts = []
         if self.wait is not None:
             parts.append(self.wait.name)
@@ -104,33 +105,33 @@ def jobs(seen: EvidenceSet) -> Iterator[list[Seen]]:
         frames = mine.fact.frames if mine else ()
         wait = _named_better(waits_in(frames), others[process.fact.pid])
         helpers = tuple(e for e in seen.all(StackDump) if e.origin.source.endswith(f"(child of {process.fact.pid})"))
-        if wait is not None and wait.kind is Kind.INPUT:
+        if wait is not None and wait.kind is WaitKind.INPUT:
             helpers += tuple(e for e in others[process.fact.pid] if _makes_input(e.fact))
         found[process.fact.job].append(Seen(process, mine, wait, innermost_user(frames), helpers))
     yield from found.values()
 
 
 def _makes_input(thread: StackDump) -> bool:
-    """Whether this thread runs the user's Python inside of TensorFlow's input pipeline (a generator, a py_function)."""
+    """Whether this thread runs the user's Python inside TensorFlow's input pipeline (a generator, a py_function)."""
     return any(f.file and f.file.endswith("tensorflow/python/ops/script_ops.py") for f in thread.frames)
 
 
 def _named_better(wait: Wait | None, threads: list[Evidence[StackDump]]) -> Wait | None:
-    """A wait for a device or a step is a wait for others if a thread behind it stands in a collective."""
-    if wait is None or (wait.kind is not Kind.DEVICE and not wait.vague):
+    """A wait for a device or a step is a wait for other ranks if a thread behind it is in a collective."""
+    if wait is None or (wait.kind is not WaitKind.DEVICE and not wait.vague):
         return wait
     for thread in threads:
         behind = waits_in(f for f in thread.fact.frames if f.is_native)
-        if behind is not None and behind.kind is Kind.COLLECTIVE:
+        if behind is not None and behind.kind is WaitKind.COLLECTIVE:
             return behind
     return wait
 
 
 def split(job: list[Seen]) -> tuple[list[Seen], list[Seen]]:
-    """Those that wait for others, and those that do not.
+    """The ranks that wait for others, and those that do not.
 
-    A wait for the device counts as one for others where a rank is held up by something of its own:
-    the device of a rank that waits is in the collective.
+    Where some rank is held up by something of its own, a rank that waits for its device counts as waiting
+    for others: its device is in the collective.
     """
     held_up = [each for each in job if not each.waits_for_others and not each.waits_for_device]
     waiting = [each for each in job if each.waits_for_others or (held_up and each.waits_for_device)]
@@ -140,8 +141,8 @@ def split(job: list[Seen]) -> tuple[list[Seen], list[Seen]]:
 def stands_still(job: list[Seen]) -> bool:
     """Whether no rank of the job moved while it was watched.
 
-    Being met at the same line is not enough: a short loop always is. Either the ranks
-    that wait or the ones that hold them up must have slept through.
+    Being at the same line each time is not enough: a short loop always is. Either the ranks
+    that wait or the ones that hold them up must have slept all the time.
     """
     if not all(each.process.fact.still for each in job):
         return False
@@ -164,27 +165,27 @@ def names(job: Iterable[Seen]) -> str:
     confidence=Confidence.SUPPORTED,
 )
 def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
-    """In a live job that stands still, one rank is elsewhere than the ranks that wait for it.
+    """In a live job that hangs, most ranks wait in a collective and one is stuck somewhere else.
 
     ## What it looks like
-    The job prints nothing more. Most ranks stand in the same collective, barrier or shutdown; one or a few
-    stand somewhere else: in a sleep, a lock, the input pipeline, a read, or they are stopped.
+    The job prints nothing more. Most ranks are in the same collective, barrier or shutdown; one or a few
+    are elsewhere: in a sleep, a lock, the input pipeline or a read, or they are stopped.
 
     ## Why it happens
-    A collective ends only when every rank has come. A rank that is held up by something of its own (a
-    data loader, a lock, a remote file system, a debugger, a `SIGSTOP`, work that only rank 0 does) holds all.
+    A collective ends only when every rank has joined it. One rank that is held up by something of its own (a
+    data loader, a lock, a remote file system, a debugger, a `SIGSTOP`, work that only rank 0 does) holds up all.
 
     ## How we know
-    The stacks of all processes were taken several times over some seconds. No rank moved between
-    the looks, and the named rank used no CPU time to speak of: a rank that computes is not called stuck.
+    keepstep took the stacks of all processes several times over a few seconds. No rank moved in that time,
+    and the named rank used almost no CPU time: a rank that computes is not called stuck.
 
     ## What to do
-    Look at the named line. Free what it waits for, bring the work that only one rank does under a barrier
-    that all ranks reach, or give the slow part more time before the collective.
+    Look at the named line. Release what it waits for, let all ranks reach the barrier around work that only one
+    rank does, or give the slow part more time before the collective.
 
     ## When this is wrong
-    A step that really takes longer than the time of watching, with its work on a device or another host.
-    Look again a minute later: a stuck rank will stand in the same line.
+    A step may really take longer than the stacks were watched, with its work on a device or another host.
+    Look again a minute later: a stuck rank is still at the same line.
     """
     for job in jobs(seen):
         stopped = [each for each in job if each.process.fact.state in ("T", "t")]
@@ -206,9 +207,9 @@ def odd_one_out(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _launches(each: Seen, job: list[Seen]) -> bool:
-    """Whether it only waits for children, and is no rank that nobody else is."""
+    """Whether it only waits for children, and has no rank or shares its rank with another process."""
     alike = [other for other in job if other.rank == each.rank]
-    return each.wait is not None and each.wait.kind is Kind.CHILDREN and (each.rank is None or len(alike) > 1)
+    return each.wait is not None and each.wait.kind is WaitKind.CHILDREN and (each.rank is None or len(alike) > 1)
 
 
 def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
@@ -218,15 +219,15 @@ def _stopped(stopped: list[Seen], others: list[Seen]) -> Iterator[Found]:
     waiting = [each for each in others if each.waits_for_others]
     rest = f" while {names(waiting)} waited in {_what(waiting)}" if waiting else ""
     yield Found(
-        title=f"{names(stopped)} was stopped {how}{rest}",
-        because="a stopped process runs no code, and the ranks that need it wait",
+        title=f"{names(stopped)} {was(stopped)} stopped {how}{rest}",
+        because="a stopped process runs no code, so the ranks that need it wait",
         evidence=tuple(e for each in (*stopped, *waiting) for e in each.evidence),
         ranks=tuple(each.rank for each in stopped if each.rank is not None),
         confidence=Confidence.ESTABLISHED,
         fixes=(
             Fix(do="detach the debugger")
             if traced
-            else Fix(do="let it go on", command=f"kill -CONT {pids}", safety=Safety.NEEDS_OWNER),
+            else Fix(do="let it continue", command=f"kill -CONT {pids}", safety=Safety.NEEDS_OWNER),
         ),
     )
 
@@ -243,10 +244,10 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
         where = first.where + (f" (uninterruptible, in the kernel's {process.waits_in or 'I/O'})" if in_kernel else "")
         watched = wording.duration(process.watched_s or 0.0)
         yield Found(
-            title=f"{names(group)} was stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
+            title=f"{names(group)} {was(group)} stuck in {where} while {names(waiting)} waited in {_what(waiting)}",
             because=(
-                f"{names(waiting)} cannot go on before {names(group)} comes, and {names(group)} did not leave "
-                f"{first.where} in {watched}{' nor wake up once' if asleep else ''}{_worker_stands(first)}"
+                f"{names(waiting)} cannot continue without {names(group)}, which stayed in {first.where} "
+                f"for {watched}{' and never woke up' if asleep else ''}{_worker_at(first)}"
             ),
             evidence=(*(e for each in (*group, *waiting) for e in each.evidence), *first.helpers[:4]),
             ranks=tuple(each.rank for each in group if each.rank is not None),
@@ -258,56 +259,62 @@ def _odd(odd: list[Seen], waiting: list[Seen]) -> Iterator[Found]:
 
 
 def _alone(waiting: list[Seen], others: list[Seen]) -> Iterator[Found]:
-    """Few wait in a collective of their own, while the devices of most are in another one."""
+    """A few ranks wait in a collective of their own, while the devices of most are in another one."""
     first = waiting[0]
     yield Found(
-        title=f"{names(waiting)} waited in {first.where}, where {names(others)} did not come",
-        because=f"{names(others)} waited in {others[0].where} each time: another place of the program",
+        title=f"{names(waiting)} waited in {first.where}, which {names(others)} did not reach",
+        because=f"{names(others)} waited in {others[0].where} each time, which is elsewhere in the program",
         evidence=tuple(e for each in (*waiting, *others) for e in each.evidence),
         ranks=tuple(each.rank for each in waiting if each.rank is not None),
         fixes=(
-            Fix(do="let every rank reach the same collectives; look for the branch that leads only some ranks there"),
-            Fix(do="look at its whole stack again", command=f"pystack remote --native {first.process.fact.pid}"),
+            Fix(do="let every rank reach the same collectives; look for the branch that only some ranks take"),
+            Fix(do="print its whole stack again", command=f"pystack remote --native {first.process.fact.pid}"),
         ),
     )
 
 
-def _worker_stands(first: Seen) -> str:
-    """Where a loader worker stands in the user's own code."""
+def _worker_at(first: Seen) -> str:
+    """Where a loader worker is in the user's own code."""
     for helper in first.helpers:
         line = innermost_user(helper.fact.frames)
         wait = waits_in(helper.fact.frames)
-        if line is not None and (wait is None or wait.kind is not Kind.INPUT) and line != first.user:
+        if line is not None and (wait is None or wait.kind is not WaitKind.INPUT) and line != first.user:
             name = (
                 f"its worker (pid {helper.fact.pid})"
                 if helper.origin.source.endswith(")")
                 else "a thread of its input pipeline"
             )
-            return f"; {name} stands in {f'{wait.name} at ' if wait else ''}{place(line)}"
+            return f"; {name} is in {f'{wait.name} at ' if wait else ''}{place(line)}"
     return ""
 
 
 def _in_the_kernel(odd: list[Seen]) -> Iterator[Found]:
-    """Nobody waits in a collective, but a process cannot be woken up."""
+    """No rank waits in a collective, but a process cannot be woken up."""
     stuck = [each for each in odd if each.process.fact.state == "D"]
     if stuck:
         first = stuck[0]
         yield Found(
-            title=f"{names(stuck)} was stuck in uninterruptible I/O at {first.where}",
-            because=f"the kernel held it in {first.process.fact.waits_in or 'I/O'} each time it was looked at",
+            title=f"{names(stuck)} {was(stuck)} stuck in uninterruptible I/O at {first.where}",
+            because=f"the kernel held it in {first.process.fact.waits_in or 'I/O'} each time we looked",
             evidence=tuple(e for each in stuck for e in each.evidence),
             fixes=_fixes(first),
         )
 
 
 def _all_wait(job: list[Seen]) -> Iterator[Found]:
-    """Every rank here waits for others: somebody left early, or is missing."""
-    leaving = [each for each in job if each.wait is not None and each.wait.kind is Kind.LEAVING]
+    """Every rank here waits for others: one left early, or is missing."""
+    leaving = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.LEAVING]
     staying = [each for each in job if each not in leaving]
     if leaving and staying:
         yield Found(
-            title=f"{names(leaving)} was already in {_what(leaving)} while {names(staying)} waited in {_what(staying)}",
-            because=f"{names(leaving)} left the training before {names(staying)} had its last collective: their steps differ",
+            title=(
+                f"{names(leaving)} {was(leaving)} already in {_what(leaving)} "
+                f"while {names(staying)} waited in {_what(staying)}"
+            ),
+            because=(
+                f"{names(leaving)} left the training before the last collective of {names(staying)}, "
+                "so their numbers of steps differ"
+            ),
             evidence=tuple(e for each in (*leaving, *staying) for e in each.evidence),
             ranks=tuple(each.rank for each in leaving if each.rank is not None),
             fixes=(
@@ -327,8 +334,11 @@ def _all_wait(job: list[Seen]) -> Iterator[Found]:
     if not missing or len(here) != len(job) or vague:
         return
     yield Found(
-        title=f"{names(job)} waited in {_what(job)} for {wording.ranks(missing)}, which has no process on this host",
-        because=f"of {world} ranks only {len(job)} run here, all in the same place; the one they wait for died or is elsewhere",
+        title=f"{names(job)} waited in {_what(job)} for {wording.ranks(missing)}, not found on this host",
+        because=(
+            f"only {len(job)} of {world} ranks run here, all at the same place; "
+            f"{wording.ranks(missing)} died or runs on another host"
+        ),
         evidence=tuple(e for each in job for e in each.evidence),
         ranks=tuple(missing),
         confidence=Confidence.HYPOTHESIS,
@@ -342,19 +352,19 @@ def _what(waiting: list[Seen]) -> str:
 
 
 _ADVICE = {
-    Kind.SLEEP: "end the sleep, or let every rank do it",
-    Kind.LOCK: "find who holds the lock or fills the queue; the other threads of the process are in the report",
-    Kind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
-    Kind.FILE: "look at the file, socket or mount that it reads",
-    Kind.DEVICE: "look at the device of that rank",
-    Kind.CHILDREN: "look at the child processes of that rank",
-    Kind.PERSON: "answer it, or take the breakpoint() or input() out: nobody sees the prompt of a rank among many",
+    WaitKind.SLEEP: "remove the sleep, or let every rank sleep",
+    WaitKind.LOCK: "find what holds the lock or fills the queue; the report shows the other threads of the process",
+    WaitKind.INPUT: "look at the input pipeline of that rank: its files, its workers, its shard",
+    WaitKind.FILE: "look at the file, socket or mount that it reads",
+    WaitKind.DEVICE: "look at the device of that rank",
+    WaitKind.CHILDREN: "look at the child processes of that rank",
+    WaitKind.PERSON: "answer the prompt, or remove the breakpoint() or input(): one rank's prompt is easy to miss",
 }
 
 
 def _fixes(first: Seen) -> tuple[Fix, ...]:
     advice = _ADVICE.get(first.wait.kind) if first.wait is not None else None
     if first.process.fact.state == "D":
-        advice = "look at the storage or mount behind it (NFS, FUSE, disk); the kernel log tells more"
-    looking = Fix(do="look at its whole stack again", command=f"pystack remote --native {first.process.fact.pid}")
+        advice = "look at the storage or mount behind it (NFS, FUSE, disk), and at the kernel log"
+    looking = Fix(do="print its whole stack again", command=f"pystack remote --native {first.process.fact.pid}")
     return (Fix(do=advice), looking) if advice else (looking,)

@@ -12,6 +12,7 @@ from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.questions.contracts import broken_contracts
+from keepstep.rules.sync._waiting import differing
 
 
 @rule(
@@ -21,10 +22,10 @@ from keepstep.rules.questions.contracts import broken_contracts
     severity=Severity.WARNING,
 )
 def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks train with different optimizers or settings: their weights drift apart.
+    """Ranks train with different optimizers or settings, so their weights drift apart.
 
     ## What it looks like
-    Nothing fails. The ranks' replicas differ a little more with each step; checkpoints depend on which rank wrote them.
+    Nothing fails. The replicas differ a little more with each step; a checkpoint depends on which rank wrote it.
 
     ## Why it happens
     The learning rate or another setting depends on the rank or on a file that one host lacks.
@@ -36,12 +37,12 @@ def optimizers_differ(seen: EvidenceSet) -> Iterator[Found]:
     Use the same settings on every rank.
 
     ## When this is wrong
-    Optimizers that are sharded by design (ZeRO) hold different parameters, which is not compared.
+    Optimizers that are sharded by design (ZeRO) hold different parameters; we do not compare those.
     """
     for each in broken_contracts(seen, Subject.OPTIMIZER):
         yield Found(
             title=f"ranks train with different optimizer settings: {each.words}",
-            because=f"each rank stated them at its first step; out of line: {each.who}",
+            because=f"each rank stated its settings at its first step; {differing(each.odd)}",
             evidence=each.evidence,
             ranks=each.odd,
             fixes=(Fix(do="use the same optimizer settings on every rank"),),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN202: ranks communicate by different means."""
+"""SYN202: ranks use different communication options."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from keepstep.core.facts.guard import ContractBroken, ContractStated
 from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.questions.contracts import broken_contracts
+from keepstep.rules.sync._waiting import differing
 
 
 @rule(
@@ -21,16 +22,17 @@ from keepstep.rules.questions.contracts import broken_contracts
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_TIMEOUT_SLOW),
 )
 def options_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks were told to communicate by different means (backend, algorithm, time limit).
+    """Ranks use different communication options (backend, algorithm, time limit).
 
     ## What it looks like
     The first collective never ends, or a rank gives up long before the others.
 
     ## Why it happens
-    The backend is chosen by what a rank finds on its host (a GPU that one host lacks), or by an option of one rank's command.
+    The backend depends on what a rank finds on its host (a GPU that one host lacks), or on an option of one
+    rank's command.
 
     ## How we know
-    Every rank states backend and options when the world is formed.
+    Every rank states its backend and options when the world is formed.
 
     ## What to do
     Name the backend and its options explicitly, the same on every rank.
@@ -40,8 +42,8 @@ def options_stated_differ(seen: EvidenceSet) -> Iterator[Found]:
     """
     for each in broken_contracts(seen, Subject.OPTIONS):
         yield Found(
-            title=f"ranks communicate by different means: {each.words}",
-            because=f"each rank stated its options; out of line: {each.who}",
+            title=f"ranks use different communication options: {each.words}",
+            because=f"each rank stated its options; {differing(each.odd)}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if seen.broken else Severity.WARNING,

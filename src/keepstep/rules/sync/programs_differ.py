@@ -13,6 +13,7 @@ from keepstep.core.finding import Fix, Found, Severity
 from keepstep.core.rule import rule
 from keepstep.rules.data.inputs_differ import begins_with_inputs
 from keepstep.rules.questions.contracts import broken_contracts
+from keepstep.rules.sync._waiting import differing
 
 
 @rule(
@@ -32,21 +33,21 @@ def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
     """Ranks are about to run different programs or models.
 
     ## What it looks like
-    Without the guard: a hang, a gloo or NCCL error about sizes, or silently wrong results. The guard stops the ranks with
-    `keepstep.OutOfStep` before the first such step (TensorFlow, JAX, the wrapping of a PyTorch model).
+    Without the guard: a hang, a gloo or NCCL error about sizes, or silently wrong results. The guard stops the ranks
+    with `keepstep.OutOfStep` before the first such step (TensorFlow, JAX, the wrapping of a PyTorch model).
 
     ## Why it happens
     A model, a branch, an option or a batch depends on the rank or on its data.
 
     ## How we know
-    Every rank states what it is about to run (parameters, variables, the collectives of the traced or compiled program),
-    out of band; the statements differ.
+    Every rank states, out of band, what it is about to run (parameters, variables, the collectives of the traced or
+    compiled program). The statements differ.
 
     ## What to do
-    Build the same model and program on every rank: the finding names what differs, with both values.
+    Build the same model and program on every rank. The finding names what differs, with both values.
 
     ## When this is wrong
-    Pipelines and experts that differ by design, where the framework does not say so: turn that contract off.
+    Pipelines and experts may differ by design without the framework saying so. Turn that contract off.
     """
     certain = (Subject.PROGRAM, Subject.VARIABLES, Subject.MODEL)
     for each in broken_contracts(seen, *certain):
@@ -55,13 +56,13 @@ def programs_differ(seen: EvidenceSet) -> Iterator[Found]:
         when = "before it ran" if each.before else "while it ran"
         yield Found(
             title=f"ranks differ in {each.subject}: {each.words}",
-            because=f"each rank stated what it is about to run, {when}; out of line: {each.who}{each.lines}",
+            because=f"each rank stated what it was about to run, {when}; {differing(each.odd)}{each.lines}",
             evidence=each.evidence,
             ranks=each.odd,
             severity=None if each.certain else Severity.WARNING,
             fixes=(
-                Fix(do="make every rank build the same: look for what depends on the rank, on its data or on its host"),
-                Fix(do="see what each rank stated", command="grep -h ContractStated .keepstep/guard/*/*.notes.jsonl"),
+                Fix(do="build the same on every rank: look for what depends on the rank, its data or its host"),
+                Fix(do="print what each rank stated", command="grep -h ContractStated .keepstep/guard/*/*.notes.jsonl"),
             ),
         )
         return

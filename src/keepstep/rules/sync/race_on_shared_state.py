@@ -22,9 +22,9 @@ _REMOVES = lazy_pattern(r"^(?:remove|unlink|rmtree|_rmtree\w*|rmdir|rename|repla
 _REMOVES_HERE = lazy_pattern(
     r"\bos\.(?:remove|unlink|rmdir|removedirs|rename|renames|replace)\(|\bshutil\.(?:rmtree|move)\(|\.(?:unlink|rmdir)\(|\.rename\(\s*[\w.]*(?:path|dir|file|tmp|new|dst|dest|target)"
 )
-"""These are built in, so that no frame of a traceback bears their name."""
+"""These are built in, so no traceback frame has their name."""
 _OF_TEMPFILE = lazy_pattern(r"No such file or directory: '(?:[^'\n]{0,200}/)?tmp[a-z0-9_]{8}'")
-"""A name that ``tempfile`` made up in this run: another process made the file and has removed it, or is on another machine."""
+"""A name that ``tempfile`` made up in this run: another process made the file, and removed it or is on another host."""
 
 
 @rule(
@@ -39,25 +39,25 @@ _OF_TEMPFILE = lazy_pattern(r"No such file or directory: '(?:[^'\n]{0,200}/)?tmp
     ),
 )
 def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
-    """Several ranks made, renamed or removed the same file, folder or cache at the same time.
+    """Several ranks created, renamed or removed the same file, folder or cache at the same time.
 
     ## What it looks like
     `FileExistsError` from `makedirs` or `mkdir`, `FileNotFoundError` from `rename`, `remove` or `rmtree`,
     `Directory not empty`, `Text file busy`, a lock file of a compiled extension that never goes away.
 
     ## Why it happens
-    Every rank runs the same script: all of them prepare the output folder, download, unpack, compile or clean
+    Every rank runs the same script. All of them prepare the output folder, download, unpack, compile or clean
     up in the same shared place, and one comes second.
 
     ## How we know
-    The failing call is one that only fails when somebody else was faster.
+    The failing call is one that fails only when another process was faster.
 
     ## What to do
-    Do it on one rank and let the others wait at a barrier, or make the call tolerant
+    Do the work on one rank and let the others wait at a barrier, or make the call tolerant
     (`exist_ok=True`, `missing_ok=True`).
 
     ## When this is wrong
-    A single process also fails so when the folder is left over from an earlier run.
+    A single process fails the same way when the folder is left over from an earlier run.
     """
     told = [e for e in seen.all(SharedStateRace) if not seen.survived(e)]
     raised = [e for e in seen.all(ExceptionRaised) if _race(seen, e) and not e.fact.logged and not seen.survived(e)]
@@ -69,7 +69,7 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
     what = told[0].fact.what if told else shorten(raised[0].fact.message or raised[0].fact.type, 60)
     yield Found(
         title=f"ranks collided on shared state: {what}",
-        because="the call fails only if another process changed the same place at the same time",
+        because="the call fails only if another process changed the same path at the same time",
         evidence=evidence,
         confidence=None if told else Confidence.SUPPORTED,
         fixes=(
@@ -83,18 +83,18 @@ def race_on_shared_state(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _building(seen: EvidenceSet) -> Iterator[Found]:
-    """Every rank's last words are that it comes to the folder of compiled extensions, where a lock file may lie."""
+    """Every rank's last message is that it uses the folder of compiled extensions, which may hold a lock file."""
     ends = seen.all(StreamEnded)
     if not ends or seen.broken or not all(_COMES_TO_BUILD.search(e.fact.last) for e in ends):
         return
     yield Found(
-        title="the run stands still where compiled extensions are built or waited for",
-        because="a rank that finds a lock file in this folder waits until it is gone; a killed build leaves it behind",
+        title="the run hung where it builds or waits for compiled extensions",
+        because="a rank waits while there is a lock file in this folder, and a build that was killed leaves one behind",
         evidence=ends,
         confidence=Confidence.HYPOTHESIS,
         fixes=(
-            Fix(do="see whether a lock file lies there", command="find ~/.cache/torch_extensions -name lock"),
-            Fix(do="if no build is running, remove the folder", command="rm -rf ~/.cache/torch_extensions"),
+            Fix(do="look for a lock file", command="find ~/.cache/torch_extensions -name lock"),
+            Fix(do="remove the folder, if no build is running", command="rm -rf ~/.cache/torch_extensions"),
         ),
     )
 
@@ -122,7 +122,7 @@ def _race(seen: EvidenceSet, evidence: Evidence[ExceptionRaised]) -> bool:
 
 
 def _downloads(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks that fetched one file to one place, and one of them found it damaged or gone."""
+    """Ranks that downloaded one file to one path, and one of them found it damaged or missing."""
     by_path: dict[str, list[Evidence[DownloadSeen]]] = {}
     for each in seen.all(DownloadSeen):
         by_path.setdefault(each.fact.path, []).append(each)
@@ -139,7 +139,7 @@ def _downloads(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title=f"ranks downloaded the same file at once: {shorten(twice[0][0].fact.path, 50)}",
-        because="more than one process fetched it to the same place, and one then found it damaged or gone",
+        because="several processes downloaded it to the same path, and one then found it damaged or missing",
         evidence=(*twice[0][:3], broken[0]),
         ranks=tuple(n for n in (broken[0].who,) if n is not None),
         confidence=Confidence.SUPPORTED,

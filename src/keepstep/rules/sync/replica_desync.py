@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN005: replicas that must be equal were found to differ."""
+"""SYN005: replicas that must be equal differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from keepstep.rules.sync._waiting import who
     ),
 )
 def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
-    """The model or its values differ between ranks that must hold the same.
+    """The model or its values differ between ranks that must hold the same ones.
 
     ## What it looks like
     `DDP expects same model across all ranks`, `appears not to match sizes of the same param in process 0`,
@@ -34,16 +34,16 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     Ranks build the model from different settings (vocabulary, classes, adapters, checkpoint), without a
-    common seed, or change it after it was wrapped; or one rank's update did not arrive.
+    common seed, or change it after wrapping it; or one rank's update did not arrive.
 
     ## How we know
-    The wrapper compared the ranks and says where they differ.
+    The wrapper compared the ranks and reports where they differ.
 
     ## What to do
     Build the model from the same configuration and checkpoint on every rank, before wrapping it.
 
     ## When this is wrong
-    If another rank failed before it could send its shapes, the comparison reads rubbish.
+    If another rank failed before it could send its shapes, the comparison reads garbage.
     """
     models = [e for e in seen.all(ModelsDiffer) if not seen.survived(e)]
     values = [e for e in seen.all(ReplicasDiffer) if not seen.survived(e)]
@@ -59,7 +59,7 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
         ranks = tuple(dict.fromkeys(r for e in models if (r := who(e)) is not None))
         yield Found(
             title=f"ranks built different models{': ' + shorten(detail, 60) if detail else ''}",
-            because="the wrapper compared the parameters of the ranks and they do not match",
+            because="the wrapper compared the parameters of the ranks, and they do not match",
             evidence=tuple(models),
             ranks=ranks if len(ranks) <= 2 else (),
             fixes=fixes,
@@ -67,7 +67,7 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
     elif unequal := _found_unequal(seen):
         yield Found(
             title=f"hosts disagree on a value that must be equal: {shorten(unequal[0].fact.message, 50)}",
-            because="JAX compared the value between the hosts and they do not agree",
+            because="JAX compared the value between the hosts, and it differs",
             evidence=unequal,
             fixes=fixes,
         )
@@ -75,8 +75,8 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
         detail = next((e.fact.detail for e in values if e.fact.detail), "values")
         ranks = tuple(dict.fromkeys(r for e in values if (r := who(e)) is not None))
         yield Found(
-            title=f"{shorten(detail, 50)} differed between ranks that must be equal",
-            because="the run compared values between ranks and they do not agree",
+            title=f"{shorten(detail, 50)} differed between ranks, but must be equal",
+            because="the run compared values between ranks, and they differ",
             evidence=tuple(values),
             ranks=ranks if len(ranks) <= 2 else (),
             fixes=fixes,
@@ -84,7 +84,7 @@ def replica_desync(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _found_unequal(seen: EvidenceSet) -> tuple[Evidence[ExceptionRaised], ...]:
-    """``jax.experimental.multihost_utils.assert_equal``; a barrier's name is a matter of its own."""
+    """Failures of ``jax.experimental.multihost_utils.assert_equal``, except those about a barrier's name."""
     return tuple(
         e
         for e in seen.all(ExceptionRaised)

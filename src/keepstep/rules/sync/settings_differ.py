@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN101: ranks differ in a setting by which they choose how to talk."""
+"""SYN101: ranks differ in a setting that decides how they communicate."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from keepstep.rules.config._exports import export
 
 @rule(id="SYN101", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(AgreedSetting,))
 def settings_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks differ in a setting by which they choose how to talk, or what to compile.
+    """Ranks differ in a setting that decides how they communicate, or what they compile.
 
     ## What it looks like
-    NCCL_ALGO, XLA_FLAGS, the collective implementation or the like is set on some ranks only, or differently.
-    The ranks enter different collectives and hang, or compile different programs.
+    NCCL_ALGO, XLA_FLAGS, the collective implementation or a similar setting is set on some ranks only, or
+    differently. The ranks enter different collectives and hang, or compile different programs.
 
     ## Why it happens
     The variable is set in one host's profile, or was exported in one shell.
 
     ## How we know
-    Every process says what it has; they are compared with what most have.
+    Every process reports its value; we compare it with the value that most processes have.
 
     ## What to do
-    Set it the same everywhere, in the batch script rather than in a profile.
+    Set it to the same value everywhere, in the batch script rather than in a profile.
 
     ## When this is wrong
     A setting that has no effect in this job (NCCL_ALGO where gloo is used).
@@ -45,8 +45,8 @@ def settings_differ(seen: EvidenceSet) -> Iterator[Found]:
         who = say_ranks(tuple(w for e in odd if (w := e.who) is not None)) or "a process"
         yield Found(
             title=f"{who} has {name}={odd[0].fact.value or '(not set)'}, the others {usual or '(not set)'}",
-            because="the ranks choose by it how they talk to each other or what they compile, and must choose alike",
+            because="this setting decides how ranks communicate or what they compile, so it must be the same on all",
             evidence=odd,
             severity=Severity.WARNING,
-            fixes=(Fix(do="set it the same everywhere", command=mend),),
+            fixes=(Fix(do="set it to the same value everywhere", command=mend),),
         )

@@ -16,23 +16,25 @@ from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
 
 _SAID_AS_ONE_OF_MANY = r"init_distributed\] (?:cdb=|Initializing )|\bDeepSpeed info: version="
-"""What only a program says that is about to work with others, whether or not they are seen."""
+"""Messages of a program that is about to work with other ranks, whether or not we see those."""
 _SET_UP = lazy_pattern(
     _SAID_AS_ONE_OF_MANY
-    + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b|terminat|operation=Stop| exit: stop ))|^NCCL version \d|process rank \d+ is bound to device \d"
-    r"|\[\d+\] INFO Launch mode |Setting up process group for: |(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
-    r"|Waiting for the cluster, timeout =|Coordination agent has successfully connected|has connected to coordination service"
+    + r"|\b[NR]CCL INFO (?!.*(?:Abort COMPLETE|Destroy COMPLETE| -> [1-9]\b|terminat|operation=Stop| exit: stop ))"
+    r"|^NCCL version \d|process rank \d+ is bound to device \d"
+    r"|\[\d+\] INFO Launch mode |Setting up process group for: "
+    r"|(?:Added key: |Completed )store[-_ ]based[-_ ]barrier|\| distributed init \(rank \d+\)"
+    r"|Waiting for the cluster, timeout ="
+    r"|Coordination agent has successfully connected|has connected to coordination service"
     r"|Connecting to JAX distributed service on|Collective all_reduce tensors: |batch_all_reduce: \d+ all-reduces"
 )
 _SERVER = lazy_pattern(r"Started server with target: grpc")
 _WORKS = lazy_pattern(r"worker|chief|master")
 _OTHER = lazy_pattern(
-    _SAID_AS_ONE_OF_MANY
-    + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster|oordination (?:agent|service)|JAX distributed service"
-    r"|group_size = (?!1\b)\d|all-reduces"
+    _SAID_AS_ONE_OF_MANY + r"|\brank[ =:]{1,3}[1-9]|\bINFO Launch mode (?:Parallel|Group)|Waiting for the cluster"
+    r"|oordination (?:agent|service)|JAX distributed service|group_size = (?!1\b)\d|all-reduces"
 )
 SEVERAL = 2
-"""One rank alone has nobody to wait for."""
+"""One rank alone has no other to wait for."""
 
 
 @rule(
@@ -46,19 +48,20 @@ def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
     """The ranks began to set up their communication, and the log ends there.
 
     ## What it looks like
-    `Started server with target: grpc://localhost:2222` of a worker, `Connecting to JAX distributed service`,
-    `NCCL INFO Using network Socket`, `NCCL version 2.7.8+cuda11.1`, `Setting up process group for: env:// [rank=1,
-    world_size=2]` or `process rank 1 is bound to device 1` as the last words of all ranks: no error, and no step.
+    The last message of all ranks is a worker's `Started server with target: grpc://localhost:2222`,
+    `Connecting to JAX distributed service`, `NCCL INFO Using network Socket`, `NCCL version 2.7.8+cuda11.1`,
+    `Setting up process group for: env:// [rank=1, world_size=2]` or `process rank 1 is bound to device 1`.
+    There is no error, and no step.
 
     ## Why it happens
-    The ranks wait for each other: one does not come, the network between them lets the first message through and no
-    other, or direct access between the cards does not work.
+    The ranks wait for each other: one does not join, the network between them lets only the first message
+    through, or direct access between the GPUs does not work.
 
     ## How we know
-    We do not: the log only ends there. Nothing failed, and nothing was trained.
+    We do not: the log just ends there. Nothing failed, and no step was trained.
 
     ## What to do
-    Look where each rank is stuck; run with NCCL_DEBUG=INFO; then once without peer-to-peer access.
+    Look where each rank is stuck. Run with NCCL_DEBUG=INFO, then once without peer-to-peer access.
 
     ## When this is wrong
     The log was cut, the run had only just started, or the program prints nothing while it trains.
@@ -72,7 +75,7 @@ def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
     if any(e.fact.loudness in (Loudness.FATAL, Loudness.ERROR) for e in seen.all(ErrorSaid)):
         return
     ends = seen.all(StreamEnded)
-    # who still loads is waited for; the last word must be of the set-up
+    # a rank that is still loading holds up the others; the last message must be about the set-up
     others = [e for e in ends if not _sets_up(seen, e)]
     if len(others) == len(ends) or not _sets_up(seen, max(ends, key=_line)):
         return
@@ -88,19 +91,19 @@ def silent_in_setup(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title="the log ends while the ranks set up their communication",
-        because="nothing failed and nothing was trained: the ranks may wait for each other",
+        because="nothing failed and no step was trained: the ranks may be waiting for each other",
         evidence=ends[-SEVERAL:],
         ranks=(),
         fixes=(
-            Fix(do="see where each rank is stuck", command="keepstep why --live"),
-            Fix(do="let NCCL tell what it does", command="export NCCL_DEBUG=INFO"),
+            Fix(do="print where each rank is stuck", command="keepstep why --live"),
+            Fix(do="have NCCL log what it does", command="export NCCL_DEBUG=INFO"),
             Fix(do="run once without peer-to-peer access, to compare", command="export NCCL_P2P_DISABLE=1"),
         ),
     )
 
 
 def _sets_up(seen: EvidenceSet, ended: Evidence[StreamEnded]) -> bool:
-    """Whether a stream ends in words of the set-up. A parameter server's own log does so rightly: it only serves."""
+    """Whether a stream ends in a message about the set-up. A healthy parameter server's log does too."""
     if _SET_UP.search(ended.fact.last):
         return True
     works = (e.fact for e in seen.all(AddressMap) if _WORKS.search(e.fact.job))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN065: stacks that somebody took of a job that stands still."""
+"""SYN065: stacks in a log, taken from a job that hung."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.stacks import innermost_user, place
-from keepstep.core.waits import Kind, awaits_others
+from keepstep.core.waits import WaitKind, awaits_others
 from keepstep.core.wording import ranks as say_ranks
 from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
+from keepstep.rules.sync._waiting import was
 
 
 @rule(
@@ -24,33 +25,32 @@ from keepstep.rules.sync._told_stacks import Process, of_a_crash, processes
     confidence=Confidence.SUPPORTED,
 )
 def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
-    """Stacks that were taken of the processes show that they wait for each other.
+    """Stacks in the log show that processes wait for each other.
 
     ## What it looks like
-    The output of `py-spy dump`, or of Python's `faulthandler` after a time-out: `Thread 1234 (idle): "MainThread"`, and
+    The output of `py-spy dump`, or of Python's `faulthandler` after a timeout: `Thread 1234 (idle): "MainThread"`, and
     below it `all_reduce (torch/distributed/distributed_c10d.py:3252)`.
 
     ## Why it happens
-    A collective, a barrier or the start of a group ends only when every rank has come to it. One that stands
-    elsewhere keeps all the others.
+    A collective, a barrier or the start of a group ends only when every rank has joined. One rank that is
+    elsewhere holds up all the others.
 
     ## How we know
-    The main thread stands in such a call. Where the stacks of several ranks are shown, the one that stands elsewhere
-    is named.
+    The main thread is in such a call. Where the log has stacks of several ranks, we name the rank that is elsewhere.
 
     ## What to do
     Take the stacks of all ranks at the same moment, and look at the one that differs.
 
     ## When this is wrong
-    A rank may stand in a collective for a moment of every healthy step: two dumps, some seconds apart, tell.
+    A healthy rank is in a collective for a moment of every step. Two dumps a few seconds apart show the difference.
     """
     if of_a_crash(seen):
         return
     shown = processes(seen)
     waiting = [p for p in shown if awaits_others(p.wait) and not seen.survived(p.shown)]
-    # a device that never gets done is in a collective, or stuck itself
+    # a device that never finishes is in a collective, or stuck itself
     waiting = waiting or [
-        p for p in shown if p.wait is not None and p.wait.kind is Kind.DEVICE and not seen.survived(p.shown)
+        p for p in shown if p.wait is not None and p.wait.kind is WaitKind.DEVICE and not seen.survived(p.shown)
     ]
     if not waiting:
         return
@@ -60,8 +60,8 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
     where = _where(first)
     sure = any(p.wait is not None and awaits_others(p.wait) and not p.wait.vague for p in waiting)
     yield Found(
-        title=f"{first.name} waits for other ranks in {where}"
-        + (f"; {say_ranks(ranks)} stands elsewhere" if ranks else ""),
+        title=f"{first.name} waited for other ranks in {where}"
+        + (f"; {say_ranks(ranks)} {was(ranks)} elsewhere" if ranks else ""),
         because="its stack, taken while it was alive, ends in a call that returns only when every rank has made it",
         evidence=tuple(p.shown for p in (*others, *waiting))[:8],
         ranks=ranks if 1 <= len(ranks) <= 2 else (),
@@ -72,7 +72,7 @@ def stacks_told(seen: EvidenceSet) -> Iterator[Found]:
                 command="py-spy dump --pid PID",
             ),
             Fix(
-                do="or let PyTorch write what each rank ran last",
+                do="or have PyTorch record what each rank ran last",
                 command="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 torchrun ...",
             ),
         ),

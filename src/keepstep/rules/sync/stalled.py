@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN056: ranks were still waiting for another one when the log ended."""
+"""SYN056: ranks were still waiting for another rank when the log ended."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from keepstep.core.wording import ranks as say_ranks
     explains=(Cause.NETWORK_CONNECTION_RESET_PEER_DIED,),
 )
 def stalled(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks said again and again that they wait for another one, and nothing came after.
+    """Ranks reported that they were waiting for another rank, and the log ends there.
 
     ## What it looks like
     Horovod's `One or more tensors were submitted ... by subset of ranks and are waiting for remainder of
-    ranks`, with `missing ranks: 1`, as the last words of the run.
+    ranks`, with `missing ranks: 1`, as the last message of the run.
 
     ## Why it happens
-    The named rank is stuck or slow (reading, saving, waiting for a lock), has died without a word, or took
-    another way through the program and never comes to that collective.
+    The named rank is stuck or slow (reading, saving, waiting for a lock), died silently, or took a different
+    path through the program and never reaches that collective.
 
     ## How we know
-    The waiting ranks name the operation and who has not submitted it; no step was printed afterwards.
+    The waiting ranks name the operation and the ranks that have not submitted it; no step was printed afterwards.
 
     ## What to do
     Look at what the missing rank is doing.
 
     ## When this is wrong
-    The rank was only slow, and the log was cut before training went on.
+    The rank was only slow, and the log was cut before training continued.
     """
     waits = [e for e in seen.all(RanksMissing) if not e.fact.final and not _went_on(seen, e)]
     if not waits:
@@ -51,19 +51,19 @@ def stalled(seen: EvidenceSet) -> Iterator[Found]:
     told = f" for {duration(longest)} or more" if longest else ""
     who = say_ranks(missing) if missing else "a rank"
     yield Found(
-        title=f"{who} did not come to a collective, and the others waited{told}",
-        because="the waiting ranks name who has not arrived, and nothing followed",
+        title=f"{who} did not join a collective, and the other ranks waited{told}",
+        because=f"the waiting ranks report {who} as missing, and the log ends there",
         evidence=tuple(waits[:6]),
         ranks=missing if len(missing) <= 2 else (),
         fixes=(
-            Fix(do="see what the missing rank is doing", command="py-spy dump --pid PID"),
+            Fix(do="print the stack of the missing rank", command="py-spy dump --pid PID"),
             Fix(do="look for collectives that only some ranks reach (behind `if rank == 0`, in a last uneven batch)"),
         ),
     )
 
 
 def _went_on(seen: EvidenceSet, wait: Evidence[RanksMissing]) -> bool:
-    """Whether any rank of the same log trained on or finished after this."""
+    """Whether any rank in the same log continued training or finished after this."""
     steps: tuple[Evidence[StepSeen] | Evidence[PhaseSeen], ...] = (
         *seen.all(StepSeen),
         *(e for e in seen.all(PhaseSeen) if e.fact.phase is Phase.FINISHED),

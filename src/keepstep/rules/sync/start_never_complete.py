@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN061: ranks waited at the start for others to join, and the log ends in that wait."""
+"""SYN061: at the start ranks waited for others to join, and the log ends there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keepstep.core.rule import rule
 from keepstep.rules.network.never_answered import interrupted, trained_before
 
 OFTEN = 2
-"""The first notice comes after seconds in many healthy starts; a second one after that long again seldom does."""
+"""Many healthy starts print the first message after some seconds; few print a second one."""
 
 
 @rule(
@@ -27,22 +27,22 @@ OFTEN = 2
     standing=Standing.SYMPTOM,
 )
 def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks waited for the others to join the process group, and nothing came after.
+    """Ranks waited for the others to join the process group, and the log ends there.
 
     ## What it looks like
     `Waiting in store based barrier to initialize process group for rank: 1 ... (world_size=4, worker_count=1)`,
-    again and again, as the last words; or Lightning's `initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/8` of some
+    repeated, as the last message; or Lightning's `initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/8` from some
     ranks only.
 
     ## Why it happens
     Fewer processes were started than the world size says, some of them died or wait elsewhere (on a lock, a
-    download, the preparation of data by one rank), or they cannot reach the store.
+    download, or one rank that prepares data), or they cannot reach the store.
 
     ## How we know
-    The ranks reached the store, count who joined, and the count never becomes full.
+    The ranks reached the store and count how many joined; the count never reaches the world size.
 
     ## What to do
-    Count the processes that run on every host and compare with the world size; see where the absent ones are.
+    Count the processes on every host and compare with the world size; find out where the missing ones are.
 
     ## When this is wrong
     The log was cut while the others were still starting.
@@ -54,24 +54,24 @@ def start_never_complete(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title="ranks waited for the others to join, and they never did",
-        because="the barrier at the start was never complete, and the log ends there",
+        because="not every rank reached the barrier at the start, and the log ends there",
         evidence=tuple(waits[:6]),
         ranks=_only_one_absent(max((e.fact.world or 0 for e in waits), default=0), {e.who for e in waits}),
         fixes=(
             Fix(do="count the processes on every host and compare with the world size", command="pgrep -af train"),
-            Fix(do="see where every rank is stuck", command="keepstep why --live"),
+            Fix(do="print where every rank is stuck", command="keepstep why --live"),
         ),
     )
 
 
 def _only_one_absent(world: int, waiting: set[int | None]) -> tuple[int, ...]:
-    """The one rank of the world that does not wait; where several do not, some may wait in logs that are not here."""
+    """The only rank of the world that does not wait; where several do not, some may wait in logs we were not given."""
     absent = set(everyone(world)) - waiting
     return tuple(absent) if len(absent) == 1 else ()
 
 
 def _few_came(seen: EvidenceSet) -> Iterator[Found]:
-    """Some ranks of a world said who they are, which is the last that the log says."""
+    """Some ranks of a world said who they are, and the log ends there."""
     told = [e for e in seen.all(WorldSeen) if e.fact.index is not None and (e.fact.size or 0) > 1]
     came = {e.fact.index for e in told}
     size = seen.world_size or 0
@@ -80,15 +80,15 @@ def _few_came(seen: EvidenceSet) -> Iterator[Found]:
     if len({e.origin.source for e in told}) > 1 or not any(seen.is_last_word(e, within=0) for e in told):
         return
     yield Found(
-        title=f"only {len(came)} of {size} ranks said that they came, and then nothing followed",
-        because="each rank names itself before it waits for the others, and the log ends in that wait",
+        title=f"only {len(came)} of {size} ranks arrived, and then the log ends",
+        because="each rank prints its number before it waits for the others, and the log ends in that wait",
         evidence=tuple(told[:6]),
         ranks=_only_one_absent(size, {*came}),
         fixes=(
             Fix(
-                do="start as many processes as the world size says, on every host",
+                do="start as many processes as the world size says, over all hosts",
                 command="echo $SLURM_NTASKS $WORLD_SIZE",
             ),
-            Fix(do="see where every rank is stuck", command="keepstep why --live"),
+            Fix(do="print where every rank is stuck", command="keepstep why --live"),
         ),
     )

@@ -12,7 +12,7 @@ from keepstep.core.finding import Confidence, Fix, Found, Severity
 from keepstep.core.rule import rule
 
 FAR = 100
-"""Steps that ranks which wait for each other cannot be apart."""
+"""Ranks that wait for each other cannot be this many steps apart."""
 
 
 @rule(
@@ -23,18 +23,18 @@ FAR = 100
     confidence=Confidence.SUPPORTED,
 )
 def steps_apart(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks that must go step by step together print steps that are far apart.
+    """Ranks that must be at the same step print steps that are far apart.
 
     ## What it looks like
-    `loss = 0.15, step = 140, rank = 3` next to `loss = 0.11, step = 2642, rank = 6`, both going on.
+    `loss = 0.15, step = 140, rank = 3` next to `loss = 0.11, step = 2642, rank = 6`, while both keep training.
 
     ## Why it happens
-    Some ranks restored a checkpoint and others did not, and the first one's state was not sent to all;
-    from then on they average gradients of different models.
+    Some ranks restored a checkpoint and others did not, and rank 0's state was not sent to all.
+    From then on they average gradients of different models.
 
     ## How we know
-    The lines themselves name rank and step, ranks take turns in one log, and some are more than a
-    hundred steps, and more than twice as far, ahead of others.
+    The lines name rank and step, the ranks take turns in one log, and some are more than a hundred steps
+    ahead of others, and more than twice as far.
 
     ## What to do
     Restore on one rank and broadcast model, optimizer and step; or give every rank the same checkpoint.
@@ -58,18 +58,19 @@ def steps_apart(seen: EvidenceSet) -> Iterator[Found]:
         return
     yield Found(
         title=f"ranks are at different steps: rank {low.who} at {behind}, rank {high.who} at {ahead}",
-        because="ranks that average their gradients are at one step, unless they began from different states",
+        because="ranks that average their gradients are at the same step, unless they started from different states",
         evidence=(low, high),
         ranks=(),
         fixes=(
             Fix(
-                do="send the state of rank 0 to all before the first step", command="hvd.broadcast_global_variables(0)"
+                do="send the state of rank 0 to all ranks before the first step",
+                command="hvd.broadcast_global_variables(0)",
             ),
-            Fix(do="remove old checkpoints that only some hosts see, or put them where all do"),
+            Fix(do="remove old checkpoints that only some hosts see, or move them to storage that all hosts share"),
         ),
     )
 
 
 def _take_turns(first: dict[int, int], last: dict[int, Evidence[StepSeen]]) -> bool:
-    """Whether every rank began to print before any stopped."""
+    """Whether every rank printed its first step before any printed its last."""
     return max(first.values()) < min(e.origin.line or 0 for e in last.values()) + len(last)

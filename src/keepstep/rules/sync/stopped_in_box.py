@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN205: ranks stopped, by their black boxes."""
+"""SYN205: the black boxes show that ranks stopped."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from keepstep.core.facts.process import StackDump
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks as say_ranks
+from keepstep.rules.sync._waiting import was
 
 FLOOR_S = 60.0
 STEPS = 20
-"""Without a look at stacks only a long silence counts: a rank may load, save or wait for a while."""
+"""Without stacks only a long silence counts: a rank may load, save or wait for a while."""
 LONG_PHASES = ("start", "compile", "checkpoint", "evaluation")
 LONG_S = 600.0
-"""Pauses that are no hang may take minutes: a black box alone calls them one only after this."""
+"""Healthy pauses may take minutes, so a black box alone shows a hang only after this long."""
 
 
 @rule(
@@ -31,22 +32,22 @@ LONG_S = 600.0
     standing=Standing.SYMPTOM,
 )
 def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
-    """Ranks stopped making progress, and one of them is elsewhere than the others.
+    """Ranks stopped making progress, and one of them is in a different place from the others.
 
     ## What it looks like
-    No output, no error; all ranks are there.
+    No output, no error; all processes are alive.
 
     ## Why it happens
     One rank is stuck in its input, in its own code or in another collective; the others wait for it.
 
     ## How we know
-    The black boxes show for how long no step ended while the process lived, and in which phase and step each rank is.
+    The black boxes show how long no step ended while the process was alive, and each rank's phase and step.
 
     ## What to do
-    Look at the rank that is named; `keepstep why --live` shows its line while it hangs.
+    Look at the named rank; `keepstep why --live` shows its line while it hangs.
 
     ## When this is wrong
-    A step that takes far longer than all before it (a first large batch) looks alike until it ends.
+    A step that takes far longer than all before it (a first large batch) looks the same until it ends.
     """
     ranks = {e.who: e for e in seen.all(RankDoing) if e.who is not None}
     stopped = [e for e in ranks.values() if _stopped(e.fact)]
@@ -58,38 +59,39 @@ def stopped_in_box(seen: EvidenceSet) -> Iterator[Found]:
     if not stopped and not told:
         return
     if not told and seen.all(StackDump):
-        return  # stacks were looked at: they tell more than silence does
+        return  # stacks show more than silence does
     if not told and (len(stopped) < len([e for e in ranks.values() if e.fact.phase != "end"]) or seen.broken):
         return
     culprits = _odd(ranks)
     evidence: tuple[Evidence[Fact], ...] = (*told[:4], *[ranks[each] for each in sorted(ranks)][:8])
     if culprits:
         first = ranks[culprits[0]]
-        title = f"{say_ranks(culprits)} stopped ({first.quote}); the others wait for it"
+        doing = f" ({first.quote})" if first.quote else ""
+        title = f"{say_ranks(culprits)} stopped{doing}, and the other ranks waited"
     else:
         title = "all ranks stopped at the same place"
     longest = max([e.fact.silent_s or 0.0 for e in stopped] + [e.fact.seconds for e in told])
     yield Found(
         title=title,
-        because=f"no rank has made progress for {longest:.0f} s, by their black boxes",
+        because=f"the black boxes show that no rank made progress for {longest:.0f} s",
         evidence=evidence,
         ranks=culprits,
         confidence=Confidence.SUPPORTED if culprits else Confidence.HYPOTHESIS,
-        fixes=(Fix(do="see the line that each rank is in while it hangs", command="keepstep why --live"),),
+        fixes=(Fix(do="print each rank's line while it hangs", command="keepstep why --live"),),
     )
 
 
 def _ended_while_waiting(waited: Evidence[PeersWait], silent: float, ranks: dict[int, Evidence[RankDoing]]) -> Found:
     late, others = waited.fact.late, waited.fact.waiting
-    place = f" was {waited.fact.where}" if waited.fact.where else " was elsewhere"
+    place = waited.fact.where or "elsewhere"
     return Found(
-        title=f"{say_ranks(late)}{place}, while {say_ranks(others)} waited for it, until the job was ended",
-        because=f"no rank had moved for {silent:.0f} s when they ended, by their black boxes",
+        title=f"{say_ranks(late)} {was(late)} {place}; {say_ranks(others)} waited until the job was ended",
+        because=f"the black boxes show that no rank had moved for {silent:.0f} s when the job ended",
         evidence=(waited, *(ranks[each] for each in sorted(ranks)[:8])),
         ranks=late,
         fixes=(
             Fix(
-                do="look at the line that is named; while it hangs, see where every rank is",
+                do="look at the named line; the next time it hangs, print the line of every rank",
                 command="keepstep why --live",
             ),
         ),
@@ -105,7 +107,7 @@ def _stopped(fact: RankDoing) -> bool:
 
 
 def _odd(ranks: dict[int, Evidence[RankDoing]]) -> tuple[int, ...]:
-    """Those that are not where the others wait: behind in steps or in another phase."""
+    """Ranks that are not where the others wait: behind in steps, or in another phase."""
     if len(ranks) < 2:
         return tuple(ranks)
     at = {rank: (e.fact.steps, e.fact.phase) for rank, e in ranks.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN207: the workers of a world train apart, because model or step are outside of the strategy."""
+"""SYN207: the workers of a world train separately, because model or step are outside the strategy."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from keepstep.core.wording import ranks as say_ranks
     explains=(Cause.SYNC_RACE_ON_SHARED_STATE, Cause.SYNC_REPLICA_DESYNC, Cause.CHECKPOINT_CORRUPT_OR_MISSING),
 )
 def trains_outside_strategy(seen: EvidenceSet) -> Iterator[Found]:
-    """The workers of a multi-worker world train apart: no gradient ever goes from one to another.
+    """The workers of a multi-worker world train separately: they never exchange a gradient.
 
     ## What it looks like
-    Nothing fails. Every worker prints losses of its own, the model learns no faster than with one worker, and
+    Nothing fails. Every worker prints its own losses, the model learns no faster than with one worker, and
     workers overwrite each other's checkpoints.
 
     ## Why it happens
-    The strategy was made, but the model was built outside `strategy.scope()`, or the training step is called directly in place of
-    through `strategy.run`. Then gradients are applied where they are computed.
+    The program creates the strategy, but builds the model outside `strategy.scope()`, or calls the training step
+    directly instead of through `strategy.run`. Then each worker applies only its own gradients.
 
     ## How we know
-    The guard reads the collectives of every traced function and sees those that run eagerly. After dozens of steps none has carried more
-    than a single number.
+    The guard reads the collectives of every traced function and sees those that run eagerly. After dozens of steps
+    none has carried more than a single number.
 
     ## What to do
     Build and compile the model inside `strategy.scope()`, and run the step through `strategy.run`.
 
     ## When this is wrong
-    Training that is meant to average weights only once in many steps; it is taken back as soon as an exchange is seen.
+    Training that averages weights only once in many steps, by design. We withdraw the finding as soon as we see an
+    exchange.
     """
     newest = {e.who: e for e in seen.all(TrainsApart)}
     apart = tuple(e for e in newest.values() if not e.fact.over)
@@ -49,16 +50,16 @@ def trains_outside_strategy(seen: EvidenceSet) -> Iterator[Found]:
     yield Found(
         title=f"{say_ranks(ranks)} never exchanged a gradient in {fact.steps} steps, in a world of {fact.world}",
         because=(
-            "the strategy's variables are updated without it: the step is not run by `strategy.run`"
+            "the program updates the strategy's variables without it: the step does not go through `strategy.run`"
             if fact.scoped
-            else "the strategy made no variable: the model was built outside of its scope, so each worker trains one of its own"
+            else "the strategy created no variable: the model was built outside its scope, so each worker has its own"
         ),
         evidence=apart,
         ranks=ranks,
         fixes=(
             Fix(do="run the step through the strategy", command="strategy.run(train_step, args=(next(iterator),))"),
             Fix(
-                do="build and compile the model in the strategy's scope",
+                do="build and compile the model inside the strategy's scope",
                 command="with strategy.scope(): model = build(); model.compile(...)",
             ),
         )[:: 1 if fact.scoped else -1],

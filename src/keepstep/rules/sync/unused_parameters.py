@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN003: parameters that got no gradient, or two, under a data-parallel wrapper."""
+"""SYN003: parameters under a data-parallel wrapper got no gradient, or two."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from keepstep.core.wording import shorten
     ),
 )
 def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
-    """The data-parallel wrapper waited for gradients of parameters that took no part in the loss.
+    """The data-parallel wrapper waited for gradients of parameters that the loss does not use.
 
     ## What it looks like
     `Expected to have finished reduction in the prior iteration`, `Parameter indices which did not receive
     grad for rank 0`, `Expected to mark a variable ready only once`, `has been marked as ready twice`.
 
     ## Why it happens
-    The wrapper expects exactly one gradient per parameter and step. A head, branch or frozen part that the
-    loss does not reach gives none; a shared or re-entrant checkpointed part gives two.
+    The wrapper expects exactly one gradient per parameter and step. A head, branch or frozen part that does not
+    contribute to the loss gives none; a shared or re-entrant checkpointed part gives two.
 
     ## How we know
     The wrapper says so and stops the step.
@@ -42,7 +42,7 @@ def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
     checkpointing use `use_reentrant=False`, or a static graph.
 
     ## When this is wrong
-    Another rank that failed inside its forward pass leaves its parameters unreduced too.
+    A rank that failed inside its forward pass also leaves its parameters unreduced.
     """
     unused = [e for e in seen.all(UnusedParameters) if not seen.survived(e)]
     twice = [e for e in seen.all(MarkedReadyTwice) if not seen.survived(e)]
@@ -51,10 +51,10 @@ def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
         what = f": {shorten(names, 40)}" if names else ""
         yield Found(
             title=f"parameters got no gradient under DistributedDataParallel{what}",
-            because="the wrapper waited for gradients of parameters that the loss does not reach",
+            because="the wrapper waited for gradients of parameters that do not contribute to the loss",
             evidence=tuple(unused),
             fixes=(
-                Fix(do="see which parameters they are", command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ..."),
+                Fix(do="print which parameters they are", command="TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ..."),
                 Fix(
                     do="freeze or remove them, or allow them",
                     command="DistributedDataParallel(model, find_unused_parameters=True)",
@@ -66,7 +66,7 @@ def unused_parameters(seen: EvidenceSet) -> Iterator[Found]:
         name = next((e.fact.name for e in twice if e.fact.name), None)
         yield Found(
             title=f"parameter {name or 'gradients'} was reduced twice in one step",
-            because="a parameter is in several backward passes of one step, mostly by checkpointing",
+            because="a parameter takes part in several backward passes of one step, usually because of checkpointing",
             evidence=tuple(twice),
             fixes=(
                 Fix(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN007: something was made outside of its strategy's scope."""
+"""SYN007: a variable was created outside its strategy's scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keepstep.core.wording import shorten
     explains=(Cause.SYNC_DEADLOCK_OR_HANG_WAITING_RANK, Cause.NETWORK_CONNECTION_RESET_PEER_DIED),
 )
 def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
-    """A variable, optimizer, metric or model was made or used outside of its strategy's scope.
+    """A variable, optimizer, metric or model was created or used outside its strategy's scope.
 
     ## What it looks like
     `Trying to create optimizer slot variable under the scope for tf.distribute.Strategy, which is
@@ -28,8 +28,8 @@ def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
     `was not created in the distribution strategy scope`, `Mixing different tf.distribute.Strategy objects`.
 
     ## Why it happens
-    A strategy mirrors only what is created inside `with strategy.scope():`. A model, optimizer or metric made
-    before or after it lives on one device only, or under another strategy.
+    A strategy mirrors only what is created inside `with strategy.scope():`. A model, optimizer or metric created
+    before or after it lives on one device only, or belongs to another strategy.
 
     ## How we know
     TensorFlow compared the scopes and refused.
@@ -38,14 +38,14 @@ def variable_outside_strategy_scope(seen: EvidenceSet) -> Iterator[Found]:
     Create model, optimizer, metrics and restored checkpoints inside the scope, and compile there.
 
     ## When this is wrong
-    Some libraries make variables lazily at the first call; then that call must be in the scope.
+    Some libraries create variables lazily at the first call; then that call must be inside the scope.
     """
     found = [e for e in seen.all(OutsideScope) if not seen.survived(e)]
     if not found:
         return
     what = next((e.fact.what for e in found if e.fact.what), None)
     yield Found(
-        title=f"{shorten(what, 50) if what else 'a variable'} was made outside of its strategy's scope",
+        title=f"{shorten(what, 50) if what else 'a variable'} was created or used outside its strategy's scope",
         because="TensorFlow found a variable that belongs to another strategy, or to none",
         evidence=tuple(found),
         fixes=(

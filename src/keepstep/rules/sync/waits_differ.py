@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN054: in a live job that stands still, ranks wait in different collectives."""
+"""SYN054: in a live job that hangs, ranks wait in different collectives."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from keepstep.core.evidence import EvidenceSet
 from keepstep.core.facts.process import ProcessSeen
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
-from keepstep.core.waits import Kind
+from keepstep.core.waits import WaitKind
 from keepstep.rules.sync.odd_one_out import Seen, jobs, names, stands_still
 
 
 @rule(id="SYN054", cause=Cause.SYNC_COLLECTIVE_MISMATCH, needs=(ProcessSeen,), confidence=Confidence.SUPPORTED)
 def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
-    """In a live job that stands still, ranks wait in different collectives of the same group.
+    """In a live job that hangs, ranks wait in different collectives of the same group.
 
     ## What it looks like
-    The job prints nothing more, and every rank stands in a collective, but not in the same one: one
+    The job prints nothing more. Every rank is in a collective, but not in the same one: one rank is
     in `all_reduce` at one line, another in `broadcast` or `barrier` at another line.
 
     ## Why it happens
@@ -29,13 +29,13 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
     made the ranks call different collectives, or the same ones in a different order.
 
     ## How we know
-    The stacks of all processes were taken several times; none moved, and their collectives differ.
+    keepstep took the stacks of all processes several times. No rank moved, and their collectives differ.
 
     ## What to do
-    Let every rank call the same collectives in the same order; decide on branches together.
+    Let every rank call the same collectives in the same order; let all ranks agree on which branch to take.
 
     ## When this is wrong
-    Ranks of different process groups (pipeline or tensor parallel) rightly stand in different collectives
+    Ranks of different process groups (pipeline or tensor parallel) are rightly in different collectives
     while they wait for a rank on another host.
     """
     for job in jobs(seen):
@@ -44,7 +44,7 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
         groups: dict[tuple[object, ...], list[Seen]] = defaultdict(list)
         for each in job:
             wait, lines = each.signature
-            # at one line of the program they are in the same collective, seen at different depths of it
+            # ranks at one line of the program are in the same collective, seen at different depths
             groups[(lines,) if lines else (wait,)].append(each)
         if len(groups) < 2:
             continue
@@ -53,28 +53,30 @@ def waits_differ(seen: EvidenceSet) -> Iterator[Found]:
         sides = wording.listing(f"{names(group)} in {group[0].where}" for group in ordered[:3])
         yield Found(
             title=f"ranks waited in different collectives: {sides}",
-            because="each of these ends only when all ranks are in it, and no rank moved while the job was watched",
+            because="each of these ends only when all ranks have joined it, and no rank moved while we watched the job",
             evidence=tuple(e for each in job for e in each.evidence),
             ranks=tuple(each.rank for each in odd if each.rank is not None) if odd else None,
             fixes=(
                 Fix(
-                    do="let every rank reach the same collectives in the same order; look at the branch between these lines"
+                    do="look at the branch between these lines, "
+                    "and let every rank reach the same collectives in the same order"
                 ),
             ),
         )
 
 
 def _all_in_collectives(job: list[Seen]) -> bool:
-    """Whether every rank stands in a collective, and none moved."""
-    return stands_still(job) and all(each.wait is not None and each.wait.kind is Kind.COLLECTIVE for each in job)
+    """Whether every rank is in a collective, and none moved."""
+    return stands_still(job) and all(each.wait is not None and each.wait.kind is WaitKind.COLLECTIVE for each in job)
 
 
 def _some_by_their_device(job: list[Seen]) -> bool:
-    """The same where compiled programs run collectives: the main thread only waits for a result, and wakes now and then.
+    """The same where compiled programs run the collectives.
 
-    Threads behind it were looked at in one rank of each kind; the others count where they stand at the same line of the program.
+    There the main thread only waits for a result, and wakes now and then. We looked at the threads behind it in one
+    rank of each kind; another rank counts if it is at the same line of the program.
     """
-    sure = [each for each in job if each.wait is not None and each.wait.kind is Kind.COLLECTIVE]
+    sure = [each for each in job if each.wait is not None and each.wait.kind is WaitKind.COLLECTIVE]
     lines = {each.signature[1] for each in sure}
     if len(lines) < 2 or not all(lines) or not any(each.slept for each in sure):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SYN059: workers waited for a task that had to do its part first, and it never did."""
+"""SYN059: workers waited for a task that had to act first, and it never did."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keepstep.core.rule import rule
 OFTEN = 2
 """A healthy start also waits once: the chief needs a moment."""
 SESSIONS = 3
-"""A worker opens one session, and another after a fault."""
+"""A healthy worker opens one session, and another after a fault."""
 
 
 @rule(
@@ -26,21 +26,21 @@ SESSIONS = 3
     standing=Standing.SYMPTOM,
 )
 def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
-    """Workers waited for a task that had to do its part first, and it never did.
+    """Workers waited for a task that had to act first, and it never did.
 
     ## What it looks like
     `Waiting for model to be ready. Ready_for_local_init_op: Variables not initialized: ...`, every thirty
-    seconds, and no step; or `Start master session` again and again, and nothing else.
+    seconds, and no step; or `Start master session` repeatedly, and nothing else.
 
     ## Why it happens
-    Only the chief sets the variables. It was not started, ended early, opened a session of its own instead of
-    one with the cluster, or built a graph with other variable names.
+    Only the chief initializes the variables. It was not started, exited early, opened a session of its own instead
+    of one with the cluster, or built a graph with other variable names.
 
     ## How we know
-    The cluster answers (a session was made), the same wait repeats, and training never begins.
+    The cluster answers (a session was created), the same wait repeats, and training never begins.
 
     ## What to do
-    Look at the chief's log first; let all workers build the same graph and open their session with the
+    Look at the chief's log first. Let all workers build the same graph and open their session with the
     server's target.
 
     ## When this is wrong
@@ -59,12 +59,12 @@ def waits_for_chief(seen: EvidenceSet) -> Iterator[Found]:
         evidence = opened
     who = (waits[0].fact.peer if waits else None) or "the chief, which makes the session ready"
     yield Found(
-        title=f"the workers waited for {who}, and it never did",
-        because="the cluster answers, yet what this task has to do first was not done",
+        title=f"the workers waited in vain for {who}",
+        because="the cluster answers, but this task has not done what must come first",
         evidence=evidence[:6],
         ranks=tuple(dict.fromkeys(e.fact.peer_rank for e in waits if e.fact.peer_rank is not None)),
         fixes=(
-            Fix(do="look at the log of the chief (worker 0): whether it runs, and with `server.target` as its master"),
+            Fix(do="check in the chief's log (worker 0) that it runs, with `server.target` as its master"),
             Fix(do="build the same graph, with the same names, on all workers"),
         ),
     )

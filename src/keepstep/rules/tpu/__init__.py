@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes in taking hold of a TPU."""
+"""Causes in acquiring and initialising a TPU."""

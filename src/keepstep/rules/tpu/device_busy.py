@@ -35,17 +35,17 @@ def device_busy(seen: EvidenceSet) -> Iterator[Found]:
     JAX may then fall back to the CPU without an error.
 
     ## Why it happens
-    One process at a time may hold a TPU's chips. A left-over of an earlier run, a notebook,
-    a second rank on the host, or a child that imported the library holds them; or a lock file was left behind.
+    Only one process at a time may use a TPU. A leftover process of an earlier run, a notebook, a second rank on the
+    host, or a child that imported the library holds it; or a lock file was left behind.
 
     ## How we know
-    libtpu or the kernel refused the device and says so.
+    libtpu or the kernel refused access to the device, and says so.
 
     ## What to do
     End the process that holds the device; if there is none, remove the lock file.
 
     ## When this is wrong
-    torch_xla with several processes prints the libtpu line from helper processes and trains on.
+    With several processes, torch_xla's helper processes print the libtpu line, and training goes on.
     """
     busy = tuple(e for e in seen.all(TpuBusy) if not seen.survived(e) and not _trained_on(seen, e))
     if not busy:
@@ -54,18 +54,18 @@ def device_busy(seen: EvidenceSet) -> Iterator[Found]:
     holder = f"process {pid}" if pid else "another process"
     yield Found(
         title=f"the TPU was already held by {holder}",
-        because=f"only one process may use a TPU's chips, and {holder} had them when this run wanted them",
+        because=f"only one process may use a TPU, and {holder} held it when this run started",
         evidence=busy,
         ranks=ranks_told(seen, busy),
         fixes=(
-            Fix(do="see who holds the chips", command="sudo lsof -w /dev/accel* /dev/vfio/*"),
-            Fix(do="end that process if it is a left-over", command=f"kill {pid or 'PID'}", safety=Safety.NEEDS_OWNER),
-            Fix(do="if none holds them, remove the lock file that was left", command="sudo rm -f /tmp/libtpu_lockfile"),
+            Fix(do="check which process holds the TPU", command="sudo lsof -w /dev/accel* /dev/vfio/*"),
+            Fix(do="end it if it is left over", command=f"kill {pid or 'PID'}", safety=Safety.NEEDS_OWNER),
+            Fix(do="if no process holds it, remove the stale lock file", command="sudo rm -f /tmp/libtpu_lockfile"),
         ),
     )
 
 
 def _trained_on(seen: EvidenceSet, busy: Evidence[TpuBusy]) -> bool:
-    """Whether nothing failed and its own stream printed a step afterwards: helpers of torch_xla print this too."""
+    """Whether nothing failed and the same stream printed a step later: torch_xla's helpers print this message too."""
     line = busy.origin.line or 0
     return not seen.broken and any((e.origin.line or 0) > line for e in seen.near(busy, StepSeen, after=TO_THE_END))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TPU002: the TPU system could not be set up."""
+"""TPU002: the TPU system could not be initialised."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FIXES = (
         do="start the program on every host of the slice at the same time",
         command='gcloud compute tpus tpu-vm ssh NAME --worker=all --command="python train.py"',
     ),
-    Fix(do="look at what the slice is said to be", command="env | grep -E '^(TPU|MEGASCALE|PJRT|XRT)_'"),
-    Fix(do="see that the device files are there and may be opened", command="ls -l /dev/accel* /dev/vfio/*"),
+    Fix(do="check how the slice is described", command="env | grep -E '^(TPU|MEGASCALE|PJRT|XRT)_'"),
+    Fix(do="check that the device files exist and can be opened", command="ls -l /dev/accel* /dev/vfio/*"),
 )
 
 
@@ -38,7 +38,7 @@ FIXES = (
     ),
 )
 def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
-    """The TPU system could not be set up.
+    """The TPU system could not be initialised.
 
     ## What it looks like
     `TPU initialization failed`, `Failed to initialize TPU system`, `No ba16c7433 device found`,
@@ -46,18 +46,19 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     The program was not started on every host of the slice; the slice's addresses or bounds (`TPU_WORKER_HOSTNAMES`,
-    `TPU_PROCESS_BOUNDS`) do not fit it; the process may not open the device files; or libtpu and framework do not fit.
+    `TPU_PROCESS_BOUNDS`) are wrong; the process may not open the device files; or libtpu and the framework are not
+    compatible.
 
     ## How we know
-    The runtime says that its set-up failed. On a machine without TPUs, JAX merely notes at INFO that
-    the backend is not there; that is not counted.
+    The runtime says that its initialisation failed. On a machine without TPUs, JAX only logs at INFO that the backend
+    is missing; that does not count.
 
     ## What to do
-    Start the program on all hosts of the slice at once, with the same libtpu, and look at the reason given.
+    Start the program on all hosts of the slice at once, with the same libtpu, and read the reason in the message.
 
     ## When this is wrong
-    If the chips were only busy or are ill, another finding says so and comes first. Where ranks meet later, in a
-    rendezvous of the program, the TPU was set up already: it is process 0 that is gone.
+    If the TPU was only busy or is unhealthy, another finding says so and comes first. If the failure comes from a later
+    rendezvous of the program, the TPU was already initialised, and process 0 is gone.
     """
     later = [
         e.fact.message for e in seen.all(ExceptionRaised) if any(f.function == "rendezvous" for f in e.fact.frames)
@@ -73,8 +74,8 @@ def initialization_failure(seen: EvidenceSet) -> Iterator[Found]:
         return
     reason = shorten(failed[0].fact.what.strip(" :;."), 90)
     yield Found(
-        title=f"the TPU system could not be set up: {reason}",
-        because="the TPU runtime gave up during its set-up",
+        title=f"the TPU system could not be initialised: {reason}",
+        because="the TPU runtime gave up during its initialisation",
         evidence=failed,
         ranks=ranks_told(seen, failed),
         fixes=FIXES,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures that no table knows, told by their words."""
+"""Failures that no rule explains: which rank was first, and what its messages suggest."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UNK002: an exception that no table knows, but whose words speak of a cause."""
+"""UNK002: an exception that no signature matches, but whose wording suggests a cause."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from keepstep.rules.questions.exceptions import Raised, ranks_told, short_type
     confidence=Confidence.HYPOTHESIS,
 )
 def exception_in_words(seen: EvidenceSet) -> Iterator[Found]:
-    """An exception ended the program that is not known here, but that speaks of more than the program itself.
+    """An unrecognised exception ended the program, and its wording suggests a cause outside the program.
 
     ## What it looks like
-    A traceback whose last line is a library's or the system's own words, on one or all ranks.
+    A traceback whose last line is a message of a library or of the system, on one or all ranks.
 
     ## Why it happens
-    Libraries have far more refusals than any table. Their words still tell what they are about: memory, an address,
-    a checkpoint, a shape, a version.
+    Libraries can print far more errors than any table lists. The wording still shows the subject: memory, an
+    address, a checkpoint, a shape, a version.
 
     ## How we know
-    The words of the exception are weighed by a table of words, cause by cause, and one cause is clearly ahead. It is
-    a guess, and is told as one.
+    The words of the exception are weighed, cause by cause, and one cause is clearly ahead. It is a guess, and is
+    always reported as a hypothesis.
 
     ## What to do
-    Read the exception itself, which is quoted; then what its cause's own rules say to do.
+    Read the exception itself, which is quoted. Then follow the advice of the rules for that cause.
 
     ## When this is wrong
-    When the words only mention what they are not about, as advice at the end of a message often does.
+    When the message mentions something only in passing, as advice at the end of a message often does.
     """
     groups: dict[tuple[str, str], list[tuple[Raised, Named]]] = {}
     for told in unexplained(seen):
@@ -55,13 +55,11 @@ def exception_in_words(seen: EvidenceSet) -> Iterator[Found]:
         named = found[0][1]
         fact = raised[0].fact
         yield Found(
-            title=f"{short_type(fact)} speaks of {named.name}: {shorten(fact.message.split(chr(10))[0], 80)}",
-            because="this exception is not known here; its words ("
-            + ", ".join(f'"{words}"' for words in named.words)
-            + f") speak of {named.name}",
+            title=f"{short_type(fact)} suggests {named.name}: {shorten(fact.message.split(chr(10))[0], 80)}",
+            because=f"unrecognised message; its wording ({named.quoted}) suggests {named.name}",
             evidence=raised,
             ranks=ranks_told(seen, raised),
             confidence=Confidence.HYPOTHESIS,
             cause=named.cause,
-            fixes=(Fix(do="read the whole message and the frames above it; this is a guess by its words"),),
+            fixes=(Fix(do="read the whole message and the frames above it; the cause is a guess from the wording"),),
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UNK001: something failed and no rule knows why; who was first, and its last words."""
+"""UNK001: something failed and no rule knows why; which rank was first, and what it printed last."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from keepstep.rules.questions.exceptions import at_teardown, is_wrapper, short_t
 
 MOST_SHOWN = 4
 SILENT_S = 30.0
-"""Streams end within moments of each other when one failure ends all; this much apart tells who was first."""
+"""When one failure ends all ranks, their output stops within moments; a gap this long shows which was first."""
 
 
 @rule(
@@ -38,44 +38,43 @@ SILENT_S = 30.0
     confidence=Confidence.HYPOTHESIS,
 )
 def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
-    """A process failed, and no known message says why: the first one to fail is named, and what its errors speak of.
+    """A process failed and no known message says why; the first one to fail is named, with what its errors suggest.
 
     ## What it looks like
-    A launcher reports a failed child, one rank's output simply stops, or a log ends in errors, with no message that
-    is known.
+    A launcher reports a failed child, one rank's output simply stops, or a log ends in errors, and no signature
+    matches any message.
 
     ## Why it happens
-    The reason was not printed, was printed elsewhere (a rank's own log, the kernel's log, the
-    scheduler), or is not known to this version.
+    The reason was not printed, was printed elsewhere (a rank's own log, the kernel log, the scheduler), or is
+    unknown to this version.
 
     ## How we know
-    The launcher names the first failure; else the first uncaught exception; else the rank whose output
-    stopped clearly before that of the others; else the first of the errors that a log ends in; else a traceback of
-    which the log does not show the end. The words of those
-    errors are weighed by a table, cause by cause; where one cause is clearly ahead it is named, as a guess.
+    The first of these that exists: the failure that the launcher names as the first; the first uncaught exception; the
+    rank whose output stopped clearly before all others; the first of the errors that a log ends in; a traceback whose
+    end is missing from the log. The words of those errors are weighed, cause by cause. Where one cause is clearly
+    ahead, it is named as a hypothesis.
 
     ## What to do
-    Look at the last words of that rank, and bring its own log, the kernel's log and the scheduler's record.
+    Read the last lines of that rank, and add its own log, the kernel log and the scheduler's records.
 
     ## When this is wrong
-    Often: it is a guess of where to look, not of a cause.
+    Often. It says where to look, not what the cause is.
     """
     errors = last_errors(seen)
     first = (_first(seen) if seen.broken else None) or _first_error(errors) or _cut(seen)
     if first is None:
         return
     what, evidence, who = first
-    named = named_by_last_errors(seen, errors) or (None if seen.all(NativeAbort) else _struck(evidence.fact))
+    named = named_by_last_errors(seen, errors) or (None if seen.all(NativeAbort) else _crashed(evidence.fact))
     shown = tuple(
         e for e in errors if named is not None and any(w in " ".join(e.fact.text.split()) for w in named.words)
     )
     yield Found(
-        title=f"{what}; its last errors speak of {named.name}" if named else f"{what}; why is not in these logs",
+        title=f"{what}; its last errors suggest {named.name}" if named else f"{what}; these logs do not say why",
         because=(
-            f"no known cause explains it, but its last errors speak of {named.name}: "
-            + ", ".join(f'"{words}"' for words in named.words)
+            f"no known cause explains it; the wording of its last errors ({named.quoted}) suggests {named.name}"
             if named
-            else "this is the earliest sign of failure that was found, and no known cause explains it"
+            else "this is the earliest sign of failure, and no known cause explains it"
         ),
         evidence=tuple(dict.fromkeys((evidence, *shown[:MOST_SHOWN], *_last_words(seen, who)))),
         ranks=(who,) if who is not None else None,
@@ -83,20 +82,20 @@ def first_to_fail(seen: EvidenceSet) -> Iterator[Found]:
         cause=named.cause if named else None,
         fixes=(
             Fix(
-                do="add the complete logs of all ranks, and the kernel's log of that host",
+                do="add the complete logs of all ranks, and the kernel log of that host",
                 command="keepstep why logs/ dmesg.txt",
             ),
-            Fix(do="have native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1"),
+            Fix(do="make native crashes print their stack next time", command="export PYTHONFAULTHANDLER=1"),
         ),
     )
 
 
-def _struck(fact: Fact) -> Named | None:
-    """Native code that gave up, or was struck, without a word: whose it was is not known, that it was native is."""
+def _crashed(fact: Fact) -> Named | None:
+    """Native code that aborted or crashed without a message: it was native code, but not known whose."""
     signal = fact.signal if isinstance(fact, (ProcessExited, FatalSignal)) else None
     if signal not in ("SIGABRT", "SIGSEGV", "SIGFPE"):
         return None
-    return Named(Cause.FRAMEWORK_BUG_SEGFAULT, "native code that gave up", (signal,))
+    return Named(Cause.FRAMEWORK_BUG_SEGFAULT, "a crash in native code", (signal,))
 
 
 def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
@@ -112,14 +111,13 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
         one = raised[0]
         frame = user_frame(one.fact)
         where = f" in {frame.function}" if frame else ""
-        told = f"{_name(one.who)} raised {short_type(one.fact)}{where} first"
-        return told, one, one.who
+        return f"{_name(one.who)} was the first to raise ({short_type(one.fact)}{where})", one, one.who
     silent = _first_silent(seen)
     if silent is not None:
         return silent
     for kind in (FatalSignal, NativeAbort):
-        for struck in seen.all(kind):
-            return f"{_name(struck.who)} was the first to be struck", struck, struck.who
+        for crashed in seen.all(kind):
+            return f"{_name(crashed.who)} was the first to crash", crashed, crashed.who
     for ended in seen.all(ProcessExited):
         if ended.fact.code or ended.fact.signal:
             return f"{_name(ended.who)} failed, {_how(ended.fact)}", ended, ended.who
@@ -130,7 +128,7 @@ def _first(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
 
 
 def _first_error(errors: tuple[Said, ...]) -> tuple[str, Evidence[Fact], int | None] | None:
-    """The first of the loudest errors that streams ended with."""
+    """The first of the most severe errors near the end of the logs."""
     if not errors:
         return None
     loudest = max(e.fact.loudness.value for e in errors)
@@ -140,7 +138,7 @@ def _first_error(errors: tuple[Said, ...]) -> tuple[str, Evidence[Fact], int | N
 
 
 def _cut(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
-    """A traceback that was begun: its last line, that names the exception, was not copied or never written."""
+    """A traceback whose last line, which names the exception, was never written or not copied."""
     one = next((e for e in seen.all(TracebackCut) if not seen.survived(e)), None)
     return (
         (f"{_name(one.who)} raised an exception that the log does not name", one, one.who) if one is not None else None
@@ -148,14 +146,14 @@ def _cut(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
 
 
 def _first_silent(seen: EvidenceSet) -> tuple[str, Evidence[Fact], int | None] | None:
-    """The rank whose output stopped clearly before that of all others."""
+    """The rank whose output stopped clearly before everyone else's."""
     ends = sorted(
         (e for e in seen.all(StreamEnded) if e.at is not None and e.who is not None), key=lambda e: e.at or 0.0
     )
     if len(ends) < 2 or ends[0].at is None or ends[1].at is None or ends[1].at - ends[0].at < SILENT_S:
         return None
     gap = duration(ends[1].at - ends[0].at)
-    return f"{_name(ends[0].who)} fell silent {gap} before any other", ends[0], ends[0].who
+    return f"{_name(ends[0].who)} went silent {gap} before any other rank", ends[0], ends[0].who
 
 
 def _last_words(seen: EvidenceSet, who: int | None) -> tuple[Evidence[Fact], ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UNK004: a process was ended by a signal that somebody sent, and nothing shows who."""
+"""UNK004: a process was killed by a signal that another process sent, and nothing shows which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keepstep.core.facts.process import CoreDump, ProcessExited
 from keepstep.core.finding import Confidence, Fix, Found, Standing, ranks_of
 from keepstep.core.rule import rule
 from keepstep.core.wording import ranks
-from keepstep.rules.resource.who_killed import WHO_KILLED, killed_first, memory_around, only_missed
+from keepstep.rules.questions.who_killed import WHO_KILLED, killed_first, memory_around, only_missed, who_was
 
 LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGQUIT")
 
@@ -32,27 +32,27 @@ LEAVES_A_CORE = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "
     ),
 )
 def killed_from_outside(seen: EvidenceSet) -> Iterator[Found]:
-    """A process was killed from outside, and nothing that was seen shows by whom.
+    """A process was killed from outside, and no evidence shows by whom.
 
     ## What it looks like
-    `exitcode: -9`, `Killed`, exit code 137, in the middle of the training. The process itself prints nothing; the others
-    lose the connection to it. A signal that a crash would have raised (SIGSEGV, SIGFPE, SIGABRT) leaves a core that looks
-    like one of a crash.
+    `exitcode: -9`, `Killed` or exit code 137 in the middle of training. The process itself prints nothing, and the
+    other ranks lose their connection to it. If the signal is one that crashes raise (SIGSEGV, SIGFPE, SIGABRT), the
+    core file looks like that of a crash.
 
     ## Why it happens
-    The kernel kills for memory; a scheduler kills after its time of grace; a person or a watchdog kills by hand.
-    Watchdogs like SIGABRT, since it leaves a core of the process that did not answer.
+    The kernel kills when memory runs out, a scheduler when its grace period ends, a person or a watchdog for reasons
+    of their own. Watchdogs often send SIGABRT, because it leaves a core of the process that did not respond.
 
     ## How we know
-    SIGKILL ended this process before anything else failed. No word of the kernel, the control group or the
-    scheduler is here, and no reading of memory points to a lack of it. Of other signals a core tells whether the
-    processor raised them or a process sent them, and which one.
+    SIGKILL ended this process before anything else failed. Neither the kernel, a control group nor the scheduler
+    reports a reason, and no memory reading shows a shortage. For other signals, the core file says whether the
+    processor raised the signal or a process sent it, and which process.
 
     ## What to do
-    Ask those who keep a record of it: the kernel's log of the host, the scheduler, the pod's last state.
+    Check where kills are recorded: the kernel log of the host, the scheduler, the pod's last state.
 
     ## When this is wrong
-    It is never wrong about the signal; the sender is left open on purpose.
+    The signal is certain. The sender is left open on purpose.
     """
     yield from _by_sigkill(seen)
     yield from _by_a_signal_of_crashes(seen)
@@ -62,8 +62,7 @@ def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
     killed = killed_first(seen)
     if not killed or memory_around(seen) is not None:
         return
-    blamed = ranks_of(killed) or tuple(e.fact.local_rank for e in killed if e.fact.local_rank is not None)
-    name = ranks(blamed) if blamed else "a process"
+    blamed, were = who_was(killed)
     boxes: tuple[Evidence[Fact], ...] = tuple(e for e in seen.all(RankEnded) if e.who in blamed and not e.fact.goodbye)
     last = (
         f" at step {boxes[0].fact.steps}"
@@ -71,8 +70,11 @@ def _by_sigkill(seen: EvidenceSet) -> Iterator[Found]:
         else ""
     )
     yield Found(
-        title=f"{name} {'were' if len(set(blamed)) > 1 else 'was'} killed from outside{last} (SIGKILL); nothing shows by whom",
-        because="SIGKILL came before any other failure, and neither the kernel, a control group, a scheduler nor a reading of memory says why",
+        title=f"{were} killed from outside{last} (SIGKILL); nothing shows by whom",
+        because=(
+            "SIGKILL came before any other failure, and neither the kernel, a control group, a scheduler "
+            "nor a memory reading gives a reason"
+        ),
         evidence=(*killed, *boxes),
         ranks=blamed,
         confidence=Confidence.SUPPORTED if boxes or only_missed(seen, killed[0]) else None,
@@ -86,15 +88,21 @@ def _by_a_signal_of_crashes(seen: EvidenceSet) -> Iterator[Found]:
         if fact.sent_by is None or fact.signal not in LEAVES_A_CORE or stopped_before(seen, core.at):
             continue
         name = ranks([core.who]) if core.who is not None else "a process"
-        sender = f"process {fact.sent_by}" if fact.sent_by else "a process outside of its container"
+        sender = f"process {fact.sent_by}" if fact.sent_by else "a process outside its container"
         yield Found(
             title=f"{name} did not crash: {sender} sent it {fact.signal}; nothing shows why",
-            because=f"its core says that {fact.signal} was sent by {sender}, where a crash would show the processor's own fault; where it stood is where it happened to be",
+            because=(
+                f"its core file says that {sender} sent {fact.signal}, and that the processor did not raise it; "
+                "the line it stopped at is a coincidence"
+            ),
             evidence=(core,),
             ranks=ranks_of((core,)),
             confidence=Confidence.SUPPORTED,
             fixes=(
-                Fix(do="see who that process was, if it lives", command=f"ps -o pid,lstart,args -p {fact.sent_by}"),
+                Fix(
+                    do="find out what that process is, if it still runs",
+                    command=f"ps -o pid,lstart,args -p {fact.sent_by}",
+                ),
                 *WHO_KILLED,
             )
             if fact.sent_by

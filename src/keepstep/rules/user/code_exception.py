@@ -12,6 +12,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.rule import rule
+from keepstep.core.stacks import called
 from keepstep.core.wording import ranks, shorten
 from keepstep.rules.last_resort.naming import named_in
 from keepstep.rules.last_resort.words import speaks_of, unexplained
@@ -32,26 +33,26 @@ from keepstep.rules.questions.exceptions import Raised, is_of_a_framework, ranks
     ),
 )
 def code_exception(seen: EvidenceSet) -> Iterator[Found]:
-    """The program raised an exception for a reason of its own, and ended.
+    """The program raised an exception for a reason of its own, and exited.
 
     ## What it looks like
     A Python traceback (`KeyError`, `AttributeError`, `AssertionError`, a rejected command-line argument)
     on one or all ranks. The launcher then reports a failed child, and the other ranks lose their peer.
 
     ## Why it happens
-    A bug or a wrong option in the training program, not in the cluster. Under several ranks a common kind is
-    code that asks the wrapped model for an attribute, or that handles ranks differently.
+    A bug or a wrong option in the training program, not in the cluster. With several ranks, a common case is code that
+    asks the wrapped model for an attribute, or that treats ranks differently.
 
     ## How we know
-    The exception was not caught, no known message of a library or of the system is in it, and
-    training did not go on after it. Exceptions that only report another failure are not counted; one that
-    a framework raised in words of its own is told as a guess.
+    The exception was not caught, contains no known message of a library or the system, and training did not go on
+    after it. Exceptions that only report another failure do not count. One that a framework raised is reported as a
+    hypothesis.
 
     ## What to do
-    Read the frame that is named: it is the innermost one of your own code.
+    Look at the frame that is named: it is the innermost one in your own code.
 
     ## When this is wrong
-    The exception can be a consequence of something that left no words, such as a file that another rank was to write.
+    The exception may follow from something that printed nothing, such as a file that another rank should have written.
     """
     groups: dict[tuple[str, str, str], list[Raised]] = {}
     foreign = [told for told in unexplained(seen) if not seen.merely_logged(told) and _speaks_of_more(told.fact)]
@@ -68,12 +69,12 @@ def code_exception(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _speaks_of_more(fact: ExceptionRaised) -> bool:
-    """Whether its words speak of more than the program: other rules tell it then."""
+    """Whether its wording suggests a cause outside the program: then other rules report it."""
     return speaks_of(fact) is not None or named_in(fact) is not None
 
 
 def _may_retell(fact: ExceptionRaised) -> bool:
-    """Whether it may only pass on another exception, in general words or in none of its own."""
+    """Whether it may only pass on another exception."""
     return is_of_a_framework(fact) or bool(_CAUGHT.match(fact.message))
 
 
@@ -88,17 +89,17 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
     title = f"{subject} {short_type(fact)}{where}" + (f": {message}" if message else "")
     foreign = is_of_a_framework(fact)
     look = Fix(
-        do=f"look at {frame.file}, line {frame.line}, in {frame.function}"
+        do=f"look at {frame.file}, line {frame.line}, in {called(frame.function)}"
         if frame
-        else "look at the exception's own message; "
+        else "read the exception's message; "
         + ("all its frames are in installed packages" if fact.frames else "its frames are not in this log")
     )
     return Found(
         title=shorten(title, 150),
         because=(
-            "a framework raised this for a reason that is not known here; most often it refuses what the program asked of it"
+            "a framework raised this unrecognised exception; most often it rejects what the program asked for"
             if foreign
-            else "this exception was not caught and nothing in it is a known failure of the system or the cluster"
+            else "the exception was not caught, and matches no known failure of the system or the cluster"
         ),
         evidence=tuple(raised),
         ranks=who,
@@ -110,7 +111,7 @@ def _found(seen: EvidenceSet, raised: list[Raised]) -> Found:
 _CAUGHT = lazy_pattern(r"Caught \w+ in |Traceback |in user code:")
 
 _ALL_RANKS = Fix(
-    do="see the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
+    do="record the tracebacks of all ranks next time", command="export TORCHELASTIC_ERROR_FILE=/tmp/error.json"
 )
 
 

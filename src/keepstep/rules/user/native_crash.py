@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""USR002: native code of the user crashed."""
+"""USR002: the user's own native code crashed."""
 
 from __future__ import annotations
 
@@ -11,45 +11,37 @@ from keepstep.core.facts.process import CoreDump, FatalSignal, NativeAbort
 from keepstep.core.finding import Confidence, Fix, Found
 from keepstep.core.rule import rule
 from keepstep.core.stacks import Whose
-from keepstep.rules.questions.crash import (
-    FALLOUT,
-    blame,
-    called_from,
-    crashes,
-    grouped,
-    innermost,
-    names,
-    standing_of,
-    were_ended,
-)
+from keepstep.rules.questions.blame import blame, called_from, grouped, innermost, names, standing_of
+from keepstep.rules.questions.crash import crashes
+from keepstep.rules.questions.processes import OF_A_DEAD_RANK
 
 
 @rule(
     id="USR002",
     cause=Cause.USER_NATIVE_CRASH,
     needs=(FatalSignal, NativeAbort, CoreDump),
-    explains=(*FALLOUT, Cause.FRAMEWORK_BUG_SEGFAULT),
+    explains=(*OF_A_DEAD_RANK, Cause.FRAMEWORK_BUG_SEGFAULT),
 )
 def native_crash(seen: EvidenceSet) -> Iterator[Found]:
-    """A rank was ended by a crash in native code that the user brought: an extension, ctypes, cffi.
+    """A rank crashed in the user's own native code: an extension, ctypes, cffi.
 
     ## What it looks like
     `Segmentation fault`, exit code -11 or 139, a core file, or faulthandler's `Fatal Python error`. The other
-    ranks lose their peer or wait for it.
+    ranks lose their connection to it or wait for it.
 
     ## Why it happens
-    An own extension, a custom operator or a `ctypes` call read or wrote memory that is not its own: a null
+    A custom extension, a custom operator or a `ctypes` call read or wrote memory that it does not own: a null
     pointer, a buffer that was freed or is too short, wrong argument types, a missing `argtypes`.
 
     ## How we know
-    The innermost native frame that is not the system's lies in a library outside of the installed packages,
-    or the last Python lines go from the user's own file through `ctypes` or `cffi`.
+    The innermost native frame outside the system's libraries is in a library that belongs to no installed package, or
+    the last Python lines lead from the user's own file through `ctypes` or `cffi`.
 
     ## What to do
     Run the named line alone with the same inputs; build the extension with `-g -fsanitize=address`.
 
     ## When this is wrong
-    Memory that another library had damaged earlier can strike here first.
+    Another library may have damaged the memory earlier, and the crash only showed here.
     """
     found = [(crash, blamed) for crash in crashes(seen) if (blamed := blame(crash)).owner is Whose.USER]
     for group, blamed in grouped(found):
@@ -58,8 +50,8 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
         yield Found(
             title=f"{names(group)} crashed ({first.signal or 'abort'}) in {blamed.at}{called_from(first, blamed.at)}",
             because=(
-                f"{were_ended(group)} by {first.how} in {blamed.at}, which is "
-                f"{'not of the framework nor of an installed package' if sure else 'perhaps of your own making'}"
+                f"{names(group)} ended with {first.how} in {blamed.at}, which "
+                f"{'belongs to neither the framework nor an installed package' if sure else 'is perhaps your own code'}"
                 f"{innermost(first, blamed.at)}"
             ),
             evidence=tuple(e for crash in group for e in crash.evidence),
@@ -67,9 +59,9 @@ def native_crash(seen: EvidenceSet) -> Iterator[Found]:
             confidence=blamed.confidence,
             standing=standing_of(seen, first, blamed),
             fixes=(
-                Fix(do="look at the native code behind this line; run it alone with the same inputs"),
-                Fix(do="find the wrong access", command="valgrind --tool=memcheck python SCRIPT")
+                Fix(do="look at the native code that this line calls; run it alone with the same inputs"),
+                Fix(do="find the invalid memory access", command="valgrind --tool=memcheck python SCRIPT")
                 if first.frames
-                else Fix(do="see the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
+                else Fix(do="print the Python line of the next crash", command="export PYTHONFAULTHANDLER=1"),
             ),
         )

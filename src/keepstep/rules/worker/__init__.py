@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causes in members that left or came back."""
+"""Causes in workers that were lost or came back."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WRK003: a worker was lost and came back, while the coordinator went on."""
+"""WRK003: a worker was lost and restarted, while the coordinator continued."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from keepstep.core.wording import count
     standing=Standing.SYMPTOM,
 )
 def came_back_alone(seen: EvidenceSet) -> Iterator[Found]:
-    """A worker was lost and came back alone, while the coordinator went on with the others.
+    """A worker was lost and restarted alone, while the coordinator continued with the others.
 
     ## What it looks like
-    `keepstep run` says that it starts one worker again, and the training goes on. No checkpoint is needed: the variables are
-    on the parameter servers.
+    `keepstep run` says that it restarts one worker, and training continues. No checkpoint is needed: the variables
+    are on the parameter servers.
 
     ## Why it happens
-    One worker was killed, crashed or lost its host. Under `ParameterServerStrategy` the coordinator gives its steps to other
-    workers, and takes it back when it answers at its address again.
+    One worker was killed, crashed or lost its host. Under `ParameterServerStrategy` the coordinator gives its steps
+    to other workers, and uses it again once it answers at its address.
 
     ## How we know
-    The supervisor saw the process end and started it again itself.
+    The supervisor saw the process exit and restarted it.
 
     ## What to do
     Nothing, if it happened once. If it happens often, read what the lost worker printed.
 
     ## When this is wrong
-    Steps that the lost worker had begun are run again elsewhere: a program that counts them exactly may count some twice.
+    The restart may not be harmless: steps that the lost worker had begun run again elsewhere, so a program that
+    counts steps exactly may count some twice.
     """
     for lost in seen.groups(WorkerReplaced, by=lambda fact: str(fact.index)):
         fact, who = lost[-1].fact, lost[-1].who
@@ -51,10 +52,10 @@ def came_back_alone(seen: EvidenceSet) -> Iterator[Found]:
             title = f"worker {fact.index}{rank} was lost {often}, last with {how}{when}, and came back"
         fixes: tuple[Fix, ...] = ()
         if fact.left_in:
-            fixes = (Fix(do=f"read what it printed before it ended, in lost/{fact.left_in} of the run's folder"),)
+            fixes = (Fix(do=f"read what it printed before it exited, in lost/{fact.left_in} of the run's folder"),)
         yield Found(
             title=title,
-            because="the coordinator goes on without a worker, so it was started again alone at the same address",
+            because="the coordinator continues without a worker, so keepstep restarted just this one at its address",
             evidence=lost,
             fixes=fixes,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WRK002: a parameter server went away."""
+"""WRK002: a parameter server was lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from keepstep.rules.data.lookup import FALLOUT, lasting
     explains=(*FALLOUT, Cause.NETWORK_UNREACHABLE_OR_FIREWALL),
 )
 def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
-    """A parameter server went away, and with it the variables that it held.
+    """A parameter server was lost, and with it the variables that it held.
 
     ## What it looks like
     `UNAVAILABLE: Socket closed` or `Connection reset by peer` from `/job:ps/replica:0/task:0`, or the
@@ -33,17 +33,17 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
 
     ## Why it happens
     The server's process was killed (memory, eviction, preemption) or its host was lost. Workers can be
-    replaced; a parameter server holds state, so the run cannot go on without a checkpoint.
+    replaced, but a parameter server holds state, so the run cannot continue without a checkpoint.
 
     ## How we know
-    The connection to a task of the job `ps` broke after it had stood. Where something says why that
-    process ended, that is reported instead.
+    An established connection to a task of the job `ps` broke. Where something says why that process
+    exited, we report that instead.
 
     ## What to do
     Look at the parameter server's own log, give it more memory, and resume from a checkpoint.
 
     ## When this is wrong
-    The server was never reached: then it is an address, a port or a firewall.
+    The server was never reached: then the cause is an address, a port or a firewall.
     """
     found = lasting(seen, ParameterServerLost)
     never = [e for e in found if e.fact.how and ("connect to all" in e.fact.how or "refused" in e.fact.how)]
@@ -52,14 +52,14 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
     member = next((e.fact.member for e in found if e.fact.member), None)
     name = f"parameter server {member}" if member else "a parameter server"
     yield Found(
-        title=f"{name} went away during training",
-        because="the connection to it broke after it had stood, and it holds the variables",
+        title=f"{name} was lost during training",
+        because="an established connection to it broke, and it holds the variables",
         evidence=found[:8],
         ranks=_ended(seen, found),
         fixes=(
-            Fix(do="read the parameter server's own log: why did it end?"),
+            Fix(do="read in the parameter server's own log why it exited"),
             Fix(
-                do="resume from the last checkpoint, with the server given more memory",
+                do="resume from the last checkpoint, and give the server more memory",
                 safety=Safety.NEEDS_OWNER,
             ),
         ),
@@ -67,7 +67,7 @@ def parameter_server_lost(seen: EvidenceSet) -> Iterator[Found]:
 
 
 def _ended(seen: EvidenceSet, told: Sequence[Evidence[Fact]]) -> tuple[int, ...]:
-    """The one process that was reported to have ended and is none of those that lost the server."""
+    """The only process reported to have failed that is not one of those that lost the server."""
     tellers = {e.who for e in told}
     dead = {e.who for e in seen.all(ProcessExited) if e.fact.signal or e.fact.code} - tellers
     dead.discard(None)

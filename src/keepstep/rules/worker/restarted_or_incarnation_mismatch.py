@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WRK001: a member came back as a new process while the others still knew the old one."""
+"""WRK001: one worker restarted while the others still used its old process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keepstep.core.facts.training import StepSeen
 from keepstep.core.finding import Confidence, Fix, Found, Standing
 from keepstep.core.rule import rule
 from keepstep.rules.data.lookup import FALLOUT, lasting, who
-from keepstep.rules.resource.who_killed import HOW_PODS_ENDED
+from keepstep.rules.questions.who_killed import HOW_PODS_ENDED
 
 
 @rule(
@@ -29,7 +29,7 @@ from keepstep.rules.resource.who_killed import HOW_PODS_ENDED
     ),
 )
 def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
-    """A member came back as a new process while the others still knew the old one.
+    """One worker restarted as a new process while the others still used the old one.
 
     ## What it looks like
     `unexpectedly tried to connect with a different incarnation. It has likely restarted`, `Unable to find a
@@ -44,10 +44,10 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     The service compares the incarnation that it knows with the one that calls, and says that they differ.
 
     ## What to do
-    Restart all members together from the last checkpoint; then look for why the first one died.
+    Restart all workers together from the last checkpoint; then find out why the first one died.
 
     ## When this is wrong
-    Two processes were given the same index: then the "restart" is a second process. See CFG001.
+    Two processes have the same index: then the "restart" is a second process (CFG001).
     """
     found = lasting(seen, MemberRestarted)
     if not any(e.fact.sure for e in found) and any(e.fact.final for e in seen.all(ConnectFailed)):
@@ -56,8 +56,8 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
         member = next((e.fact.member for e in found if e.fact.member), None)
         ranks = tuple(dict.fromkeys(e.fact.rank for e in found if e.fact.rank is not None))
         yield Found(
-            title=f"{member or 'a member'} restarted while the others still knew its old process",
-            because="the incarnation that called is not the one that the group was formed with",
+            title=f"{member or 'one worker'} restarted while the others still used its old process",
+            because="the process that called is not the one that the group was formed with",
             evidence=found[:8],
             ranks=ranks or None,
             fixes=_FIXES,
@@ -66,8 +66,8 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     again = _started_again(seen)
     if again:
         yield Found(
-            title=f"{who(again)} was started again alone, after the cluster had lost it",
-            because="its log has a second start after steps of training, and the others did not start again with it",
+            title=f"{who(again)} restarted alone, after the cluster had lost it",
+            because="its log shows a second start after training steps, and the other ranks did not restart with it",
             evidence=again,
             confidence=Confidence.SUPPORTED,
             fixes=_FIXES,
@@ -77,7 +77,7 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
     if closed:
         yield Found(
             title="an agent came back to a rendezvous that was already closed",
-            because="another agent had left or been restarted and closed it, so this one could not join again",
+            because="another agent had exited or restarted and closed it, so this one could not rejoin",
             evidence=closed[:4],
             confidence=Confidence.HYPOTHESIS,
             fixes=_FIXES,
@@ -85,15 +85,13 @@ def restarted_or_incarnation_mismatch(seen: EvidenceSet) -> Iterator[Found]:
 
 
 _FIXES = (
-    Fix(do="restart all members together, from the last checkpoint"),
-    Fix(
-        do="look for why the first one ended; in Kubernetes, see how the pods' containers ended", command=HOW_PODS_ENDED
-    ),
+    Fix(do="restart all workers together, from the last checkpoint"),
+    Fix(do="find out why the first one ended; in Kubernetes, print how its containers ended", command=HOW_PODS_ENDED),
 )
 
 
 def _started_again(seen: EvidenceSet) -> tuple[Evidence[ServerStarted], ...]:
-    """Starts of a server in a log that had trained before, and did not train again; not where every rank has such."""
+    """Server starts in a log that trained before and not after; none where every rank's log has one."""
     by_source: dict[str, list[Evidence[ServerStarted]]] = {}
     for each in seen.all(ServerStarted):
         by_source.setdefault(each.origin.source, []).append(each)

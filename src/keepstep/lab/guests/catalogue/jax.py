@@ -11,7 +11,10 @@ GUESTS = (
     Guest(
         name="jax_mesh",
         framework="jax",
-        note="jit over a mesh of both processes' devices, after JAX's multi-process guide; each process has its place on the command line",
+        note=(
+            "jit over a mesh of both processes' devices, after JAX's multi-process guide; each process has its "
+            "place on the command line"
+        ),
         files=("jax_mesh.py", "jax_two_processes.sh"),
         command=(*TWO, "jax_mesh.py"),
         as_ranks=("python", "jax_mesh.py"),

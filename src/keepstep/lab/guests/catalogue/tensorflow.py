@@ -41,7 +41,10 @@ GUESTS = (
     Guest(
         name="tf_parameter_server",
         framework="tensorflow",
-        note="ParameterServerStrategy with a ClusterCoordinator: a chief, two workers and a ps, which the launcher kills at the end",
+        note=(
+            "ParameterServerStrategy with a ClusterCoordinator: a chief, two workers and a ps, which the "
+            "launcher kills at the end"
+        ),
         files=("tf_parameter_server.py", "tf_cluster.py"),
         command=(*CLUSTER, "--chief", "1", "--worker", "2", "--ps", "1", "tf_parameter_server.py"),
         as_ranks=("python", "tf_parameter_server.py"),

@@ -40,7 +40,9 @@ GUESTS = (
     Guest(
         name="hf_trainer",
         framework="torch",
-        note="the Hugging Face Trainer on a small BERT under torchrun; every batch is padded to its own longest sentence",
+        note=(
+            "the Hugging Face Trainer on a small BERT under torchrun; every batch is padded to its own longest sentence"
+        ),
         files=("hf_trainer.py",),
         command=(*TORCHRUN, "hf_trainer.py"),
         as_ranks=("python", "hf_trainer.py"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strikes in a JAX program from outside: at its start by its command line and variables, later where it hands a batch to JAX.
+"""Breaks a JAX program from outside: at its start through its command line and variables, later where it hands a batch
+to JAX.
 
 Loaded by ``sitecustomize`` beside it, which has the fault's name and notes that it struck.
 """

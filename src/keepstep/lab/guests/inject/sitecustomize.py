@@ -2,7 +2,8 @@
 """Runs at the start of every Python process of a broken guest, which knows nothing of it, and strikes from there.
 
 Python imports ``sitecustomize`` by itself when its folder is on PYTHONPATH; the program is not changed. The variables
-say which fault (``GUEST_FAULT``) strikes which rank (``GUEST_RANK``) at which step (``GUEST_STEP``), and where to note it (``GUEST_NOTES``).
+say which fault (``GUEST_FAULT``) strikes which rank (``GUEST_RANK``) at which step (``GUEST_STEP``), and where to note
+it (``GUEST_NOTES``).
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def watch_steps(module):
 
 
 def spoil_batches(module):
-    """The batch that a data loader of the struck rank fetches at the step is another."""
+    """The batch that a data loader of the rank it hits fetches at that step is replaced."""
     fetch = module._MapDatasetFetcher.fetch
     count = 0
 
@@ -166,7 +167,7 @@ TF_STRIKES = {
 
 
 def spoil_datasets(module):
-    """A batch of the struck rank is another, however its data are shuffled and sharded."""
+    """A batch of the rank it hits is replaced, however its data are shuffled and sharded."""
     batch = module.DatasetV2.batch
 
     @functools.wraps(batch)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Flax Linen model in a `TrainState` with Optax, over all processes' devices, saved with Flax's own checkpoints by process 0."""
+"""A Flax Linen model in a `TrainState` with Optax, over all processes' devices, saved with Flax's own checkpoints by
+process 0."""
 
 from __future__ import annotations
 

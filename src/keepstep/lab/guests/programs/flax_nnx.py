@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Flax NNX model with Optax over all processes' devices, and Orbax checkpoints that a second start would resume from."""
+"""A Flax NNX model with Optax over all processes' devices, and Orbax checkpoints that a second start resumes from."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ for step in range(1, args.steps + 1):
         model.train()
         shown = {name: float(value) for name, value in metrics.compute().items()}
         print(
-            f"process {jax.process_index()} step {step} loss {shown['loss']!r} test_loss {float(test.compute()['loss'])!r}",
+            (
+                f"process {jax.process_index()} step {step} loss {shown['loss']!r} test_loss "
+                f"{float(test.compute()['loss'])!r}"
+            ),
             flush=True,
         )
         metrics.reset()

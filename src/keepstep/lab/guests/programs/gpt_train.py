@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small language model in the manner of single-file trainers: batches cut from one array, ``ckpt.pt``, resume by a setting.
+"""A small language model in the manner of single-file trainers: batches cut from one array, ``ckpt.pt``, resume by a
+setting.
 
 torchrun --standalone --nproc_per_node=2 gpt_train.py --init_from=resume
 """

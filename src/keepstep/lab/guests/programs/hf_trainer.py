@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Hugging Face Trainer on a small BERT made in place, with sentences of all lengths that the collator pads to the longest."""
+"""The Hugging Face Trainer on a small BERT made in place, with sentences of all lengths that the collator pads to the
+longest."""
 
 from __future__ import annotations
 

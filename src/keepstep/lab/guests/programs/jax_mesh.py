@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data-parallel training by `jax.jit` over a mesh of all processes' devices, after JAX's guide to multi-process programs."""
+"""Data-parallel training by `jax.jit` over a mesh of all processes' devices, after JAX's guide to multi-process
+programs."""
 
 from __future__ import annotations
 
@@ -67,7 +68,10 @@ for step in range(1, args.steps + 1):
     if step % 20 == 0:
         val = eval_step(params, *held_out)
         print(
-            f"process {jax.process_index()} step {step} loss {float(loss)!r} val_loss {float(val)!r} mean {float(jnp.mean(x)):.4f}",
+            (
+                f"process {jax.process_index()} step {step} loss {float(loss)!r} val_loss {float(val)!r} mean "
+                f"{float(jnp.mean(x)):.4f}"
+            ),
             flush=True,
         )
 norm = jnp.sqrt(sum(jnp.sum(p**2) for p in jax.tree.leaves(params)))

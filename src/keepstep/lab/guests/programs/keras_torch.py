@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 3 on the torch backend with DistributedDataParallel, in the manner of the Keras guide to distributed training with PyTorch."""
+"""Keras 3 on the torch backend with DistributedDataParallel, in the manner of the Keras guide to distributed training
+with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the tasks of a cluster on this machine, each with its TF_CONFIG, as TensorFlow's multi-worker tutorials do by hand."""
+"""Starts the tasks of a cluster on this machine, each with its TF_CONFIG, as TensorFlow's multi-worker tutorials do by
+hand."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom training loop with MultiWorkerMirroredStrategy: strategy.run, strategy.reduce, a CheckpointManager per worker."""
+"""A custom loop with MultiWorkerMirroredStrategy: strategy.run, strategy.reduce, a CheckpointManager per worker."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ while int(epoch) < EPOCHS:
     for _ in range(STEPS_PER_EPOCH):
         total_loss += train_step(iterator)
     print(
-        f"worker {index} epoch {int(epoch)} accuracy {float(train_accuracy.result()):.6f} loss {float(total_loss / STEPS_PER_EPOCH)!r}",
+        (
+            f"worker {index} epoch {int(epoch)} accuracy {float(train_accuracy.result()):.6f} loss "
+            f"{float(total_loss / STEPS_PER_EPOCH)!r}"
+        ),
         flush=True,
     )
     train_accuracy.reset_states()

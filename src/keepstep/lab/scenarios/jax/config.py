@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX runs that were started in a wrong way."""
+"""JAX runs that were started wrongly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCENARIOS = (
         cause="network.unreachable_or_firewall",
         also_accept=("network.dns", *NOT_MET),
         fault="unresolvable_host",
-        note="The coordinator's host name does not resolve; the logs only tell of a deadline.",
+        note="The coordinator's host name does not resolve; the logs mention only a deadline.",
     ),
     starting(
         "jax_absent_coordinator",
@@ -40,7 +40,7 @@ SCENARIOS = (
         also_accept=("sync.deadlock_or_hang_waiting_rank", *NOT_MET),
         fault="absent_peer",
         strike_ranks=(0,),
-        note="Process 0 was never started: nobody listens at the coordinator's address.",
+        note="Process 0 was never started: nothing listens at the coordinator's address.",
     ),
     starting(
         "jax_absent_process",
@@ -57,7 +57,7 @@ SCENARIOS = (
         cause="sync.deadlock_or_hang_waiting_rank",
         also_accept=("network.unreachable_or_firewall", *NOT_MET),
         fault="larger_num_processes",
-        note="NUM_PROCESSES is 5, four were started; the logs only tell that somebody never registered.",
+        note="NUM_PROCESSES is 5, four were started; the logs say only that a process never registered.",
         **four,
     ),
     multi(
@@ -67,7 +67,10 @@ SCENARIOS = (
         fault="larger_num_processes",
         args=("--timeout", "60"),
         limit=110,
-        note="NUM_PROCESSES is 3, two were started, and JAX waits for the third without a word; the guard names it after 20 s.",
+        note=(
+            "NUM_PROCESSES is 3, two were started, and JAX waits for the third without a word; the guard names "
+            "it after 20 s."
+        ),
     ),
     starting(
         "jax_same_process_id",
@@ -89,7 +92,10 @@ SCENARIOS = (
         cause="config.trains_alone",
         later="guard",
         fault="never_joins",
-        note="The variables mean two processes, but the script never calls jax.distributed.initialize: each trains alone.",
+        note=(
+            "The variables mean two processes, but the script never calls jax.distributed.initialize: each "
+            "trains alone."
+        ),
     ),
     multi(
         "jax_local_mesh",

@@ -32,7 +32,7 @@ SCENARIOS = (
         also_accept=("framework.bug_segfault",),
         fault="cpp_abort",
         launcher="shell",
-        note="Native code in process 2 throws a C++ exception that nobody catches.",
+        note="Native code in process 2 throws a C++ exception that nothing catches.",
         **four,
         **on_process_2,
     ),

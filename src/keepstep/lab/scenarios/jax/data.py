@@ -31,7 +31,9 @@ SCENARIOS = (
         also_accept=("data.sharding_uneven_or_empty",),
         later="guard",
         fault="ragged_batches",
-        note="From step 30 on process 1 feeds 12 rows where process 0 feeds 16: it alone compiles anew, and both go on.",
+        note=(
+            "From step 30 on process 1 feeds 12 rows where process 0 feeds 16: it alone compiles anew, and both go on."
+        ),
         **on_process_1,
     ),
     multi(
@@ -41,7 +43,10 @@ SCENARIOS = (
         later="guard",
         fault="ragged_batches",
         args=("--metrics-every", "5"),
-        note="The same amid metrics: one function of JAX is compiled with collectives and without, and its calls must be told apart.",
+        note=(
+            "The same amid metrics: one function of JAX is compiled with collectives and without, and its "
+            "calls must be told apart."
+        ),
         **on_process_1,
     ),
     multi(
@@ -108,7 +113,7 @@ SCENARIOS = (
         also_accept=("data.shape_mismatch",),
         args=("--batch", "15"),
         env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
-        note="15 rows a process do not divide over its 2 devices.",
+        note="15 rows per process do not divide over its 2 devices.",
     ),
     multi(
         "jax_truncated_npz",

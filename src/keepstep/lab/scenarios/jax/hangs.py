@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX runs that stand still, looked at while they do."""
+"""JAX runs that hang, judged while they do."""
 
 from __future__ import annotations
 

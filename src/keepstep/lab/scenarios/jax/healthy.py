@@ -18,7 +18,7 @@ SCENARIOS = (
         "jax_healthy_compiles",
         env={"JAX_LOG_COMPILES": "1", "JAX_EXPLAIN_CACHE_MISSES": "1"},
         args=("--steps", "60", "--evaluate-every", "20"),
-        note="A clean run that tells of each compilation; every function is compiled once.",
+        note="A clean run that logs each compilation; every function is compiled once.",
     ),
     multi(
         "jax_healthy_sigterm",

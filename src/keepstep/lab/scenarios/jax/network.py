@@ -67,7 +67,7 @@ SCENARIOS = (
         also_accept=("network.unreachable_or_firewall", "network.timeout_slow"),
         fault="unknown_name",
         args=("--timeout", "10"),
-        note="The coordinator's name does not resolve on host 1; the logs only tell of a deadline.",
+        note="The coordinator's name does not resolve on host 1; the logs mention only a deadline.",
     ),
     two_hosts(
         "jax_wrong_interface",

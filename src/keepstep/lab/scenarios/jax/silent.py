@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX runs that end well or go on, and are wrong or slow."""
+"""JAX runs that end well or go on, but are wrong or slow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCENARIOS = (
         fault="changing_sizes",
         env={"JAX_LOG_COMPILES": "1", "JAX_EXPLAIN_CACHE_MISSES": "1"},
         args=("--steps", "60"),
-        note="Every batch has another size, so that the step is compiled again and again.",
+        note="Every batch has another size, so the step is compiled again and again.",
     ),
     multi(
         "jax_starved_cpu",
@@ -69,7 +69,7 @@ SCENARIOS = (
         root_ranks=(1,),
         strike_step=5,
         args=("--steps", "50", "--log-every", "5"),
-        note="Each batch of process 1 takes half a second to come; process 0 waits at each step.",
+        note="Each batch of process 1 takes half a second to arrive; process 0 waits at each step.",
     ),
     multi(
         "jax_flipped_bit",

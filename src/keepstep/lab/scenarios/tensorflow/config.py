@@ -130,6 +130,6 @@ SCENARIOS = (
         fault="unresolvable_host",
         args=("--register-timeout", "10"),
         limit=60,
-        note="The address of worker 0 does not resolve; the logs only tell of a deadline at RegisterTask.",
+        note="The address of worker 0 does not resolve; the logs mention only a deadline at RegisterTask.",
     ),
 )

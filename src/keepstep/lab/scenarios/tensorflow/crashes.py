@@ -36,7 +36,7 @@ SCENARIOS = (
         also_accept=NATIVE,
         fault="cpp_abort",
         launcher="shell",
-        note="A C++ exception that nobody catches aborts worker 1.",
+        note="A C++ exception that nothing catches aborts worker 1.",
         **on_worker_1,
     ),
     mwms(
@@ -127,7 +127,10 @@ SCENARIOS = (
         launcher="shell",
         args=("--steps", "400"),
         limit=90,
-        note="One of two workers is killed; the chief goes on with the other, and `keepstep run` starts the lost one again alone.",
+        note=(
+            "One of two workers is killed; the chief goes on with the other, and `keepstep run` starts the "
+            "lost one again alone."
+        ),
     ),
     mwms(
         "tf_open_files",

@@ -99,7 +99,7 @@ SCENARIOS = (
         also_accept=("data.shape_mismatch",),
         args=("--static-batch", "--epochs", "1", "--batch", "48", "--steps", "1000"),
         fault="ragged_rows",
-        note="512 rows are no multiple of the batch, and the step takes full batches only.",
+        note="512 rows are not a multiple of the batch size, and the step takes full batches only.",
     ),
     mwms(
         "tf_label_out_of_range",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow runs that stand still; judged while they do."""
+"""TensorFlow runs that hang, judged while they do."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from keepstep.lab.scenarios.tensorflow.parts import mwms
 CLOCKS = ("+0", "+41", "-17", "Asia/Tokyo")
 two_hosts = partial(mwms, hosts=2, limit=120)
 starting = partial(mwms, hosts=2, limit=60, args=("--register-timeout", "15"))
-"""The workers that are reached wait for ever, whatever the others' time limit is."""
+"""The workers that are reached wait forever, whatever the others' time limit is."""
 
 SCENARIOS = (
     starting(
@@ -62,7 +62,7 @@ SCENARIOS = (
         cause="network.dns",
         also_accept=("network.unreachable_or_firewall", "network.timeout_slow"),
         fault="unknown_name",
-        note="TF_CONFIG has worker 0 by a name that host 1 cannot resolve; the logs only tell of a deadline.",
+        note="TF_CONFIG has worker 0 by a name that host 1 cannot resolve; the logs mention only a deadline.",
     ),
     starting(
         "tf_wrong_interface",

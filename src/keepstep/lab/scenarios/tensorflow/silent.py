@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow runs that go on, and are wrong or slow."""
+"""TensorFlow runs that go on, but are wrong or slow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCENARIOS = (
         also_accept=("data.sharding_uneven_or_empty",),
         fault="short_shard",
         args=("--epochs", "3", "--steps", "1000"),
-        note="Worker 1 has fewer rows: the strategy gives it empty batches then, whose mean loss is no number.",
+        note="Worker 1 has fewer rows: the strategy gives it empty batches then, whose mean loss is not a number.",
     ),
     mirrored(
         "tf_divergence",
@@ -82,7 +82,7 @@ SCENARIOS = (
         later="guard",
         fault="slow_input",
         args=("--steps", "60"),
-        note="Each batch of worker 1 takes half a second to come; worker 0 waits for it at each step.",
+        note="Each batch of worker 1 takes half a second to arrive; worker 0 waits for it at each step.",
         **on_worker_1,
     ),
     mwms(

@@ -48,7 +48,10 @@ SCENARIOS = (
         strike_ranks=(1,),
         args=("--timeout", "60"),
         limit=110,
-        note="Rank 1 was never started, and torch waits for it without a word for as long as it may; the guard names it after 20 s.",
+        note=(
+            "Rank 1 was never started, and torch waits for it without a word for as long as it may; the guard "
+            "names it after 20 s."
+        ),
     ),
     fsdp(
         "torch_absent_rank3",
@@ -87,7 +90,10 @@ SCENARIOS = (
         later="guard",
         fault="never_joins",
         args=("--epochs", "1"),
-        note="RANK and WORLD_SIZE mean two ranks, but the script forms a group of one in each: both train alone and end well.",
+        note=(
+            "RANK and WORLD_SIZE mean two ranks, but the script forms a group of one in each: both train alone "
+            "and end well."
+        ),
     ),
     ddp(
         "torch_larger_world",

@@ -43,7 +43,7 @@ SCENARIOS = (
         also_accept=("framework.bug_segfault",),
         fault="cpp_abort",
         launcher="shell",
-        note="A C++ exception that nobody catches on rank 2 of four: std::terminate, SIGABRT.",
+        note="A C++ exception that nothing catches on rank 2 of four: std::terminate, SIGABRT.",
         **four_clocks,
         **on_rank_2,
     ),

@@ -144,7 +144,10 @@ SCENARIOS = (
         fault="blocking_finally",
         hang=True,
         args=("--timeout", "120"),
-        note="Rank 1 raised KeyError, and a `finally` keeps it from ending: from outside only the wait is seen, the guard tells the exception.",
+        note=(
+            "Rank 1 raised KeyError, and a `finally` keeps it from ending: from outside only the wait is seen, "
+            "the guard reports the exception."
+        ),
         **on_rank_1,
     ),
     ddp(
@@ -163,7 +166,10 @@ SCENARIOS = (
         later="guard",
         fault="sleep_then_ended",
         args=("--timeout", "120"),
-        note="Rank 1 sleeps at step 25 while rank 0 waits, until somebody ends both with SIGTERM: the sleep is the cause.",
+        note=(
+            "Rank 1 sleeps at step 25 while rank 0 waits, until somebody ends both with SIGTERM: the sleep "
+            "is the cause."
+        ),
         **on_rank_1,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch runs that want more than the machine gives."""
+"""PyTorch runs that need more than the machine has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch runs that go on, and wrongly or slowly."""
+"""PyTorch runs that go on, but wrongly or slowly."""
 
 from __future__ import annotations
 

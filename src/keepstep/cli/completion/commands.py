@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be typed, read from an argparse parser: commands, their options, and what each of them takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+Suggestions = Mapping[tuple[str, str], tuple[str, ...]]
+"""Words for what takes no fixed choices, by command (``lab run``) and name of the argument (``NAME``)."""
+
+
+class Takes(Enum):
+    """What a value is, for a shell that suggests some."""
+
+    TEXT = "text"
+    WORDS = "words"
+    FILE = "file"
+    FOLDER = "folder"
+    COMMAND = "command"
+
+
+_BY_METAVAR = {
+    "FILE": Takes.FILE,
+    "PATH": Takes.FILE,
+    "DIR": Takes.FOLDER,
+    "FOLDER": Takes.FOLDER,
+    "COMMAND": Takes.COMMAND,
+    "COMMAND|URL": Takes.COMMAND,
+    "PYTHON": Takes.COMMAND,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an option or a command takes."""
+
+    name: str
+    takes: Takes
+    words: tuple[str, ...] = ()
+    required: bool = True
+    many: bool = False
+    rest: bool = False
+    """Whether it is the whole rest of the line, options included."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option, by all its names."""
+
+    names: tuple[str, ...]
+    help: str
+    value: Value | None
+    repeatable: bool
+    group: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A verb, a verb below a verb, or keepstep itself, whose path is empty."""
+
+    path: tuple[str, ...]
+    help: str
+    description: str
+    options: tuple[Option, ...]
+    value: Value | None
+    commands: tuple[Command, ...]
+
+    def walk(self) -> Iterator[Command]:
+        """This command and all below it."""
+        yield self
+        for each in self.commands:
+            yield from each.walk()
+
+
+def command_of(
+    parser: argparse.ArgumentParser, suggested: Suggestions | None = None, path: tuple[str, ...] = (), help: str = ""
+) -> Command:
+    """What a parser accepts."""
+    options: list[Option] = []
+    commands: list[Command] = []
+    value: Value | None = None
+    titles = {id(action): group.title or "" for group in parser._action_groups for action in group._group_actions}
+    for action in parser._actions:
+        if action.help == argparse.SUPPRESS:
+            continue
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            commands = [
+                command_of(below, suggested, (*path, name), helps.get(name, ""))
+                for name, below in action.choices.items()
+            ]
+        elif action.option_strings:
+            repeatable = isinstance(action, argparse._AppendAction)
+            found = _value(action, path, suggested or {})
+            group = titles.get(id(action), "")
+            options.append(Option(tuple(action.option_strings), action.help or "", found, repeatable, group))
+        else:
+            value = _value(action, path, suggested or {})
+    return Command(path, help, parser.description or "", tuple(options), value, tuple(commands))
+
+
+def _value(action: argparse.Action, path: tuple[str, ...], suggested: Suggestions) -> Value | None:
+    if action.nargs == 0:
+        return None
+    choices = tuple(str(each) for each in action.choices or ())
+    name = str(action.metavar or ("|".join(choices) if choices else action.dest.upper()))
+    words = choices or suggested.get((" ".join(path), name), ())
+    return Value(
+        name,
+        takes=Takes.WORDS if words else _BY_METAVAR.get(name, Takes.TEXT),
+        words=words,
+        required=action.nargs not in ("?", "*"),
+        many=action.nargs in ("*", "+", argparse.REMAINDER),
+        rest=action.nargs == argparse.REMAINDER,
+    )
+
+
+def suggestions() -> Suggestions:
+    """Names of parts, rules, scenarios and guests, as this version of keepstep has them."""
+    from keepstep.check.parts import PARTS
+    from keepstep.lab.guests.catalogue import GUESTS
+    from keepstep.lab.guests.faults import FAULTS
+    from keepstep.lab.scenarios import SCENARIOS
+    from keepstep.rules import builtin_rules
+
+    return {
+        ("check", "PART"): tuple(PARTS),
+        ("rules show", "ID"): tuple(sorted(rule.id for rule in builtin_rules())),
+        **{(f"lab {verb}", "NAME"): tuple(SCENARIOS) for verb in ("list", "run", "score")},
+        **{(f"lab guests {verb}", "NAME"): tuple(GUESTS) for verb in ("list", "run", "score")},
+        ("lab guests run", "FAULT"): ("all", *FAULTS),
+    }

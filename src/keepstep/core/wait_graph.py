@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for whom in collectives, over all groups, followed to the ranks that wait for nobody. Pure.
+
+A rank waits for another in one of two ways: it is in a collective that the other has not been handed yet, or that
+the other's device has not begun. What a rank itself waits for decides whether it is the cause or only passes the
+wait on. Where the recorder's backend never says that a collective began (gloo), a rank is taken to be in its first
+unfinished collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+
+class Reached(IntEnum):
+    """How far a rank came with one collective."""
+
+    MISSING = 0
+    SCHEDULED = 1
+    STARTED = 2
+    COMPLETED = 3
+
+
+@dataclass
+class GroupRecords:
+    """What the ranks recorded of one group: ``by_rank[rank][number]``. ``members``: empty where nobody lists them."""
+
+    name: str
+    members: frozenset[int] = frozenset()
+    by_rank: dict[int, dict[int, Reached]] = field(default_factory=dict)
+
+    def reached(self, rank: int, number: int) -> Reached:
+        """Old entries are overwritten, so what is below the first record was finished."""
+        records = self.by_rank.get(rank)
+        if not records or number > max(records):
+            return Reached.MISSING
+        return records.get(number, Reached.COMPLETED)
+
+    def first_pending(self, rank: int) -> int | None:
+        return min(
+            (n for n, reached in self.by_rank.get(rank, {}).items() if reached < Reached.COMPLETED), default=None
+        )
+
+    @property
+    def everyone(self) -> frozenset[int]:
+        return self.members or frozenset(self.by_rank)
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One numbered collective of one group."""
+
+    group: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A rank that others wait for and that waits for nobody. ``how``: ``not scheduled`` or ``not started``."""
+
+    rank: int
+    at: Collective
+    how: str
+    waiting: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A collective that runs on all of its members and is finished on none, or not on ``unfinished``."""
+
+    at: Collective
+    unfinished: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Where all waiting comes from."""
+
+    sources: tuple[Source, ...] = ()
+    absent: tuple[Source, ...] = ()
+    """Members that others wait for and of which there is no record at all."""
+    circles: tuple[tuple[int, ...], ...] = ()
+    """Ranks that wait for each other: they entered collectives of several groups in different orders."""
+    stuck: tuple[Stuck, ...] = ()
+
+
+@dataclass
+class _Graph:
+    """Ranks point to the collectives they are in, collectives to the members that have not come: as large as the records."""
+
+    inside: dict[int, list[Collective]] = field(default_factory=dict)
+    waiting: dict[Collective, list[int]] = field(default_factory=dict)
+    lacking: dict[Collective, dict[int, str]] = field(default_factory=dict)
+    stuck: list[Stuck] = field(default_factory=list)
+
+    def add(self, at: Collective, ranks: list[int], lacking: dict[int, str]) -> None:
+        self.waiting[at], self.lacking[at] = ranks, lacking
+        for rank in ranks:
+            self.inside.setdefault(rank, []).append(at)
+
+    def after(self, node: _Node) -> Iterable[_Node]:
+        return self.lacking[node] if isinstance(node, Collective) else self.inside.get(node, ())
+
+
+_Node: TypeAlias = "int | Collective"
+
+
+def origins(groups: Iterable[GroupRecords], recorded: Iterable[int] = ()) -> Origins:
+    """``recorded``: ranks whose record is here, even where it is empty."""
+    found = list(groups)
+    known = {*recorded, *(rank for group in found for rank in group.by_rank)}
+    begins = any(r is Reached.STARTED for g in found for records in g.by_rank.values() for r in records.values())
+    graph = _Graph()
+    for group in found:
+        _enter(group, begins, graph)
+    awaited: dict[int, list[Collective]] = {}
+    for at, lacking in graph.lacking.items():
+        for rank in lacking:
+            awaited.setdefault(rank, []).append(at)
+    held = {rank for each in graph.stuck for rank in each.unfinished}
+    ends = [rank for rank in sorted(awaited) if rank not in graph.inside and rank not in held]
+    return Origins(
+        sources=tuple(_source(rank, awaited[rank], graph) for rank in ends if rank in known),
+        absent=tuple(_source(rank, awaited[rank], graph) for rank in ends if rank not in known),
+        circles=tuple(sorted(_circles(graph))),
+        stuck=tuple(graph.stuck),
+    )
+
+
+def _enter(group: GroupRecords, begins: bool, graph: _Graph) -> None:
+    """Each rank waits in the first unfinished collective of each group: the later ones queue behind it."""
+    pending: dict[int, list[int]] = {}
+    for rank in sorted(group.by_rank):
+        number = group.first_pending(rank)
+        if number is not None:
+            pending.setdefault(number, []).append(rank)
+    for number, ranks in sorted(pending.items()):
+        at = Collective(group.name, number)
+        reached = {member: group.reached(member, number) for member in sorted(group.everyone)}
+        inside = [r for r in ranks if not begins or reached.get(r) is Reached.STARTED]
+        lacking = {member: how for member, r in reached.items() if (how := _lacks(r, begins)) is not None}
+        if inside and lacking:
+            graph.add(at, inside, lacking)
+        elif inside:
+            graph.stuck.append(Stuck(at, tuple(m for m, r in reached.items() if r < Reached.COMPLETED)))
+
+
+def _lacks(reached: Reached, begins: bool) -> str | None:
+    if reached is Reached.MISSING:
+        return "not scheduled"
+    return "not started" if begins and reached is Reached.SCHEDULED else None
+
+
+def _source(rank: int, at: list[Collective], graph: _Graph) -> Source:
+    """By the collective in which most ranks wait for it."""
+    most = max(at, key=lambda each: len(graph.waiting[each]))
+    return Source(rank, most, graph.lacking[most][rank], tuple(sorted({r for each in at for r in graph.waiting[each]})))
+
+
+def _circles(graph: _Graph) -> Iterator[tuple[int, ...]]:
+    """Ranks that wait for each other and for nobody else: strongly connected parts without a way out (Tarjan)."""
+    index: dict[_Node, int] = {}
+    low: dict[_Node, int] = {}
+    stack: list[_Node] = []
+    open_: set[_Node] = set()
+    for root in graph.inside:
+        work: list[tuple[_Node, Iterator[_Node]]] = []
+        following: _Node | None = root if root not in index else None
+        while following is not None or work:
+            if following is not None:
+                index[following] = low[following] = len(index)
+                stack.append(following)
+                open_.add(following)
+                work.append((following, iter(graph.after(following))))
+            node, others = work[-1]
+            following = None
+            for other in others:
+                if other not in index:
+                    following = other
+                    break
+                if other in open_:
+                    low[node] = min(low[node], index[other])
+            if following is not None:
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[node])
+            if low[node] == index[node]:
+                part = _popped(stack, node)
+                open_ -= part
+                if len(part) > 1 and all(after in part for each in part for after in graph.after(each)):
+                    yield tuple(sorted(each for each in part if isinstance(each, int)))
+
+
+def _popped(stack: list[_Node], last: _Node) -> set[_Node]:
+    part = {stack.pop()}
+    while last not in part:
+        part.add(stack.pop())
+    return part

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: optimizers, loaders, models, worlds, collectives and compilation, one file each."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from keepstep.guard.adapters.torch import collectives, compiling, losses, models, saving, steps, watch, world
+from keepstep.guard.adapters.torch.loaders import Loaders
+from keepstep.guard.adapters.torch.state import Torch
+from keepstep.guard.importing import after_import
+
+if TYPE_CHECKING:
+    from keepstep.guard.needs import Adapts
+
+Part = Callable[[Torch, ModuleType], None]
+
+PARTS: tuple[tuple[str, str, Part], ...] = (
+    ("torch.optim.optimizer", "optimizer steps", steps.hook_optimizers),
+    ("torch.autograd", "losses", losses.hook),
+    ("torch.utils.data.dataloader", "loaders", steps.hook_loaders),
+    ("torch.distributed.distributed_c10d", "torch world", world.hook),
+    ("torch.distributed.distributed_c10d", "collectives", collectives.hook),
+    ("torch.nn.parallel.distributed", "DDP models", models.hook_ddp),
+    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FSDP models", models.hook_fsdp),
+    ("torch.distributed.fsdp._fully_shard._fsdp_state", "fully_shard models", models.hook_fully_shard),
+    ("torch.distributed._composable.fsdp._fsdp_state", "fully_shard models", models.hook_fully_shard),
+    ("torch.serialization", "checkpoints", saving.hook),
+    ("torch.distributed.checkpoint.state_dict_saver", "sharded checkpoints", saving.hook),
+    ("torch.distributed.checkpoint.state_dict_loader", "sharded checkpoints", saving.hook),
+    ("torch._dynamo.callback", "compilation", compiling.hook),
+)
+"""The module to wait for, the name of the part, and what hooks it."""
+
+
+def attach(session: Adapts, module: ModuleType) -> None:
+    """Hook everything that is imported, and the rest as soon as it is."""
+    state = Torch(session, module)
+    state.loaders = Loaders(state)
+    session.values = state.values
+    calls: dict[str, list[tuple[str, Part]]] = {}
+    for name, part, hook in PARTS:
+        calls.setdefault(name, []).append((part, hook))
+    after_import({name: functools.partial(_hook, state, parts) for name, parts in calls.items()})
+    if not hasattr(module, "distributed") or not module.distributed.is_available():
+        session.uncovered("torch world", "this torch is built without torch.distributed")
+    else:
+        _late_joiner(state)
+
+
+def _hook(state: Torch, parts: list[tuple[str, Part]], module: ModuleType) -> None:
+    for part, hook in parts:
+        with state.session.part(part):
+            hook(state, module)
+
+
+def _late_joiner(state: Torch) -> None:
+    """`keepstep.guard.attach()` after the process group was made: the world already exists."""
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    if c10d is not None and c10d.is_initialized():
+        with state.session.part("torch world"):
+            world.formed(state)
+            watch.begin(state)

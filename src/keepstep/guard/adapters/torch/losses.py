@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This rank's loss, looked at before its backward pass: one step later, a NaN has spread to all ranks.
+
+Only for a loss on the host: reading one on a device would wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from keepstep.errors import OutOfStep
+from keepstep.guard.adapters.torch.state import Torch
+
+LASTING = 10
+"""This many losses in a row are more than a single bad batch."""
+MOST_TOLD = 5
+
+
+def hook(state: Torch, module: ModuleType) -> None:
+    """`Tensor.backward` and every trainer end up in `torch.autograd.backward`."""
+    losses = Losses(state)
+    original: Any = module.__dict__["backward"]
+    look, is_traced = state.session.guarded("losses", losses.look), state.is_traced
+
+    @functools.wraps(original)
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_traced():
+            look(tensors)
+        return original(tensors, *args, **kwargs)
+
+    wrappers: tuple[Any, ...] = (backward, look, Losses.look)
+    state.never_compiled += [each.__code__ for each in wrappers]
+    module.__dict__["backward"] = backward
+    state.session.at_close.append(losses.leave)
+
+
+class Losses:
+    """Counts losses in a row that are not finite."""
+
+    def __init__(self, state: Torch) -> None:
+        self._state, self._session = state, state.session
+        self._tensor = state.torch.Tensor
+        self._first = 0
+        self._times = 0
+        self._told = 0
+
+    def look(self, loss: Any) -> None:
+        if type(loss) is not self._tensor:
+            return
+        if not loss.is_cpu:
+            self._session.uncovered("losses", "they are on a device; reading them would make the training wait")
+            return
+        if loss.numel() != 1 or loss.is_complex():
+            return
+        value = loss.item()
+        if value - value == 0.0:
+            self._times = 0
+            return
+        self._times += 1
+        if self._times == 1:
+            self._first = self._session.steps + 1
+            self._tell(value)
+        elif self._times == LASTING:
+            self._note(value)
+
+    def leave(self) -> None:
+        """The process ends while the loss is not finite."""
+        if self._times > 1:
+            self._note(float("nan"))
+
+    def _tell(self, value: float) -> None:
+        self._told += 1
+        if self._told > MOST_TOLD:
+            return
+        self._note(value)
+        session = self._session
+        words = f"the loss is {value} in step {self._first}"
+        session.say(words)
+        if session.strict:
+            raise OutOfStep(f"rank {session.who.rank}: {words}", hint="KEEPSTEP=on only reports it")
+
+    def _note(self, value: float) -> None:
+        fields = {"step": self._first, "world": self._state.world, "own": True, "times": self._times}
+        often = f"; {self._times} in a row by now" if self._times > 1 else ""
+        self._session.note("LossNotFinite", fields, f"the loss is {value} in step {self._first}{often}")
