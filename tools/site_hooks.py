@@ -23,6 +23,9 @@ PAGES = {
 FILES = ("LICENSE", "examples/guard_torch.py", "examples/guard_tensorflow.py", "examples/guard_jax.py")
 """Files that pages link to; the site has a copy of each."""
 SITE_PATHS = {**PAGES, **{file: f"files/{file}" for file in FILES}}
+SEVERAL = "benchmarks/RESULTS.md"
+"""It has several titles, one per benchmark; a page has one."""
+ROLE = re.compile(r":(?:meth|class|func|mod|attr|data):(?=<code>)")
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)#\s]+)")
 
 
@@ -56,7 +59,14 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     """Links are written for the repository; what they lead to has another path in the site."""
     here = page.file.src_uri
     source = next((repo for repo, name in PAGES.items() if name == here), f"docs/{here}")
+    if source == SEVERAL:
+        markdown = "# Measurements\n\n" + re.sub(r"^#", "##", markdown, flags=re.M)
     return LINK.sub(lambda match: match[1] + _in_site(match[2], source, here), markdown)
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
+    """Docstrings have roles of Sphinx, which Markdown does not know."""
+    return ROLE.sub("", html)
 
 
 def _in_site(link: str, source: str, here: str) -> str:
