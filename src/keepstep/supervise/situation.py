@@ -33,7 +33,7 @@ class Happened(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation(Progress):
-    """How far an attempt came, and what else is known about it when something must be decided. Unknown parts are None."""
+    """How far an attempt came, and what else is known when something must be decided. Unknown parts are None."""
 
     number: int
     happened: Happened
