@@ -12,6 +12,9 @@ from keepstep.parse.scan.signature import signature
 _NOT_FOR_IT = "the kernels that were built or compiled do not fit this driver or GPU"
 _OF_TWO_KITS = "the tools of CUDA that were found are of another version than the framework's code"
 
+_STATUS = r"Error: [A-Z_]{2,30}: "
+
+
 SIGNATURES = (
     signature(
         r"CUDA_ERROR_INVALID_(?:IMAGE|SOURCE)\b|cudaErrorInvalidKernelImage|(?:hipError|HIP_ERROR_?)(?:NoBinaryForGpu|NO_BINARY_FOR_GPU|InvalidImage)",
@@ -45,4 +48,5 @@ SIGNATURES = (
         LibraryMissing,
         name="ptxas",
     ),
+    signature(rf"{_STATUS}(?P<what>\S{{1,80}} ptxas too old|ptxas too old)", CudaMismatch),
 )

@@ -148,4 +148,13 @@ SIGNATURES = (
         r"NCCL WARN[^\n]{0,80}Failed to CUDA (?:host )?(?:m|c)alloc",
         DeviceMemoryExhausted,
     ),
+    signature(r"Ran out of GPU memory when allocating (?P<requested>\d+ bytes)", DeviceMemoryExhausted),
+    signature(
+        r"^Out of memory while trying to allocate (?P<requested>[\d.]+ ?(?:bytes|[KMGT]?i?B))",
+        DeviceMemoryExhausted,
+    ),
+    signature(
+        r"Failed to (?:update|capture|instantiate) (?:gpu|CUDA) graph[^\n]{0,80}out of memory",
+        DeviceMemoryExhausted,
+    ),
 )

@@ -36,6 +36,13 @@ _PROBABILITY_CHECK = lazy_pattern(
     r"input_val >= zero && input_val <= one|\*input >= 0\.? && \*input <= 1|\bval >= zero|ge\(val, zero\)|cumdist\[size - 1\] > |sum > accZero"
 )
 
+_SAYS = (
+    r"(?:CUDA error: |(?:[Cc]uda|CUDA) failure (?:\S{1,60} )?'|cuda runtime error \(\d+\) ?: |[Ee]rror \d{3}: |cudaError\w{3,60}: |CUDA error\(\d+\),? "
+    r"|cudaSuccess \(\d+ vs\. 0\) |Error \(\S{1,80}:\d+\): |error=\d+ ?: )"
+)
+"""Who prints them: torch, NCCL and nccl-tests, torch up to 1.6, the driver's numbers, CuPy, Paddle, Caffe, gpu-burn."""
+
+
 _MISMATCH = (
     signature(
         r"CUDA driver version is insufficient for CUDA runtime version",
@@ -347,6 +354,21 @@ _MISMATCH = (
         r"Unable to load (?P<what>cu\w+|CUPTI|CUDA)\. Is it installed\?",
         lambda m: CudaMismatch(what=f"JAX could not load {m['what']}"),
     ),
+    signature(
+        rf"{_SAYS}system has unsupported display driver / cuda driver combination",
+        CudaMismatch,
+        what="the CUDA user libraries do not fit the driver",
+    ),
+    signature(
+        rf"{_SAYS}(?:CUDA driver is a stub library|shared object (?:symbol not found|initialization failed))",
+        CudaMismatch,
+        what="the CUDA libraries that were loaded are not the driver's own",
+    ),
+    signature(
+        rf"{_SAYS}a PTX JIT compilation failed",
+        CudaMismatch,
+        what="the driver could not compile the code for this GPU",
+    ),
 )
 
 _BUSY = (
@@ -357,6 +379,18 @@ _BUSY = (
     ),
     signature(
         r"cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE",
+        Contention,
+        what="the GPU was held by another process or is in exclusive mode",
+    ),
+    # Multi-process service
+    signature(
+        rf"{_SAYS}(?:the remote procedural call between the MPS server and the MPS client failed|MPS client terminated by the server"
+        r"|the (?:maximum number of MPS clients have|hardware resources required to support device connections have) been reached)",
+        Contention,
+        what="the service by which processes share a GPU (MPS) failed",
+    ),
+    signature(
+        rf"{_SAYS}exclusive-thread device already in use by a different thread",
         Contention,
         what="the GPU was held by another process or is in exclusive mode",
     ),
@@ -452,6 +486,14 @@ _FAULT = (
         r" (?:memory )?error",
         DeviceFault,
         what="the GPU reported a memory error",
+    ),
+    signature(
+        rf"{_SAYS}(?P<what>context is destroyed|invalid device context|driver shutting down|cannot set while device is active in this process"
+        r"|too many blocks in cooperative launch|external device error|invalid device symbol|invalid texture reference|invalid pitch argument"
+        r"|__global__ function call is not configured|resource already mapped|part or all of the requested memory range is already mapped"
+        r"|an exception occurred on the device while exiting a kernel[^\n]{0,40})",
+        DeviceFault,
+        hardware=False,
     ),
 )
 

@@ -13,7 +13,7 @@ from keepstep.core.facts.config import (
 )
 from keepstep.core.facts.data import BatchNotDivisible, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
-from keepstep.core.facts.network import NameUnresolved, RendezvousTimeout
+from keepstep.core.facts.network import NameUnresolved, PortTaken, RendezvousTimeout
 from keepstep.core.facts.platform import MemberRestarted, TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -291,4 +291,44 @@ SIGNATURES = (
         code=1,
     ),
     # fork
+    signature(
+        r"Failed to connect to distributed JAX controller: waited too long for some tasks to show up",
+        RendezvousTimeout,
+        where="the JAX controller",
+    ),
+    signature(
+        r"GetKeyValue\(\) timed out with key: \S{0,40}(?P<where>global_topology)",
+        RendezvousTimeout,
+    ),
+    signature(
+        r"RuntimeError: (?:(?:UNKNOWN|INTERNAL): )?Failed to start RPC server",
+        PortTaken,
+    ),
+    signature(r"GlobalTopologyProto contains multiple processes with the same process ID", DuplicateMember),
+    signature(
+        r"Error: Please initialize the (?P<detail>distributed system via `jax\.distributed\.initialize\(\)`)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>Either all of or none of the local topologies should explicitly set \w{3,20})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Error: (?P<what>device_put's (?:first|second) argument must be a (?:fully addressable array|Device or a Sharding which represents addressable)"
+        r"|When the second argument to `device_put` is a Device, the first argument must be a fully addressable array"
+        r"|(?:For a cross-host reshard in multi-controller JAX, i|I)nput and target sharding should have the same set of devices)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>Please set jax_cross_host_transfer_socket_address|Cannot copy array to non-addressable device|Cross-host transfers are"
+        r" currently supported only if every shard requires)",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<detail>Unable to compute global_shape due to non-uniform sharding)", UnevenShards),
+    signature(
+        r"Unable to put to devices shape \((?P<batch>[\d, ]{1,60})\) with local device count (?P<parts>\d+)",
+        BatchNotDivisible,
+    ),
+    signature(r"(?P<detail>Hash mismatch across replicas for shards [^\n]{0,60})", ReplicasDiffer),
+    signature(r"(?P<detail>Could not parse coordinator IP address from Open MPI environment)", ClusterSpecInvalid),
 )

@@ -403,6 +403,10 @@ SIGNATURES = (
         CollectiveMismatch,
     ),
     signature(r"mpirun failed with exit code (?P<code>-?\d+)", ProcessExited, reporter="mpirun"),
+    signature(
+        r"MPItrampoline: (?:ERROR: The environment variable (?P<name>MPITRAMPOLINE_LIB) is not set|Could not dlopen library \"(?P<file>[^\"\n]{1,200})\")",
+        lambda match: LibraryMissing(name=match["name"] or match["file"]),
+    ),
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, DeviceShared, DuplicateMember, WorldSizeConflict
-from keepstep.core.facts.environment import CudaMismatch, InternalFault, VersionConflict
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, VersionConflict
 from keepstep.core.facts.network import (
     CommunicationFailed,
     ConnectFailed,
@@ -24,7 +24,12 @@ from keepstep.core.facts.network import (
     TransportUsed,
 )
 from keepstep.core.facts.platform import PeerAccessFault
-from keepstep.core.facts.resource import DeviceMemoryExhausted, LimitReached, SharedMemoryExhausted
+from keepstep.core.facts.resource import (
+    DeviceMemoryExhausted,
+    HostAllocationFailed,
+    LimitReached,
+    SharedMemoryExhausted,
+)
 from keepstep.core.facts.sync import CollectiveCalled, CollectiveMismatch, CommMember, RanksMissing
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.core.numbers import whole
@@ -170,6 +175,9 @@ _CODES = (
     "remote error",
 )
 """The numbers of ncclResult_t, from 1."""
+
+_WARN = r"(?:NCCL WARN |^\s*)"
+
 
 SIGNATURES = (
     signature(
@@ -424,5 +432,28 @@ SIGNATURES = (
     signature(
         r"Check failed: \w+ == ncclSuccess:? \((?P<code>[1-6]) vs\. 0\)",
         lambda match: CommunicationFailed(code=_CODES[int(match["code"]) - 1]),
+    ),
+    signature(
+        _WARN + r"Failed to find CUDA library (?:in )?(?P<name>\S{1,200}) \(NCCL_CUDA_PATH=",
+        LibraryMissing,
+    ),
+    signature(
+        _WARN + r"Failed to open (?P<name>libnvidia-ml\.so\.1)(?!\.)",
+        LibraryMissing,
+    ),
+    signature(
+        _WARN
+        + r"(?P<what>CUDA Driver version found is \d+\. Minimum requirement is \d+|The installed CUDA driver is older than the minimum version \(R\d+\))",
+        CudaMismatch,
+    ),
+    signature(
+        _WARN + r"(?:Failed to (?:malloc|CUDA host alloc) (?P<requested>\d+) bytes|malloc of (?P<size>\d+) bytes failed"
+        r"|[^\n]{0,80}?Unrecoverable error detected: malloc\(size=(?P<asked>\d+)\) returned null)",
+        lambda m: HostAllocationFailed(requested=f"{m['requested'] or m['size'] or m['asked']} bytes"),
+    ),
+    signature(
+        _WARN + r"UDS: (?:Socket creation error|Binding to socket \S{1,80} failed) ?: 24\b",
+        LimitReached,
+        limit="open files",
     ),
 )

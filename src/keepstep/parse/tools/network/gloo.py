@@ -17,6 +17,7 @@ from keepstep.core.facts.network import (
     ConnectFailed,
     InterfaceMissing,
     PeerLost,
+    RdmaTrouble,
     RendezvousTimeout,
 )
 from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout
@@ -115,5 +116,16 @@ SIGNATURES = (
     signature(
         r"gloo[^\n]{0,160}bind(?:\(2\))?[^\n]{0,60}Cannot assign requested address",
         BindFailed,
+    ),
+    signature(
+        r"(?:Error: |Caught exceptions?: |\] )(?:Application timeout caused pair closure|Pair is not (?:SSL )?connected \()",
+        PeerLost,
+        how="connection closed",
+    ),
+    signature(r"No ibverbs devices present", RdmaTrouble, what="no ibverbs device"),
+    signature(
+        r"short (?:read: got|write: wrote) \d+ bytes while expecting to (?:read|write) \d+ bytes",
+        PeerLost,
+        how="connection closed",
     ),
 )

@@ -13,6 +13,7 @@ from keepstep.core.facts.config import (
     WorldSeen,
     WorldSizeConflict,
 )
+from keepstep.core.facts.environment import CudaMismatch
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
 
@@ -207,4 +208,34 @@ SIGNATURES = (
     ),
     signature(r"\| distributed init \(rank (?P<index>\d+)(?:, world (?P<size>\d+))?\)", _member),
     signature(r"distributed init \(rank (?P<index>\d+)\): (?P<size>\d+)?", _member),
+    # an argument that was filled in from a variable that is not there: --rank $AZ_BATCHAI_TASK_INDEX
+    signature(
+        r"error: argument (?:-\w{1,3}/)?--(?P<name>(?:(?:global|local|node|machine|world)[-_]?)?rank|(?:world|cluster)[-_]?size"
+        r"|num[-_](?:machines|processes|nodes|workers)|nnodes|nproc[-_]per[-_]node|process[-_]id|(?:task|worker|host)[-_](?:index|id)"
+        r"|(?:master|main[-_]process)[-_](?:addr|ip|port)|dist[-_]url|init[-_]method)(?:/-{1,2}[\w-]{1,30}){0,2}: "
+        r"(?:invalid \w{1,20} value: ['\"](?:\$[^'\"\n]{0,60}|None|null|\s*)['\"]|expected one argument)",
+        RankVariableMissing,
+    ),
+    signature(
+        r"invalid literal for int\(\) with base 10: ['\"](?P<name>\$\{?\w{2,40}\}?|\$\(\w[^'\"\n]{0,60}\))['\"]",
+        RankVariableMissing,
+    ),
+    signature(
+        r"Device (?P<device>-?\d+) is not recognized, available devices are integers from 0 to \d+", DeviceShared
+    ),
+    signature(r"ValueError: (?P<what>(?:Cuda|Xpu|npu|hpu) is not available)\.", CudaMismatch),
+    signature(
+        r"(?:requested|asked for|need|expected|specified) (?P<expected>\d+) (?:GPU|gpu|device)s?,? (?:but|while|and) (?:only )?(?:found |have |got |there (?:is|are) )?(?P<seen>\d+)\b",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(
+        r"non-master node should provide (?P<name>master[_ ]address)",
+        RankVariableMissing,
+    ),
+    signature(r"Cannot determine world size: (?P<name>WORLD_SIZE) environment variable not set", RankVariableMissing),
+    signature(
+        r"Could not find rank and world size in env",
+        RankVariableMissing,
+    ),
 )

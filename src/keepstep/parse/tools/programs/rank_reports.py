@@ -8,6 +8,7 @@ import signal as _signals
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.process import ProcessExited, TaskNamed
+from keepstep.core.facts.sync import RanksMissing
 from keepstep.parse.scan.signature import by_hand, signature
 from keepstep.parse.tools.system.shell import SIGNALS
 
@@ -35,7 +36,6 @@ def _by_own_launcher(match: re.Match[str]) -> Fact:
     return ProcessExited(reporter="launcher", rank=rank, signal=name)
 
 
-_ENDED = ("failed", "exited", "died", "crashed", "ended", "terminated", "killed")
 _BAD = ("ailed", "ailure", "rror", "xception", "rashed", "occurred", "raised", "happened")
 
 SIGNATURES = (
@@ -77,5 +77,10 @@ SIGNATURES = (
                 for which in ("", "global ", "process ")
             ),
         ),
+    ),
+    # Sample Factory's runner, on a part of it that no longer answers
+    signature(
+        r"Stopping training due to lack of heartbeats from (?P<what>[^\n]{1,160})",
+        lambda m: RanksMissing(missing=(), what=f"heartbeats of {m['what']}"),
     ),
 )

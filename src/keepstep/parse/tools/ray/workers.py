@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import NotScheduled, WorldSizeConflict
-from keepstep.core.facts.environment import VersionConflict
-from keepstep.core.facts.network import ConnectFailed, PeerLost, RendezvousTimeout, Why
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, WorldSizeConflict
+from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
+from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousTimeout, Why
 from keepstep.core.facts.platform import Preempted
 from keepstep.core.facts.process import NativeAbort, ProcessExited, TaskNamed
 from keepstep.core.facts.resource import DiskFull, OomKilled, SharedMemoryExhausted
@@ -323,4 +324,54 @@ SIGNATURES = (
         Preempted,
         by="Ray autoscaler",
     ),
+    signature(
+        r"Failed to bind to (?P<address>\S{1,80}?):(?P<port>\d+) because it's already occupied",
+        PortTaken,
+    ),
+    signature(r"No available ports\. Please specify a wider port range", PortTaken),
+    signature(
+        r"Failed to put object \w{1,80} in object store because it is full",
+        SharedMemoryExhausted,
+    ),
+    signature(
+        r"Each actor should correspond to one rank\. Got '(?P<seen>\d+)' ranks but '(?P<expected>\d+)' actors",
+        WorldSizeConflict,
+        what="ranks and actors",
+    ),
+    signature(
+        r"Error: (?P<detail>CUDA_VISIBLE_DEVICES set incorrectly\. Got [^\n]{1,80})",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>Unable to set up cluster storage with the following settings)", ClusterSpecInvalid),
+    signature(
+        r"Error: (?P<detail>Unable to parse port number from [^\n]{1,120}|Malformed (?:host|address):? \S{1,80}"
+        r"|Port is not specified for address \S{1,80}|Invalid redis address \S{1,80})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Some workers returned results while others didn't\. Make sure that (?P<what>[^\n]{1,60}?) (?:are|is) called the same number of times",
+        CollectiveMismatch,
+    ),
+    signature(r"Error: Tensors must have identical dtype\. Got", DtypeMismatch),
+    signature(
+        r"Unable to (?:get the NCCLUniqueID from the store|meet other processes at the rendezvous store)",
+        lambda m: RanksMissing(missing=(), what="rendezvous of Ray's collective group"),
+    ),
+    signature(
+        r"All copies of \w{1,80} have been lost due to node failure",
+        PeerLost,
+        how="a node of the Ray cluster failed",
+    ),
+    signature(r"(?P<how>GCS considers? this node to be dead)", PeerLost),
+    signature(
+        r"Failed to start GCS\. Last connection error",
+        ConnectFailed,
+        why=Why.FAILED,
+        peer="Ray's GCS",
+    ),
+    signature(
+        r"Failed to reserve (?:a )?(?P<asked>TPU (?:head|slice)[^\n]{0,40}?)(?: after \d|: |$)",
+        lambda m: NotScheduled(by="Ray", asked=m["asked"], never=False),
+    ),
+    signature(r"Error: (?P<what>Torch tensor must be on GPU when using NCCL collectives)", UnsupportedCombination),
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Network file systems: what Lustre, Ceph and CIFS write into the kernel's log, and locks that a mount does not know.
 
-The clients wait and recover; of a run that went on they tell nothing. NFS is in ``programs/checkpoints``.
+The clients wait and recover, so these lines do not mean that a run was harmed.
 """
 
 from __future__ import annotations
@@ -38,4 +38,5 @@ SIGNATURES = (
         r"(?P<what>File locking failed in ADIOI_(?:GEN_)?Set_lock)",
         UnsupportedCombination,
     ),
+    signature(r"nfs: server (?P<detail>\S+) not responding", SlowStorage),
 )

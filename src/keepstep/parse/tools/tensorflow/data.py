@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import ClusterSpecInvalid
 from keepstep.core.facts.data import (
     CorruptData,
     DataMissing,
@@ -14,11 +15,12 @@ from keepstep.core.facts.data import (
     EndOfData,
     LabelOutOfRange,
     ShapeMismatch,
+    UnevenShards,
 )
-from keepstep.core.lazy_pattern import lazy_pattern
+from keepstep.core.facts.environment import VersionConflict
+from keepstep.core.facts.resource import HostAllocationFailed
+from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
-
-_RAISED = lazy_pattern(r"OutOfRangeError|OUT_OF_RANGE: End|Error: ")
 
 
 def _ended(match: re.Match[str]) -> Fact:
@@ -40,6 +42,14 @@ def _queue(match: re.Match[str]) -> Fact:
 def _record(match: re.Match[str]) -> Fact:
     path = re.search(r"(?:in|from|file:?) (?P<path>/?[\w./\-]+\.\w+|gs://\S+|\S*tfrecord\S*)", match.string)
     return CorruptData(what=match["what"].lower(), path=path["path"] if path else None)
+
+
+def _sharded_by_file(match: re.Match[str]) -> Fact | None:
+    """Under the policy AUTO it is a warning: shards are then cut by element."""
+    return None if "AUTO sharding policy" in match.string else UnevenShards(detail=match["detail"])
+
+
+_DIMENSIONS = r"[\[(][^\])\n]{0,80}[\])]"
 
 
 SIGNATURES = (
@@ -155,4 +165,62 @@ SIGNATURES = (
         what="an operator got an input of 0 rows",
     ),
     signature(r"(?P<what>Reduction axis \d+ is empty in shape:? \[[\d,]+\])", EmptyBatch),
+    signature(
+        r"Cannot batch tensors with different shapes in component \d+\. First element had shape "
+        r"(?P<left>\[[^\]]*\]) "
+        r"and element \d+ had shape (?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="batch",
+    ),
+    signature(
+        r"Cannot add tensor to the batch: number of elements does not match\. Shapes are: \[tensor\]: "
+        r"(?P<left>\[[^\]]*\]), \[batch\]: (?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="batch",
+    ),
+    signature(
+        r"Incompatible shapes at component \d+: expected (?P<left>\[[^\]]*\]) but got (?P<right>\[[^\]]*\])",
+        ShapeMismatch,
+        op="dataset",
+    ),
+    signature(
+        r"Could not apply FILE based sharding: (?P<detail>The dataset does not have enough file\(s\) for the required \d*)",
+        _sharded_by_file,
+    ),
+    signature(
+        r"(?P<detail>Unable to shard this input\. You may need to wrap the inputs to your reader dataset)",
+        _sharded_by_file,
+    ),
+    signature(
+        r"There appears to be a concurrent caching iterator running - cache lockfile already exists \('(?P<path>[^'\n]{1,300})",
+        SharedStateRace,
+        what="a cache of tf.data that another iterator writes, or that one left behind",
+    ),
+    signature(
+        r"(?P<what>Field \d+ is required but missing in record|Input to DecodeRaw has length \d+ that is not a multiple of \d+|Trying to decode \w+ "
+        r"format using (?:a )?wrong op|Problem inferring types: CSV row|Failed when reading the header line of \S{1,300}\. Is it an empty file)",
+        CorruptData,
+    ),
+    signature(
+        r"No label may be greater than num_classes|All labels must be nonnegative integers, batch", LabelOutOfRange
+    ),
+    signature(
+        rf"The padded shape (?P<left>{_DIMENSIONS}) is not compatible with the shape (?P<right>{_DIMENSIONS})",
+        ShapeMismatch,
+        op="padded batch",
+    ),
+    signature(
+        r"`generator` yielded an element of type (?P<left>\w+) where an element of type (?P<right>\w+) was expected",
+        DtypeMismatch,
+    ),
+    signature(r"Failed to allocate memory for the batch of component", HostAllocationFailed),
+    signature(
+        r"(?P<detail>Dispatcher's worker address \S{1,120} does not match worker's address \S{1,120})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"The tf\.data service is running an earlier version of TensorFlow that requires",
+        VersionConflict,
+        component="TensorFlow",
+    ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import BatchNotDivisible, UnevenShards
-from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, OutsideScope
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
@@ -365,6 +365,31 @@ SIGNATURES = (
         r"[Nn]umber of files[^\n]{0,60}(?:less|fewer|smaller) than[^\n]{0,40}(?:worker|shard|replica|rank)",
         UnevenShards,
         detail="fewer files than workers",
+    ),
+    signature(
+        r"Error: Requested (?P<expected>\d+) tasks but only (?P<seen>\d+) were assigned",
+        WorldSizeConflict,
+        what="tasks",
+    ),
+    signature(
+        r"(?P<what>Failed to get CollectiveExecutor from OpKernelContext for Op|CollectiveExecutor is required but not available|CollectiveRegistry::Lookup "
+        r"did not find collective implementation(?: \w{1,40})?|During Variant (?:Host|Device)->(?:Host|Device) Copy: non-DMA-copy attempted of tensor "
+        r"type: \w+|No unary variant device copy function found for direction|Only TensorFlow native optimizers are supported with DistributionStrategy|"
+        r"When using a multi-worker distribution with auto-sharding enabled, the data must be provided as|You need to use this dataset in "
+        r"ClusterCoordinator\.create_per_worker_dataset|Cannot enable remote execution as well as collective ops at the moment|When using "
+        r"`ParameterServerStrategy`, `x` must be a `DatasetCreator`|must contain compile-time constant values when using XLA compilation|"
+        r"No server factory registered for the given ServerDef|The available server factories are: \[)",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<what>Got an empty `devices` list and unable to recognize any local devices)", CudaMismatch),
+    signature(
+        r"Error: (?P<what>[^\n]{0,200}\bonly works with the tf\.Estimator API)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"NotImplementedError: (?P<what>[^\n]{0,120}\b(?:TPUs?|GPUs|replicas?|workers|hosts|[Ss]trategy|strategies)\b[^\n]{0,80}"
+        r"not (?:yet |currently )?(?:been )?implemented)",
+        UnsupportedCombination,
     ),
 )
 

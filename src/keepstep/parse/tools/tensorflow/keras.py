@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from keepstep.core.facts.data import DtypeMismatch, EndOfData, ShapeMismatch, UnevenShards
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
 _AS_A_WARNING = lazy_pattern(r"(?:^|\.py:\d+: )UserWarning: $")
+
+_DIMENSIONS = r"[\[(][^\])\n]{0,80}[\])]"
+
 
 SIGNATURES = (
     signature(
@@ -93,4 +97,46 @@ SIGNATURES = (
     ),
     signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy
+    signature(
+        r"The dataset you passed contains (?P<what>\d+ batches, but you passed )[^\n]{0,200}We cannot draw that many steps",
+        EndOfData,
+    ),
+    signature(
+        r"the generator must yield at least one batch\. Received an empty generator",
+        UnevenShards,
+        detail="a generator gave no batch",
+    ),
+    signature(r"(?P<what>Your generator is NOT thread-safe)", ForkOrThread),
+    signature(
+        r"(?:The convolution operation resulted in an empty output\. Output shape|Argument `output` must have rank \(ndim\) `target\.ndim - 1`|"
+        r"When passing a dataset to a Keras model, the arrays must be at least rank 1|y_true and y_pred have different structures)",
+        ShapeMismatch,
+        op="a layer or a loss",
+    ),
+    signature(
+        rf"A target array with shape (?P<left>{_DIMENSIONS}) was passed for an output of shape (?P<right>{_DIMENSIONS})",
+        ShapeMismatch,
+        op="a loss",
+    ),
+    signature(
+        r"The number of input channels must be evenly divisible by (?:kernel's in_channels|the number of groups)[^\n]{0,120}",
+        ShapeMismatch,
+        op="convolution",
+    ),
+    signature(
+        r"must have the same (?:shape|rank), received \((?P<left>\([^)\n]{0,60}\)) vs (?P<right>\([^)\n]{0,60}\))",
+        ShapeMismatch,
+        op="loss",
+    ),
+    signature(
+        r"Arguments `target` and `output` must have the same (?:shape|rank)[^\n]{0,40}?target\.shape=(?P<left>\([^)\n]{0,60}\)), "
+        r"output\.shape=(?P<right>\([^)\n]{0,60}\))",
+        ShapeMismatch,
+        op="loss",
+    ),
+    signature(
+        r"expects (?P<left>\d+) (?:input\(s\)|inputs), but it received (?P<right>\d+) input tensors",
+        ShapeMismatch,
+        op="a layer",
+    ),
 )

@@ -37,4 +37,9 @@ SIGNATURES = (
         r"(?P<detail>Number of variables in ckpt and current model \(minus `new_layers`\) must be equal)",
         CheckpointMismatch,
     ),
+    signature(
+        r"length of devices \((?P<seen>\d+)\) must be equal to total size of the mesh of shape (?P<expected>[^\n]{1,40})",
+        WorldSizeConflict,
+        what="devices",
+    ),
 )

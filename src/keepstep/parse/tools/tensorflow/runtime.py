@@ -379,4 +379,22 @@ SIGNATURES = (
         VersionConflict,
         component="tensorflow",
     ),
+    signature(
+        r"(?P<detail>(?:\S{1,120} )?not found\. It's probably invalid\. The valid form is /job:xxx/replica:0/task:N)",
+        ClusterSpecInvalid,
+    ),
+    # A target without "grpc://" is nobody's
+    signature(
+        r"(?P<detail>No session factory registered for the given session options: \{target: \\?\"[^\"\\\s]{1,120})",
+        ClusterSpecInvalid,
+    ),
+    signature(r'(?P<detail>Could not parse port for local server from "[^"\n]{0,120})', ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>The master \(current machine\) is not included in the provided cluster_def"
+        r"|An explicit server port must be specified when using jobs with multiple replicas"
+        r"|Job name and task index must be specified for worker|UV Store addr parsing failure"
+        r"|Could not find worker with target: \S{1,120}|Unable to find (?:worker interface|remote task) corresponding to (?:task|device) \S{1,120}"
+        r"|Local reads require local tf\.data workers, but no local worker is found)",
+        ClusterSpecInvalid,
+    ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from keepstep.core.facts.environment import CudaMismatch, LibraryMissing
 from keepstep.core.facts.platform import DeviceFault
+from keepstep.core.facts.resource import DeviceMemoryExhausted
 from keepstep.core.facts.sync import ForkOrThread
 from keepstep.parse.scan.signature import signature
 
@@ -122,4 +123,13 @@ SIGNATURES = (
         ForkOrThread,
         what="CUDA used in a forked process",
     ),
+    signature(
+        r"failed to create cu(?:blas|BLAS) handle: the resource allocation failed",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(
+        r"InternalError: +Attempting to perform (?:BLAS|DNN) operation using StreamExecutor without (?:BLAS|DNN) support",
+        lambda m: DeviceMemoryExhausted(fatal=False),
+    ),
+    signature(r"Error: +(?P<what>No DNN in stream executor)", CudaMismatch),
 )

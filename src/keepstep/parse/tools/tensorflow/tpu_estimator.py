@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from keepstep.core.facts.config import NotScheduled, RankVariableMissing, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, NotScheduled, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.data import EndOfData, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import ConnectFailed, Why
@@ -184,5 +184,30 @@ SIGNATURES = (
         ConnectFailed,
         why=Why.FAILED,
         peer="Cloud Storage",
+    ),
+    signature(r"(?P<what>TPU cores on each device is not the same)", TpuInitFailed),
+    signature(
+        r"num_cores_per_replica must be 1, 2, 4, 8[\d, ]{0,40}; got (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="cores of a replica",
+    ),
+    signature(
+        r"Error: (?P<detail>Both master and cluster are set|You cannot provide a ClusterResolver and session_config\.cluster_def"
+        r"|Please specify a tpu_job_name as part of your TPUConfig)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Error: (?P<what>InMemoryEvaluator supports only single machine|run_every_secs should not be set when using MultiWorkerMirroredStrategy"
+        r"|Please use `tf\.compat\.v1\.distribute\.experimental\.ParameterServerStrategy` for parameter server strategy with estimator"
+        r"|CrossShardOptimizer must be used for model training on TPUs|TPU_LEGACY client is no longer available)",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"(?P<what>(?:No registered '|Cannot assign a device for operation '?)(?:\S{1,80}/)?(?:Configure|Initialize|WaitFor|Shutdown)\w{0,20}TPU)\w*",
+        TpuInitFailed,
+    ),
+    signature(
+        r"(?P<what>\w{1,40}) is not valid when TPUEmbedding object is not created under a TPUStrategy",
+        OutsideScope,
     ),
 )

@@ -12,7 +12,7 @@ import math
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid, WorldSeen, WorldSizeConflict
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import (
@@ -35,7 +35,6 @@ from keepstep.parse.scan.signature import integers, signature
 from keepstep.parse.tools.network.sockets import why
 
 _WHO = r"(?:\[(?:PG [^\]\n]{0,120}? )?Rank (?P<rank>\d+)\] )?"
-_GROUP = r"\[PG (?:ID )?(?P<group>\d+[^\]\n]{0,100}?) Rank (?P<rank>\d+)\] "
 _NUMBER = r"(?:\d+|-1)"
 
 
@@ -209,6 +208,11 @@ _WATCHDOG = (
         RanksMissing,
         what="desync report",
     ),
+    signature(
+        r"First PG on this rank that detected no heartbeat of its watchdog",
+        CollectiveTimeout,
+        op="HEARTBEAT",
+    ),
 )
 
 _DEBUG_MODE = (
@@ -270,6 +274,10 @@ _BARRIERS = (
         r"(?:rank: ?(?P<rank>\d+)|\d+ seconds)(?:, for key: store_based_barrier_key:(?P<key>\d+))?[^\n]{0,120}?(?:\(|"
         r", )world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<count>\d+)",
         _barrier,
+    ),
+    signature(
+        r"No ranks successfully processed in monitoredBarrier",
+        lambda m: RanksMissing(missing=(), what="monitored barrier"),
     ),
 )
 
@@ -377,6 +385,16 @@ _STORE = (
         lambda m: PeerLost(how=f"store: {m['how'].strip()}", final=False),
     ),
     signature(r"Failed to check the \"should dump\" flag on TCPStore", PeerLost, how="store gone", final=False),
+    signature(
+        r"Error: [Ff]ailed to (?:recv|send), (?:got|sent) -?\d+ bytes(?!\. Connection was likely closed)",
+        PeerLost,
+        how="the store closed the connection",
+    ),
+    signature(
+        r"Error: Unexpected poll revent on the master's listening socket",
+        PeerLost,
+        how="the store went away",
+    ),
 )
 
 _SHAPES = (
@@ -394,6 +412,10 @@ _SHAPES = (
     signature(
         r"Error: (?:input tensor must be the same type as the output tensor|Output tensor and input tensor must have (?:the same"
         r" element|same) type|[Tt]ensors must (?:all )?have (?:the same|identical) type)",
+        DtypeMismatch,
+    ),
+    signature(
+        r"ProcessGroup\w{2,12}::\w{2,40}: invalid tensor type at index \d+ \(expected (?P<left>[^,\n]{1,80}), got (?P<right>[^\n]{1,60})\)",
         DtypeMismatch,
     ),
 )
@@ -435,6 +457,21 @@ _UNSUPPORTED = (
         UnsupportedCombination,
     ),
     signature(r"RuntimeError: Invalid scalar type", DtypeMismatch),
+    signature(
+        r"CUDA tensor detected and the MPI used doesn't have (?P<what>CUDA-aware MPI support)", UnsupportedCombination
+    ),
+    signature(
+        r"(?P<what>ProcessGroup\w{1,40} (?:only supports|does not support)[^\n]{0,80})",
+        UnsupportedCombination,
+    ),
+    signature(r"(?P<what>no support for \w+ in \w+ process group)", UnsupportedCombination),
+    signature(r"(?P<what>No backend type associated with device type \w+)", UnsupportedCombination),
+    signature(r"Error: (?P<what>Tensors must be CUDA and dense)", UnsupportedCombination),
+    signature(
+        r"(?P<what>Process[Gg]roup NCCL is only supported with GPUs|ProcessGroupNCCL is only supported with "
+        r"GPUs)",
+        UnsupportedCombination,
+    ),
 )
 
 _FORK = (
@@ -472,4 +509,34 @@ _REPLICAS = (
     signature(r"[Pp]arameter hashes not matching across DP replicas", ReplicasDiffer, detail="parameter hashes"),
 )
 
-SIGNATURES = _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS
+_GROUPS = (
+    signature(
+        r"Rank (?P<seen>\d+) at index \d+ is out of bounds for group size (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="a rank of a group",
+    ),
+    signature(
+        r"ProcessGroup\w{2,12}::\w{2,40}: invalid (?:root )?rank: (?P<seen>-?\d+)",
+        WorldSizeConflict,
+        what="a rank of a collective",
+    ),
+    signature(r"(?P<detail>No rendezvous handler for (?!(?:env|tcp|file):)\w{0,20}:)", ClusterSpecInvalid),
+    # its own ones are missing only where torch.distributed was left out of the build, as on Windows before 1.7
+    signature(
+        r"No rendezvous handler for (?:env|tcp|file):",
+        UnsupportedCombination,
+        what="a build of PyTorch without torch.distributed",
+    ),
+    signature(r"(?P<detail>port must have value from 0 to 65535 but was \S{1,20})", ClusterSpecInvalid),
+    signature(r"(?P<detail>`?(?:rank|world_size)`? must be an integer\. [^\n]{0,40})", ClusterSpecInvalid),
+    signature(
+        r"the process group: Default process group (?:is|has) not (?:been )?initialized|"
+        r"Default process group (?:is|has) not (?:been )?initialized,? please (?:make sure to )?call init_process_group",
+        RankVariableMissing,
+        name="the process group",
+    ),
+)
+
+SIGNATURES = (
+    _WATCHDOG + _DEBUG_MODE + _BARRIERS + _STORE + _SHAPES + _UNSUPPORTED + _WORLD + _FORK + _REPLICAS + _GROUPS
+)

@@ -7,7 +7,7 @@ half there, gone, or busy was another rank's.
 
 from __future__ import annotations
 
-from keepstep.core.facts.environment import CudaMismatch, LibraryMissing, UnsupportedCombination
+from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
 from keepstep.core.facts.sync import SharedStateRace
 from keepstep.parse.scan.signature import signature
 
@@ -75,5 +75,13 @@ SIGNATURES = (
         r"Found \S[^\n]{0,60} which is too old to be supported by the triton GPU compiler",
         CudaMismatch,
         what="the GPU is too old for Triton",
+    ),
+    signature(
+        r"(?P<what>torch\.?_dynamo\.exc\.(?:InternalTorchDynamoError|BackendCompilerFailed): [^\n]{0,120})",
+        InternalFault,
+    ),
+    signature(
+        r"(?P<what>torch\._inductor\.exc\.(?:LoweringException|InductorError): [^\n]{0,120})",
+        InternalFault,
     ),
 )

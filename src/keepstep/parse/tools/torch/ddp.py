@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import MarkedReadyTwice, ModelsDiffer, ReplicasDiffer, UnusedParameters
 from keepstep.parse.scan.signature import by_hand, signature
 
@@ -85,5 +86,14 @@ SIGNATURES = (
             "among ranks",
             "on different ranks",
         ),
+    ),
+    signature(
+        r"Caught StopIteration in replica \d+",
+        UnsupportedCombination,
+        what="a module that reads its own parameters inside of a DataParallel replica (torch >= 1.5)",
+    ),
+    signature(
+        r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})",
+        UnsupportedCombination,
     ),
 )

@@ -116,4 +116,9 @@ SIGNATURES = (
         ReplicasDiffer,
         detail="properties of a sharded tensor",
     ),
+    signature(
+        r"Shard\(-?\d+\) requires even sharding: ",
+        WorldSizeConflict,
+        what="a sharded dimension",
+    ),
 )

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import WorldSeen
+from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.network import ConnectFailed, PeerLost, PortTaken, RendezvousClosed, RendezvousTimeout, Why
 from keepstep.core.facts.process import ProcessExited, TerminationRequested
+from keepstep.core.facts.sync import RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import Read, block
@@ -120,6 +121,13 @@ BLOCKS = (
     block(r"^\s*(?:Other )?Failures:\s*$", _table(False)),
 )
 
+
+def _ranks(listed: str) -> tuple[int, ...]:
+    """``[1, 3]``, or the ranks' names with their hosts, of which none is a number alone."""
+    inside = re.match(r"[\[{]([\d', ]+)[\]}]", listed)
+    return tuple(int(n) for n in re.findall(r"\d+", inside[1])) if inside else ()
+
+
 SIGNATURES = (
     # it waits minutes for the other agents once its own workers are done, logs that they did not come, and goes on
     signature(
@@ -210,5 +218,32 @@ SIGNATURES = (
         r"worker group successfully finished",
         PhaseSeen,
         phase=Phase.FINISHED,
+    ),
+    signature(
+        r"(?P<detail>The (?:port number|hostname) of the rendezvous endpoint '[^'\n]{0,120}' must be)",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<detail>The (?:minimum|maximum) number of (?:rendezvous )?nodes \(\d+\) must be greater than)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"rank is absent in RendezvousParameters", RankVariableMissing, name="--node-rank"),
+    signature(r"endpoint is absent in RendezvousParameters", RankVariableMissing, name="--master-addr"),
+    signature(r"Port is absent in endpoint: \S{0,80}\. Try launching with", RankVariableMissing, name="--master-port"),
+    signature(r"(?P<detail>The rendezvous backend '[\w.-]{0,40}' is not registered)", ClusterSpecInvalid),
+    signature(r"(?P<detail>The rendezvous backend name must be a non-empty string)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>The rendezvous configuration (?:string must be in format|option '\w{1,40}' (?:must have a value|does not represent)))",
+        ClusterSpecInvalid,
+    ),
+    signature(r"(?P<detail>nnodes=\S{0,40} is not in \"?'?MIN:MAX)", ClusterSpecInvalid),
+    signature(r"(?P<detail>Unsupported nproc_per_node value: [^\n]{0,40})", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>(?:argument|error:)[^\n]{0,20}--(?:nproc[-_]per[-_]node|nnodes|node[-_]rank|master[-_](?:addr|port))[^\n]{0,30}: (?:invalid|expected)[^\n]{0,80})",
+        ClusterSpecInvalid,
+    ),
+    signature(
+        r"Timed out waiting on barrier on rank \d+, for key prefix: [^\n]{1,120} \(world_size=\d+, missing_ranks=(?P<ranks>[^\n]{0,200})",
+        lambda m: RanksMissing(missing=_ranks(m["ranks"]), what="barrier of torchelastic's agents"),
     ),
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
-from keepstep.core.facts.config import ClusterSpecInvalid
+from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
@@ -57,5 +57,23 @@ SIGNATURES = (
         lambda m: ClusterSpecInvalid(
             rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
         ),
+    ),
+    signature(
+        r"FSDP currently requires each rank to have at least the optimizer states needed by rank 0's optimizer",
+        ReplicasDiffer,
+        detail="ranks hold the state of different parameters",
+    ),
+    signature(
+        r"reshard_after_forward as an int, it should be a factor of (?P<expected>\d+), not (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="shards of a group",
+    ),
+    signature(
+        r"Must flatten tensors with uniform dtype but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
+        DtypeMismatch,
+    ),
+    signature(
+        r"Must flatten tensors with the same d(?:ata )?type but got (?P<left>[\w.]+) and (?P<right>[\w.]+)",
+        DtypeMismatch,
     ),
 )

@@ -7,6 +7,8 @@ import re
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
+from keepstep.core.facts.environment import UnsupportedCombination
+from keepstep.core.facts.sync import ForkOrThread
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.signature import signature
 
@@ -36,5 +38,21 @@ SIGNATURES = (
     signature(
         r"returned an invalid gradient at index \d+ - expected (?:type|dtype) (?P<right>[\w.:]{1,60}) but got (?P<left>[\w.:]{1,60})",
         _returned,
+    ),
+    signature(
+        r"Unable to handle autograd's threading in combination with fork-based multiprocessing",
+        ForkOrThread,
+        what="autograd used before a fork and after it",
+    ),
+    # activations that are computed again in the backward pass: under ZeRO-3 or FSDP parameters may be sharded again by then
+    signature(
+        r"torch\.utils\.checkpoint: (?:Recomputed values for the following tensors have different metadata|A different number of tensors was saved"
+        r"|trying to save more tensors during recomputation|Unpack is being triggered for a tensor that was already unpacked)",
+        UnsupportedCombination,
+        what="activation checkpointing, and a forward pass that differs when it is run again (as when parameters are sharded)",
+    ),
+    signature(
+        r"(?:torch\.utils\.checkpoint|Checkpointing) is (?P<what>(?:incompatible|not compatible) with \.grad\(\))",
+        UnsupportedCombination,
     ),
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from keepstep.core.facts.base import Fact
+from keepstep.core.facts.config import DuplicateMember, WorldSizeConflict
 from keepstep.core.facts.network import ConnectFailed, PeerLost, RdmaTrouble, RendezvousTimeout, Why
 from keepstep.core.facts.resource import LimitReached
 from keepstep.parse.scan.signature import signature
@@ -59,4 +60,10 @@ SIGNATURES = (
         _pipe,
     ),
     signature(r"tensorpipe/common/ibv\.h:\d+ \"[^\"\n]*\": (?P<what>[A-Z][\w ]+)", RdmaTrouble),
+    signature(r"RPC worker name (?P<member>\S{1,80}) is not unique", DuplicateMember),
+    signature(
+        r"Node \S{1,80} has (?:source |target )?devices with invalid indices",
+        WorldSizeConflict,
+        what="devices of a node",
+    ),
 )

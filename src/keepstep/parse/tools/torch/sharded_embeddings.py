@@ -6,7 +6,7 @@ from __future__ import annotations
 from keepstep.core.facts.config import ClusterSpecInvalid, WorldSizeConflict
 from keepstep.core.facts.environment import UnsupportedCombination
 from keepstep.core.facts.resource import DeviceMemoryExhausted
-from keepstep.core.facts.sync import ReplicasDiffer
+from keepstep.core.facts.sync import CollectiveMismatch, ReplicasDiffer
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
@@ -62,5 +62,14 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Global rank \d+ does not exist in input process group)",
         ClusterSpecInvalid,
+    ),
+    signature(
+        r"(?P<what>src_rank|sharding_spec)=(?P<left>[^\n]{1,80}?) on rank: \d+ does not match with \w+=(?P<right>[^\n]{1,80}?) on rank: (?P<other_rank>\d+)",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"Default ProcessGroup and RPC ranks must be the same for ShardedTensor, found process group rank: (?P<seen>\d+) and RPC rank: (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="the rank of the group and of RPC",
     ),
 )

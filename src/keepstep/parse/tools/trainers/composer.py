@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSizeConflict
 from keepstep.core.facts.process import ProcessExited
+from keepstep.core.facts.sync import ModelsDiffer
+from keepstep.core.facts.training import CheckpointMismatch, CheckpointUnreadable
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
@@ -46,5 +48,19 @@ SIGNATURES = (
     ),
     signature(
         r"(?P<detail>Cannot initialize processes for node with base_rank\(\d+\) and nproc\(\d+\))", ClusterSpecInvalid
+    ),
+    signature(
+        r"(?P<detail>Model is (?:not )?sharded,? but checkpoint is (?:not )?sharded|Loading a sharded checkpoint requires passing an FSDP config)",
+        CheckpointMismatch,
+    ),
+    signature(
+        r"(?:Ranks? \[?[\d, ]{1,200}\]? failed to download\.|This likely implies a download failed on local rank \d+, which is global rank (?P<rank>\d+))",
+        CheckpointUnreadable,
+        why="a rank could not fetch it",
+    ),
+    signature(
+        r"Detected mixed initialization where some ranks have model on cpu or gpu and some ranks are on meta",
+        ModelsDiffer,
+        detail="some ranks hold weights, others do not",
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import ClusterSpecInvalid, RankVariableMissing, WorldSeen, WorldSizeConflict
-from keepstep.core.facts.data import CorruptData, UnevenShards
+from keepstep.core.facts.data import BatchNotDivisible, CorruptData, ShapeMismatch, UnevenShards
 from keepstep.core.facts.environment import LibraryMissing, SymbolMissing, UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import (
     AddressMisled,
@@ -284,6 +284,31 @@ SIGNATURES = (
     ),
     signature(r"(?P<detail>Failed to execute discovery script: [^\n]{1,120})", ClusterSpecInvalid),
     signature(r"horovod does not find the (?P<name>jsrun|mpirun) command", LibraryMissing),
+    signature(
+        r"(?P<what>Different ranks tried to set up mismatching numbers of process sets"
+        r"|Attempted to register process set with mismatching values on different ranks)",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"(?:Tried to register process set with invalid rank: |received invalid root rank )(?P<seen>-?\d+)",
+        WorldSizeConflict,
+        what="a rank of a process set",
+    ),
+    signature(
+        r"Number of entries in splits does not equal number of workers",
+        WorldSizeConflict,
+        what="splits and workers",
+    ),
+    signature(
+        r"splits not provided, but first dimension of tensor is not an even multiple of the number of workers",
+        BatchNotDivisible,
+    ),
+    signature(r"Sum of splits entries is greater than the first dimension of tensor", ShapeMismatch, op="alltoall"),
+    signature(
+        r"(?P<detail>Expected \d+ core ids but got \d+\. HOROVOD_THREAD_AFFINITY=|Core ID (?:value is invalid|cannot be less than zero)[^\n]{0,20} in HOROVOD_THREAD_AFFINITY)",
+        ClusterSpecInvalid,
+    ),
+    signature(r"Error: (?P<detail>Validation DataFrame is empty)", UnevenShards),
 )
 
 BLOCKS = (

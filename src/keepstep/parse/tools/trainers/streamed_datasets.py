@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from keepstep.core.facts.config import ClusterSpecInvalid
-from keepstep.core.facts.data import CorruptData, DataMissing
+from keepstep.core.facts.data import CorruptData, DataMissing, UnevenShards
 from keepstep.core.facts.sync import ForkOrThread, SharedStateRace
 from keepstep.core.facts.training import CheckpointMismatch
 from keepstep.parse.scan.signature import signature
@@ -70,4 +70,13 @@ SIGNATURES = (
     signature(r"(?P<detail>shared memory prefix=\d+ was not registered by local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>shared memory registered does not match local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>num_canonical_nodes must be divisible by physical nodes)", ClusterSpecInvalid),
+    signature(
+        r"(?P<detail>dataset has \d+ rows, fewer than dp_world_size=\d+|pattern \S{1,120} did not match any tar shards"
+        r"|No \.tar or \.tgz shards found under \S{1,200}|has no \S{1,60} and no worker index shards)",
+        UnevenShards,
+    ),
+    signature(
+        r"(?P<what>shared memory prefix=\S{1,60} was not registered by local leader)",
+        SharedStateRace,
+    ),
 )

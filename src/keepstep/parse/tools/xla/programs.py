@@ -12,7 +12,8 @@ import re
 from keepstep.core.facts.config import WorldSizeConflict
 from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import CudaMismatch, InternalFault, LibraryMissing, UnsupportedCombination
-from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, RanksMissing
+from keepstep.core.facts.platform import PeerAccessFault
+from keepstep.core.facts.sync import CollectiveMismatch, CollectiveTimeout, ForkOrThread, RanksMissing
 from keepstep.core.facts.training import Phase, PhaseSeen, ProgramTooLarge
 from keepstep.parse.scan.signature import signature
 
@@ -208,4 +209,51 @@ SIGNATURES = (
         phase=Phase.COMPILING,
     ),
     signature(r"\[Compiling module (?P<detail>\S{1,80})\] Very slow compile", PhaseSeen, phase=Phase.COMPILING),
+    signature(
+        r"ExecutePortable expects a single-core executable but gets one with (?P<seen>\d+) replica",
+        WorldSizeConflict,
+        what="replicas of a program",
+    ),
+    signature(
+        r"Requested logical device count \((?P<expected>\d+)\) with replica count \(\d+\) exceeds the number of available physical devices"
+        r" on the target \((?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(r"Requested more replicas than there are devices", WorldSizeConflict, what="replicas and devices"),
+    signature(
+        r"Error: INTERNAL: (?P<what>Unable to enable peer access between GPUs \d+ and \d+)",
+        PeerAccessFault,
+    ),
+    signature(
+        r"Attempted to execute with (?P<seen>\d+) (?:argument lists|replicas) when (?:local )?device count is (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="replicas of a program",
+    ),
+    signature(
+        r"(?<![\w .:/\[\]()-])(?P<op>[\w .:/\[\]()-]{3,300}?) failed to finish in (?:\d+[hms.]{1,3}){1,3}\.?(?:\s|$)",
+        CollectiveTimeout,
+    ),
+    signature(
+        r"(?P<what>MPI: Communicator requested from a thread that is not the one MPI was initialized from)",
+        ForkOrThread,
+    ),
+    signature(
+        r"(?P<what>GPU clique [^\n]{1,300}? requested from different device groups)",
+        CollectiveMismatch,
+    ),
+    signature(
+        r"Out of range device id in device_assignment: \d+; valid range: \[0, (?P<seen>\d+)\)",
+        WorldSizeConflict,
+        what="devices",
+    ),
+    signature(
+        r"Device assignment passed to Compile\(\) must have (?P<what>devices of a single kind, got [^\n]{1,120})",
+        UnsupportedCombination,
+    ),
+    signature(
+        r"Error: (?:UNKNOWN|INTERNAL): Failed to determine best cudnn convolution algorithm",
+        CudaMismatch,
+        what="no algorithm of cuDNN worked on this GPU",
+    ),
 )

@@ -9,12 +9,13 @@ from itertools import islice
 
 from keepstep.core.facts.base import Fact
 from keepstep.core.facts.config import RankVariableMissing, WorldSizeConflict
-from keepstep.core.facts.data import DtypeMismatch
+from keepstep.core.facts.data import DtypeMismatch, ShapeMismatch
 from keepstep.core.facts.environment import UnsupportedCombination, VersionConflict
 from keepstep.core.facts.network import PeerLost, RendezvousTimeout
 from keepstep.core.facts.platform import TpuInitFailed
 from keepstep.core.facts.process import ProcessExited
 from keepstep.core.facts.sync import CollectiveTimeout, ForkOrThread
+from keepstep.core.facts.training import CheckpointUnreadable
 from keepstep.core.lazy_pattern import lazy_pattern
 from keepstep.parse.scan.block import block
 from keepstep.parse.scan.signature import signature
@@ -107,5 +108,29 @@ SIGNATURES = (
     signature(
         r"(?P<what>module 'torch_xla(?:\.[\w.]+)?' has no attribute '\w+'|cannot import name '\w+' from 'torch_xla[\w.]*')",
         lambda match: VersionConflict(component="torch_xla"),
+    ),
+    signature(
+        r"PJRT_LOCAL_PROCESS_RANK \(xmp\.spawn\) value of (?P<seen>\d+) is higher than count (?P<expected>\d+)",
+        WorldSizeConflict,
+        what="local ranks and cores",
+    ),
+    signature(
+        r"Number of device IDs \((?P<seen>\d+)\) must match (?:the global number of devices|mesh size) \((?P<expected>\d+)\)",
+        WorldSizeConflict,
+        what="devices of a mesh",
+    ),
+    signature(
+        r"Given (?:ranks is out of range|(?:horizontal|vertical) slice doesn't have a correct (?:start|step)): World size: (?P<seen>\d+)",
+        WorldSizeConflict,
+        what="ranks of a mesh",
+    ),
+    signature(
+        r"Error: (?P<why>Expecting rank \d+ for \S{1,200} but it is ranked \d+ \(out of \d+ files\)|Cannot restore from untracked step \d+)",
+        CheckpointUnreadable,
+    ),
+    signature(
+        r"mm\(\): cannot matrix-multiply tensors|cannot apply batch matrix-multiplication to `",
+        ShapeMismatch,
+        op="matmul",
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why other schedulers than Slurm ended a job: PBS, Torque and Moab, LSF, Grid Engine, HTCondor, Flux, Iris."""
+"""Why a scheduler other than Slurm ended a job: PBS, Torque and Moab, LSF, Grid Engine, HTCondor, Flux, Iris."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from keepstep.core.facts.resource import LimitReached, OomKilled
 from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
-    # PBS, Torque, Moab; its limits of memory and time are with Slurm's
+    # PBS, Torque, Moab
+    signature(
+        r"PBS: job killed: (?P<reason>walltime|mem|vmem|cput)[^\n]{0,60}exceeded limit",
+        lambda m: OomKilled(by="PBS") if "mem" in m["reason"] else Preempted(by="PBS", reason="time limit"),
+    ),
     signature(
         r"PBS: job killed: (?:ncpus|ppn) [^\n]{0,40}exceeded limit",
         Preempted,
@@ -36,6 +40,10 @@ SIGNATURES = (
     ),
     signature(r"[Jj]ob deleted at request of (?!(?:root|maui|moab|pbs))\w", TerminationRequested, by="user"),
     # LSF
+    signature(
+        r"TERM_(?P<reason>MEMLIMIT|RUNLIMIT|PREEMPT|OWNER|CPULIMIT)\b",
+        lambda m: OomKilled(by="LSF") if "MEM" in m["reason"] else Preempted(by="LSF", reason=m["reason"].lower()),
+    ),
     signature(
         r"TERM_ADMIN: job killed by root or LSF administrator",
         TerminationRequested,
