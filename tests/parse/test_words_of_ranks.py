@@ -1,6 +1,7 @@
 """Words that tell whose failure it was."""
 
-from keepstep.parse.scan.prefix import Prefixes, heading
+from keepstep.parse.scan.headings import heading
+from keepstep.parse.scan.prefix import Prefixes
 
 
 def test_a_program_that_says_whose_exception_it_got_is_believed():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.prefix import Writer
+from keepstep.parse.scan.writer import Writer
 
 LONGEST_LINE = 64 << 10
 HALF_A_LINE = LONGEST_LINE // 2

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 
 from keepstep.core.lazy_pattern import lazy_pattern
-from keepstep.parse.scan.prefix import Writer, heading
+from keepstep.parse.scan.headings import heading
+from keepstep.parse.scan.writer import Writer
 
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 

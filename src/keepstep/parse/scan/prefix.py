@@ -9,32 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 from keepstep.core.lazy_pattern import lazy_pattern
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """Who wrote a line, as far as its prefix tells. ``key`` names the stream.
-
-    ``own``: the process itself wrote the number of its rank; a launcher or viewer may number hosts instead.
-    ``by_words``: the rank is that of the only process of a log that told its own, somewhere in it.
-    """
-
-    key: str = ""
-    rank: int | None = None
-    local: int | None = None
-    role: str | None = None
-    node: str | None = None
-    name: str | None = None
-    own: bool = False
-    by_words: bool = False
-
-
-NOBODY = Writer()
+from keepstep.parse.scan.writer import NOBODY, Writer, as_rank, identify
 
 _STRONG = (
     # torch's own excepthook: [rank1]: — Determined: [rank=1] ||
@@ -248,7 +228,7 @@ class Prefixes:
                 writer = Writer(
                     key=writer.key,
                     rank=writer.rank,
-                    local=writer.local if writer.local is not None else _index(match["device"]),
+                    local=writer.local if writer.local is not None else as_rank(match["device"]),
                     role=writer.role,
                     node=writer.node or match["node"],
                     name=writer.name,
@@ -286,8 +266,8 @@ class Prefixes:
             inside = _INSIDE.search(line, 0, limit) if "[Rank" in line or "RankID:" in line else None
             if inside is None:
                 told = _TOLD.match(line) if named else None
-                return (Writer(rank=_index(told["rank"])) if told else NOBODY), line
-            return Writer(rank=_index(inside["rank"] or inside["id"])), line
+                return (Writer(rank=as_rank(told["rank"])) if told else NOBODY), line
+            return Writer(rank=as_rank(inside["rank"] or inside["id"])), line
         following = next((m.start() for m in found if m.start() >= best.end()), None)
         return _writer_of(best), line[best.end() : following]
 
@@ -308,101 +288,13 @@ def _writer_of(match: re.Match[str]) -> Writer:
     return _writer(groups.get("rank"), groups.get("name"), groups.get("node"), groups.get("pid"), groups.get("local"))
 
 
-def _index(text: str) -> int | None:
-    """A rank, or what may be one: no run has ten million."""
-    return int(text) if len(text) < 8 else None
-
-
 @lru_cache(maxsize=8192)
 def _writer(rank: str | None, name: str | None, node: str | None, pid: str | None, local: str | None) -> Writer:
     """The writer of a prefix, remembered: there are few of them and millions of lines."""
     name = (name or "").strip() or None
     by_name = identify(re.sub(r"[ #]+|-replica(?=-)", "", name)) if name else NOBODY
     if local is not None:
-        return Writer(key=f"{node}:{local}" if node else local, local=_index(local), node=node)
-    index = _index(rank) if rank is not None else by_name.rank
+        return Writer(key=f"{node}:{local}" if node else local, local=as_rank(local), node=node)
+    index = as_rank(rank) if rank is not None else by_name.rank
     key = rank if rank is not None else f"{name or ''}{'@' + node if node else ''}{'#' + pid if pid else ''}"
     return Writer(key=key, rank=index, role=by_name.role if rank is None else None, node=node, name=name)
-
-
-_ROLE_WORDS = r"(?P<role>rank|worker|chief|master|ps|parameter[-_]?server|evaluator|task|proc(?:ess)?|trainer|node|host|replica|launcher|stdout|stderr|out|err|log)"
-_NAMED = (
-    # torchrun --log-dir: .../attempt_0/3/stderr.log
-    lazy_pattern(r"attempt_(?P<attempt>\d+)/(?P<rank>\d+)(?:/|$)"),
-    # MPI: 1/rank.3/stdout
-    lazy_pattern(r"rank[._\-]?0*(?P<rank>\d+)(?!\d)", re.I),
-    lazy_pattern(r"(?<![a-z])" + _ROLE_WORDS + r"[._\-]?0*(?P<rank>\d+)(?![\d.]*\d)", re.I),
-    lazy_pattern(r"(?<![a-z])(?P<role>chief|master|evaluator)(?![a-z])", re.I),
-)
-
-
-def identify(name: str) -> Writer:
-    """The rank and role that a file, pod or actor name gives away: ``worker-1``, ``ps_0``, ``rank3.log``."""
-    for pattern in _NAMED:
-        match = pattern.search(name)
-        if match:
-            groups = match.groupdict()
-            role = (groups.get("role") or "").lower() or None
-            if role in ("stdout", "stderr", "out", "err", "log", "task", "proc", "process", "rank"):
-                role = None
-            if role in ("parameter_server", "parameter-server", "parameterserver"):
-                role = "ps"
-            if role in ("node", "host") or role == "launcher":
-                return Writer(key=name, node=match.group(0), role=None, name=name)
-            rank = groups.get("rank")
-            index = _index(rank) if rank is not None else 0
-            return Writer(key=name, rank=index, role=role, name=name)
-    return NOBODY
-
-
-_HEADINGS = (
-    # head, tail -n: ==> logs/rank0.log <==
-    lazy_pattern(r"^==> (?P<name>.+) <==$"),
-    lazy_pattern(r"^\$? ?kubectl logs .*?(?<![\w\-])(?P<name>[\w\-]+-\d+)\b"),
-    # Ray Train: [Rank 3 Error Snippet]:
-    lazy_pattern(r"^\[(?P<name>Rank \d+) Error Snippet\]:?$"),
-    # kubectl describe pod
-    lazy_pattern(r"^Name: +(?P<name>[\w.\-]+-(?:worker|chief|master|ps)-\d+)$"),
-    # typed by people: "Rank 0:", "worker 1", "### node 2 ###", "# process 3 output"
-    lazy_pattern(
-        r"^[#*=\-\s>\[(]*(?P<name>(?:rank|worker|chief|ps|process|proc|task|trainer|evaluator)[ _#\-]?\d+)"
-        r"(?: (?:log|logs|output|stderr|stdout|side))?[\s:#*=\-\])]*$",
-        re.I,
-    ),
-)
-
-
-_SPAWNED = (
-    # torch.multiprocessing.spawn, then the traceback of that process
-    lazy_pattern(rb"-- Process (\d+) terminated with the following error"),
-    # torch_xla's spawn
-    lazy_pattern(rb"Exception in device=(?:TPU|CPU|GPU|xla):(\d+):"),
-)
-SPAWNED_REACH = 32 << 10
-SPAWN_WORDS = ("-- Process ", "Exception in device=")
-"""Where none of them is near, no line need be asked."""
-
-
-def spawned(buffer: bytes, place: int) -> Writer | None:
-    """The process whose exception a parent prints at a place, from the words above it."""
-    low = max(0, place - SPAWNED_REACH)
-    for literal, pattern in zip(SPAWN_WORDS, _SPAWNED, strict=True):
-        start = buffer.rfind(literal.encode(), low, place + 64)
-        match = pattern.match(buffer, start) if start >= 0 else None
-        if match:
-            rank = _index(match[1].decode())
-            return Writer(key=f"spawned {rank}", rank=rank)
-    return None
-
-
-def heading(line: str) -> Writer | None:
-    """The writer of the lines that follow, where a line is a heading of its own."""
-    for pattern in _HEADINGS:
-        match = pattern.match(line.strip())
-        if match:
-            writer = identify(re.sub(r"[ #]+", "", match["name"]))
-            if writer.rank is not None:
-                return Writer(
-                    key=f"heading {writer.rank} {writer.role or ''}".strip(), rank=writer.rank, role=writer.role
-                )
-    return None
