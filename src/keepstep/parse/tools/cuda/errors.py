@@ -473,6 +473,7 @@ _FAULT = (
         r"(?P<text>[^`\n]{1,300}?)['`] failed",
         _assert,
     ),
+    signature(r"Device-side assertion `(?P<text>[^`\n]{1,300}?)' failed", _assert),
     signature(r"device-side assert triggered", LabelOutOfRange, certain=False),
     signature(r"CUDA_ERROR_ASSERT|cudaErrorAssert\b", LabelOutOfRange, certain=False),
     signature(r"NVML_ERROR_GPU_IS_LOST|\bGPU is lost\b", DeviceFault, what="the GPU is lost"),

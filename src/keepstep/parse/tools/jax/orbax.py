@@ -66,7 +66,8 @@ SIGNATURES = (
         SlowStorage,
     ),
     signature(
-        r"(?P<why>No structure could be identified for the checkpoint)(?: at (?P<path>\S+))?", CheckpointUnreadable
+        r"(?P<why>No structure could be identified for the checkpoint)(?: at (?P<path>\S{1,300}?)\.?(?:\s|$))?",
+        CheckpointUnreadable,
     ),
     signature(
         r"(?P<why>Found incomplete checkpoint|is not a finalized checkpoint|Checkpoint [^\n]{0,200}incomplete)",
@@ -85,7 +86,7 @@ SIGNATURES = (
         CheckpointUnreadable,
         why="a file of it is not there",
     ),
-    signature(r"No step path found with name=(?P<path>\S{1,100})", CheckpointUnreadable, why="no such step"),
+    signature(r"No step path found with name=(?P<path>[^\s,]{1,100})", CheckpointUnreadable, why="no such step"),
     signature(
         r"(?P<detail>User-provided restore item and on-disk value metadata tree structures do not match)",
         CheckpointMismatch,

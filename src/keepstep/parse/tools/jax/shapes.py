@@ -24,7 +24,7 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(
-        r"TypeError: (?P<op>\w+) (?:requires|operands? must have|expects)[^\n]{0,80}(?:equal|same) "
+        r"TypeError: (?P<op>\w+) (?:requires|operands? must have|cases must have|expects)[^\n]{0,80}(?:equal|same) "
         r"shapes?[^\n]{0,80}",
         ShapeMismatch,
     ),

@@ -27,7 +27,7 @@ SIGNATURES = (
     signature(r"(?P<what>Got a cached failed neff at \S{1,200})", InternalFault),
     # the runtime
     signature(
-        r"(?:nrt_load|nrt_execute|nrt_tensor_allocate) status=4\b",
+        r"(?:nrt_load(?:_collectives)?|nrt_execute|nrt_tensor_allocate) status=4\b",
         DeviceMemoryExhausted,
         kind="neuron",
     ),

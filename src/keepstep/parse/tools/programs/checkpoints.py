@@ -34,7 +34,9 @@ SIGNATURES = (
         r"(?:FileNotFoundError|ValueError|StepNotFoundError): (?P<why>No (?:valid )?checkpoints? found (?:in|at|under)|Specified `step=None`, but no checkpoints were found)(?: (?P<path>\S{1,300}))?",
         CheckpointUnreadable,
     ),
-    signature(r"Invalid checkpoint path: (?P<path>\S{1,300})", CheckpointUnreadable, why="not a checkpoint"),
+    signature(
+        r"Invalid checkpoint path: (?P<path>\S{1,300}?)\.?(?:\s|$)", CheckpointUnreadable, why="not a checkpoint"
+    ),
     # absent files by their names
     signature(
         r"[Nn]o such file or directory: b?['\"](?P<path>[^'\"\n]{1,400})['\"]",

@@ -9,8 +9,8 @@ from keepstep.parse.scan.signature import signature
 
 SIGNATURES = (
     signature(
-        r"operands could not be broadcast together with (?:remapped )?shapes (?P<left>\([^)]*\)) "
-        r"(?P<right>\([^)]*\))",
+        r"operands could not be broadcast together with (?:remapped )?shapes (?:\[original->remapped\]: )?"
+        r"(?P<left>\([^)\n]*\)(?:->\([^)\n]*\))?) (?P<right>\([^)\n]*\)(?:->\([^)\n]*\))?)",
         ShapeMismatch,
     ),
     signature(

@@ -200,7 +200,7 @@ SIGNATURES = (
     signature(r"Failed to connect to GCS at address (?P<peer>[\w.:\-]+)", ConnectFailed, why=Why.FAILED),
     signature(r"Failed to connect to GCS within \d+ seconds", ConnectFailed, why=Why.TIMED_OUT, peer="Ray's GCS"),
     signature(
-        r"[Uu]nable to connect to (?:GCS|Redis)(?: at (?P<peer>[\w.:\-]+))?",
+        r"[Uu]nable to connect to (?:GCS|Redis)(?: \(ray head\))?(?: at (?P<peer>[\w.\-]+(?::\d+)?))?",
         ConnectFailed,
         why=Why.FAILED,
     ),
@@ -246,7 +246,7 @@ SIGNATURES = (
         what="bundles of Ray's placement group",
     ),
     signature(
-        r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
+        r"Cannot schedule \S{1,80} with the placement group because the (?:actor|resource request|task)[^\n{]{0,20} (?:requires )?(?P<asked>\{[^}\n]{0,120}\})?",
         _unschedulable,
     ),
     signature(

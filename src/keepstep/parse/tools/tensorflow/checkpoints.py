@@ -90,7 +90,11 @@ SIGNATURES = (
     signature(
         r"(?P<detail>Expected to restore a tensor of type \w+, got a tensor of type \w+ instead)", CheckpointMismatch
     ),
-    signature(r"Could not find checkpoint or SavedModel at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
+    signature(
+        r"Could not find checkpoint or SavedModel at (?P<path>\S{1,300}?)\.?(?:\s|$)",
+        CheckpointUnreadable,
+        why="it is not there",
+    ),
     signature(r"Couldn't match files for checkpoint (?P<path>\S+)", CheckpointUnreadable, why="files are missing"),
     signature(r"Key (?P<detail>\S+) not found in checkpoint", CheckpointMismatch),
     signature(r"Tensor name \\?\"?(?P<detail>[^\s\"\\]+)\\?\"? not found in checkpoint files", CheckpointMismatch),

@@ -12,7 +12,10 @@ SIGNATURES = (
         DtypeMismatch,
     ),
     signature(r"Failed to convert a NumPy array to a Tensor \(Unsupported object type (?P<left>[\w.]+)", DtypeMismatch),
-    signature(r"Cannot convert value dtype\((?P<left>\w+)\) to a TensorFlow DType", DtypeMismatch),
+    signature(
+        r"Cannot convert (?:value|the argument `\w{1,20}`:) dtype\('?(?P<left>[^')\n]{1,40})'?\) to a TensorFlow DType",
+        DtypeMismatch,
+    ),
     signature(
         r"TensorArray dtype is (?P<left>\w+) but Op (?:is trying to write|requested) dtype (?P<right>\w+)",
         DtypeMismatch,

@@ -135,7 +135,7 @@ SIGNATURES = (
         op="loss",
     ),
     signature(
-        r"expects (?P<left>\d+) (?:input\(s\)|inputs), but it received (?P<right>\d+) input tensors",
+        r"expects (?P<left>\d+) (?:(?:named )?input\(s\)|inputs)(?: with keys \[[^\]\n]{0,200}\])?, but it received (?P<right>\d+) input tensors",
         ShapeMismatch,
         op="a layer",
     ),

@@ -235,6 +235,7 @@ SIGNATURES = (
     ),
     signature(r"Error: Graph handle is not found: [0-9a-f]{6,20}", MemberRestarted),
     signature(r"Session handle is not found: [0-9a-f]{6,20}\.", MemberRestarted),
+    signature(r"the session was garbage collected due to inactivity", MemberRestarted),
     signature(
         rf"(?:Device (?P<member>{_TASK})\S* )?current incarnation doesn't match with one in the group", _restarted
     ),

@@ -150,10 +150,8 @@ SIGNATURES = (
     ),
     signature(r"Incompatible shapes: (?P<left>\[[^\]]*\]) vs\.? (?P<right>\[[^\]]*\])", ShapeMismatch),
     signature(
-        r"logits and labels must (?:be broadcastable|have the same (?:shape|first dimension|size)): "
-        r"?[^\n]{0,20}"
-        r"logits(?:_size|_shape)? ?(?:shape )?=?(?P<left>[\[(][^\])]*[\])]) (?:and )?labels(?:_size|_shape)? "
-        r"?(?:shape )?"
+        r"logits and labels must (?:be broadcastable|have the same (?:shape|first dimension|size))(?:, got |: ?)[^\n]{0,20}"
+        r"logits(?:_size|_shape)? ?(?:shape )?=?(?P<left>[\[(][^\])]*[\])]) (?:and )?labels(?:_size|_shape)? ?(?:shape )?"
         r"=?(?P<right>[\[(][^\])]*[\])])",
         ShapeMismatch,
         op="loss",
@@ -176,9 +174,8 @@ SIGNATURES = (
         op="reshape",
     ),
     signature(
-        r"ConcatOp : Dimensions? of inputs should match: shape\[0\] = (?P<left>\[[^\]]*\]) vs\. shape\[\d+\] "
-        r"= "
-        r"(?P<right>\[[^\]]*\])",
+        r"ConcatOp : Dimensions? (?:of inputs should match|\d+ in both shapes must be equal): "
+        r"shape\[0\] = (?P<left>\[[^\]]*\]) vs\. shape\[\d+\] = (?P<right>\[[^\]]*\])",
         ShapeMismatch,
         op="concatenation",
     ),
@@ -209,7 +206,8 @@ SIGNATURES = (
         r"Input tensor shapes do not match for distributed tensor inputs", ShapeMismatch, op="the batches of replicas"
     ),
     signature(
-        r"Structure of Python function inputs does not match input_signature|Python inputs incompatible with input_signature",
+        r"Structure of Python function inputs does not match input_signature|Python inputs incompatible with input_signature"
+        r"|Binding inputs to tf\.function failed due to `Can not cast TensorSpec\(",
         ShapeMismatch,
         op="the inputs of a tf.function",
     ),

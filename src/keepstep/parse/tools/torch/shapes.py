@@ -67,11 +67,14 @@ SIGNATURES = (
         op="loss",
     ),
     signature(
-        r"Using a target size \((?P<right>[^\n]{3,60}?)\) that is different to the input size "
-        r"\((?P<left>[^\n]{3,60}?)\) is deprecated\. Please ensure|ValueError: Target size "
-        r"\((?P<op>[^\n]{3,60})\) "
-        r"must be the same as input size",
+        r"Using a target size \((?P<right>[^\n]{3,60}?)\) that is different to the input size \((?P<left>[^\n]{3,60}?)\) is deprecated\. Please ensure",
         ShapeMismatch,
+        op="loss",
+    ),
+    signature(
+        r"Error: Target size \((?P<right>[^\n]{3,60}?)\) must be the same as input size \((?P<left>[^\n]{3,60}\))\)",
+        ShapeMismatch,
+        op="loss",
     ),
     signature(
         r"Given groups=\d+, weight of size (?P<left>\[[^\]]*\]), expected input(?P<right>\[[^\]]*\])",
@@ -133,13 +136,13 @@ SIGNATURES = (
         ShapeMismatch,
     ),
     signature(r"input and target batch or spatial sizes don't match", ShapeMismatch, op="loss"),
-    signature(r"split_with_sizes expects split_sizes to sum exactly to (?P<left>\d+)", ShapeMismatch, op="split"),
-    signature(r"Tensors must have same number of dimensions: got (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch),
     signature(
-        r"ValueError: Using a target size \((?P<left>[^\n]{1,60}?)\) that is different to the input size \((?P<right>[^\n]{1,60}?)\)",
+        r"size mismatch \(got input: (?P<left>\[[^\]\n]{1,60}\]) ?, target: (?P<right>\[[^\]\n]{1,60}\])",
         ShapeMismatch,
         op="loss",
     ),
+    signature(r"split_with_sizes expects split_sizes to sum exactly to (?P<left>\d+)", ShapeMismatch, op="split"),
+    signature(r"Tensors must have same number of dimensions: got (?P<left>\d+) and (?P<right>\d+)", ShapeMismatch),
     signature(
         r"(?P<op>[Gg]ather|Scatter|Broadcast|Reduce_add) got an input of invalid size: got (?P<left>\[[^\]]*\]|[\dx]+), but expected "
         r"(?P<right>\[[^\]]*\]|[\dx]+)",

@@ -160,6 +160,7 @@ SIGNATURES = (
         TpuInitFailed,
     ),
     signature(r"(?P<what>JAX TPU support not installed)", TpuInitFailed),
+    signature(r"(?P<what>computation footprint \[[\d ]{1,40}\] does not fit in TPU topology shape)", TpuInitFailed),
     signature(
         r"(?P<what>(?:EnvironmentError|OSError|RuntimeError): (?:libtpu not found|Failed to get TPU metadata|Failed to parse TPU version from metadata|Could not find IP of host running process 0))",
         TpuInitFailed,

@@ -194,7 +194,7 @@ SIGNATURES = (
         CheckpointMismatch,
     ),
     signature(
-        r"Missing (?:AutoEP )?(?:universal|model) fragments for \S{1,200} EP ranks?",
+        r"Missing (?:AutoEP \w{1,40}|(?:AutoEP )?(?:universal|model)) fragments for \S{1,200} EP ranks?",
         CheckpointUnreadable,
         why="files of some ranks are missing",
     ),

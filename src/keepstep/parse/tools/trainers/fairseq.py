@@ -26,7 +26,7 @@ SIGNATURES = (
     ),
     signature(r"(?:IOError|OSError): Model file not found: (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
     signature(
-        r"Cannot load model parameters from checkpoint (?P<detail>\S+);? ?please ensure that the architectures match",
+        r"Cannot load model parameters from checkpoint (?P<detail>[^\s;]{1,300});? ?please ensure that the architectures match",
         CheckpointMismatch,
     ),
     signature(r"(?P<detail>Optimizer does not match; please reset the optimizer)", CheckpointMismatch),

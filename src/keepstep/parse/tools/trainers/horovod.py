@@ -136,7 +136,10 @@ SIGNATURES = (
     signature(r"(?P<how>Horovod has been shut down)", GroupShutDown),
     signature(r"(?P<how>HorovodInternalError)", GroupShutDown),
     signature(r"(?P<how>Horovod background loop uncaught exception)", GroupShutDown),
-    signature(r"(?P<how>[Rr]eset count \d+ has exceeded limit) \d+", GroupShutDown),
+    signature(
+        r"(?P<how>[Rr]eset count \d+ has exceeded limit|number of resets during elastic job exceeded limit)",
+        GroupShutDown,
+    ),
     signature(
         r"HorovodInternalError: [^\n]{0,160}gloo[^\n]{0,120}(?P<how>Connection (?:closed|reset) by peer)\s*$",
         PeerLost,

@@ -57,7 +57,7 @@ SIGNATURES = (
     ),
     signature(r"[Hh]ybrid context parallel requires an even number of ranks", WorldSizeConflict, what="ranks"),
     signature(
-        r"\[Megatron-FSDP\] (?:Current rank \d+ (?:in the mesh ranks|is not unique)|FSDP ranks in the mesh \S{1,80} do not match)",
+        r"\[Megatron-FSDP\] (?:Current rank \d+ (?:in the mesh ranks|is not unique)|FSDP ranks in the mesh [^\n]{1,120}? do not match)",
         WorldSizeConflict,
         what="the mesh and its groups",
     ),

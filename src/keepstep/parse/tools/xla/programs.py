@@ -197,11 +197,13 @@ SIGNATURES = (
         _timed_out,
     ),
     signature(
-        r"This thread has been waiting for `(?P<what>[^`;\n]{0,200})[^`\n]{0,2000}` for (?P<waited_s>[\d.]+) seconds and may be stuck",
+        r"This thread has been waiting for (?:`(?P<what>[^`;\n]{0,200})[^`\n]{0,2000}` for )?(?P<waited_s>[\d.]+) seconds and may be stuck",
         RanksMissing,
         missing=(),
         final=False,
     ),
+    # Megascale's digest of a hang: the hosts compiled different programs
+    signature(r"Potential cause: (?P<what>Fingerprint mismatch)", CollectiveMismatch),
     # what is going on
     signature(
         r"Compiling (?:module|jit_)\S{0,80}",
