@@ -33,7 +33,8 @@ _STACK = (
     lazy_pattern(
         r"^ *#\d+ 0x[\da-f]+ in (?P<function>.{1,600}?) (?:\((?P<library>/[^\s+)]{1,300})[^)]{0,60}\)|(?P<source>/\S{1,300}))\s{0,20}$"
     ),
-    # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)', newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
+    # c10: '  File "<unknown>", line 0, in gloo::allreduce(...)'
+    # newer: "frame #1: c10::foo() + 0x1 (0x7f in /usr/lib/libc10.so)"
     lazy_pattern(r'^ *File "(?P<source>[^"]*)", line \d+, in (?P<function>.*\S)\s*$'),
     lazy_pattern(r"^ *frame #\d+: (?P<function>.+?) \+ 0x[\da-f]+ \(0x[\da-f]+ in (?P<library>[^)]+)\)"),
 )
@@ -135,7 +136,7 @@ def _java_frame(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         found = re.search(rf"# C{_IN_LIBRARY}", line)
         if found:
             frame = Frame(function=found["function"] or "???", library=found["library"])
-            yield NativeAbort(what="the JVM was struck in native code", where=found["library"], frames=(frame,))
+            yield NativeAbort(what="the JVM crashed in native code", where=found["library"], frames=(frame,))
             return
 
 
@@ -216,7 +217,7 @@ SIGNATURES = (
     ),
 )
 
-# A fatal line of glog and absl ends its process, so it stands near the end; its beginning is too short to be searched for.
+# A fatal line of glog and absl ends its process, so it is near the end. Its beginning is too short to search for.
 LAST_WORDS = (
     # F0607 10:10:14.749000 1234 foo.cc:12] Check failed: ...
     signature(

@@ -33,7 +33,7 @@ _SIGNALS = {
 }  # fmt: skip
 _WITH_ADDRESS = {4, 5, 7, 8, 11}
 _SENT = {0, -1, -6}
-"""kill, sigqueue, tkill: a process sent the signal. Other codes below 0 are of timers and queues, and name no process."""
+"""kill, sigqueue, tkill: a process sent the signal. Other negative codes (timers, queues) name no process."""
 _PT_LOAD, _PT_NOTE = 1, 4
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV = 1, 3, 6
 _NT_SIGINFO, _NT_FILE = 0x53494749, 0x46494C45

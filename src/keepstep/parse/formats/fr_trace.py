@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torchfrtrace``, PyTorch's own analyser of flight-recorder dumps: people post what it prints instead of the dumps."""
+"""``torchfrtrace``, PyTorch's analyser of flight-recorder dumps: people post its output instead of the dumps."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class _Told(NamedTuple):
 
 
 def _told(line: str) -> _Told | None:
-    """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``: read from its beginning, then from its end."""
+    """``#3  0x00007f12 in name (arguments) at name.c:12 from /lib/name.so``, read from both ends."""
     line = line[:LONGEST_LINE]
     begin = _FRAME.match(line)
     if begin is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks that a service put on one line: Google's managed training joins them with blanks, JSON logs with ``\\n``."""
+"""Tracebacks on one line: Google's managed training joins the lines with blanks, JSON logs with ``\\n``."""
 
 from __future__ import annotations
 

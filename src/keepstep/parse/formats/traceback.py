@@ -20,7 +20,7 @@ LINES_AFTER_A_CUT = 4
 INNERMOST = 3
 LONGEST_CODE = 240
 CATCHES = ("_exit_barrier", "safe_import", "safe_import_from")
-"""Functions that log whatever is raised under them and go on: torchelastic's wait for the other agents to end, optional modules."""
+"""Functions that log any exception raised below them and go on: torchelastic's exit barrier, optional modules."""
 
 _FRAME = lazy_pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _RICH_FRAME = lazy_pattern(r"^(?P<file>/?[\w.\-/<>+@ ]*[\w\-]\.py):(?P<line>\d+) in (?P<function>\S+)")
@@ -29,7 +29,7 @@ _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 _LAST = lazy_pattern(rf"^(?P<type>{_NAME})(?: \(see above for traceback\))?(?::(?: (?P<message>.*))?)?$")
 _ERROR_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Warning|Failure|Timeout|Exceeded|Died|Killed|Group)"
 _GLUED = lazy_pattern(rf"^(?P<one>{_ERROR_NAME})(?P=one)+$")
-"""Processes that fail at once and write to one terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
+"""Processes that fail at once and share a terminal leave the name twice: FileNotFoundErrorFileNotFoundError: ..."""
 # JAX raises its own exception again, with all frames, under this name
 _LONE = rf"^(?:E\s{{3,}})?(?:[\w.]*UnfilteredStackTrace: )?(?P<type>{_ERROR_NAME}|MisconfigurationException)(?: \(see above for traceback\))?(?:: ?(?P<message>.*))?$"
 _KERNEL_FAILED = lazy_pattern(KERNEL_FAILED)
@@ -89,7 +89,7 @@ def _read(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _ends_indented(line: str, deep: int) -> bool:
-    """Whether a line less deep than the frames names an exception: a traceback set into a table is indented as a whole."""
+    """Whether a line less indented than the frames names an exception: in a table the whole traceback is indented."""
     return deep > 2 and len(line) - len(line.lstrip()) <= deep - 2 and bool(re.match(_LONE, line.strip()))
 
 
@@ -179,7 +179,7 @@ def _read_lone(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
 
 
 def _read_status(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """The first root error that TensorFlow lists, where the exception that lists it is not there."""
+    """The first root error that TensorFlow lists, where the exception that lists it does not exist."""
     yield ExceptionRaised(type=type_of(match["code"]), message=match["message"].strip())
 
 

@@ -33,7 +33,7 @@ SMALL = 256
 DENSE = 96
 """Marks in one buffer: with more of them all of it is searched for the literals."""
 PAUSE = 14
-"""Buffers, every other of which is a seam, for which the coarse words are not asked where every place they mark is one."""
+"""How many buffers (every other one is a seam) are searched without the coarse words after these did not help."""
 MOST_IDLE = 8_000
 """Marks without a literal: their cost is about that of another database."""
 NOISY = 100

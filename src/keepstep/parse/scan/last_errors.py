@@ -118,7 +118,7 @@ def _ends_in_results(lines: Sequence[str]) -> bool:
 
 
 def _as_one_message(levels: list[Loudness | None], lines: Sequence[str]) -> list[Loudness | None]:
-    """A complaint without a level of its own, right below a warning or in the box that it opens, is the rest of that warning."""
+    """Whether a complaint without a level, right below a warning or in the box it opens, is the rest of it."""
     boxed = False
     for number, text in enumerate(lines[:-1]):
         if _RULER.match(text):

@@ -245,7 +245,7 @@ class LogScan:
         writer: Writer,
         text: str,
     ) -> Iterator[Sighting]:
-        """What stands in a line with an anchor, and in the block that it begins: only blocks need the rest of the buffer."""
+        """What a line with an anchor states, and the block that it begins. Only blocks need the rest of the buffer."""
         at: float | None = None
         timed = False
         raised = as_raised(text, self._above(buffer, start) if under_node(buffer, start) else "")
@@ -311,7 +311,7 @@ class LogScan:
         return clean(buffer[above_start:above_stop])
 
     def _wrapped(self, each: Signature, buffer: bytes, start: int, stop: int, writer: Writer, text: str) -> Fact | None:
-        """The same signature over a line break: with the line above (not one that only marks a place in it), then with the one below."""
+        """The same signature over a line break: with the line above (unless it only marks a place), then the one below."""
         if self._unwrapped is None:
             return None
         first, upper = start, text

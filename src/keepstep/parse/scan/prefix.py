@@ -95,7 +95,8 @@ _STAMP = lazy_pattern(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\
 # logs quoted in mails and issues
 _QUOTED = lazy_pattern(r"^> ?")
 
-# the logger of a parent that passes on what its child wrote (Spark, launchers): "20/03/04 05:06:07 INFO PythonRunner: text"
+# the logger of a parent that passes on what its child wrote (Spark, launchers):
+# "20/03/04 05:06:07 INFO PythonRunner: text"
 _TIMES = r"\d{2,4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _LEVELS = r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL)"
 _RELAYED = lazy_pattern(
@@ -152,7 +153,7 @@ _NEEDED = {
 
 
 def _matches(pattern: re.Pattern[str], lines: list[str], share: float) -> list[re.Match[str]]:
-    """The matches where at least that share of the lines (and there are some) match, else none: most logs are given up soon."""
+    """The matches, if at least that share of the lines match, else none. Most logs are given up on soon."""
     most_misses = len(lines) - share * len(lines)
     needed = _NEEDED.get(pattern, "")
     if sum([needed not in line for line in lines]) > most_misses:
@@ -175,7 +176,7 @@ PAST_MOST_RANKS = 64
 
 
 def _are_counted(lines: list[str]) -> bool:
-    """Whether each line bears a number above that of the line before: no ranks, which speak in any order, do so for long.
+    """Whether each line has a higher number than the line before. Ranks write in any order, so theirs soon do not.
 
     Ranks that all say the same, each once, may come in order too.
     """
@@ -237,7 +238,7 @@ class Prefixes:
         return writer, text
 
     def is_of_another(self, buffer: bytes, start: int, stop: int, key: str) -> bool:
-        """Whether a raw line certainly was not written by whom ``key`` names; where it must be read to tell, it may be so."""
+        """Whether a raw line was certainly not written by ``key``. False where only reading the line would tell."""
         first = _ANY_STRONG_RAW.match(buffer, start, stop) if self._stamp is None else None
         if first is None:
             return False

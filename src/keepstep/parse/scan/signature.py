@@ -68,7 +68,7 @@ class Derived(NamedTuple):
 
 
 recalled: dict[str, Derived] = {}
-"""By pattern. What an earlier start derived spares this one the parsing of thousands, if it is there before the tables are."""
+"""By pattern, from an earlier start: it saves parsing thousands of patterns if it is here before the tables are."""
 derived: dict[str, Derived] = {}
 """By pattern, of this start."""
 
@@ -85,7 +85,7 @@ def _parse(pattern: str) -> Derived:
 
 
 def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str] = (), **constants: Any) -> Signature:
-    """A row of a table. ``anchors`` are derived from the pattern, but where these would be on many lines (``by_hand``)."""
+    """A row of a table. ``anchors`` are derived from the pattern, unless those would be too common (``by_hand``)."""
     its = _derive(pattern)
     if isinstance(fact, type):
         make = _maker(fact, constants, its.groups)
@@ -100,7 +100,7 @@ def signature(pattern: str, fact: type[Fact] | Make, /, *, anchors: Iterable[str
 
 
 def by_hand(why: str, *anchors: str) -> tuple[str, ...]:
-    """Anchors that are not derived from the pattern, and ``why`` not. Nothing of the pattern without one of them is ever found."""
+    """Anchors that are not derived from the pattern, and why. Only text with one of them is ever matched."""
     return anchors
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code for GPUs that the driver, ptxas or nvlink does not take: as XLA, TensorFlow and the linkers of CUDA and ROCm word it.
+"""Code that the driver, ptxas or nvlink rejects, as XLA, TensorFlow and the linkers of CUDA and ROCm word it.
 
 What the CUDA runtime says of it under ``CUDA error: ...`` is in ``cuda/errors``.
 """

@@ -113,7 +113,7 @@ _MISMATCH = (
     signature(
         r"Error: (?:(?:UNIMPLEMENTED: )?DNN library is not found|cudaGet\w+ symbol not found)|\(\d+\) (?i:unimplemented): +DNN library is not found",
         CudaMismatch,
-        what="a library of CUDA that this build needs is missing or of another version",
+        what="a CUDA library that this build needs is missing or has the wrong version",
     ),
     signature(
         r"the provided PTX was compiled with an unsupported toolchain",
@@ -167,12 +167,12 @@ _MISMATCH = (
         r"(?:[Ee]rror 802: |cuda runtime error \(802\) ?: ?|(?:[Cc]uda|CUDA) failure[^\n']{0,40}'|CUDA error: "
         r"|error=802 ?: |cudaError\w{3,60}: |CUDA error\(802\),? |cudaSuccess \(802 vs\. 0\) |Error \(\S{1,80}:\d+\): )system not yet initialized",
         CudaMismatch,
-        what="the GPUs' fabric manager does not run or does not fit the driver",
+        what="the fabric manager is not running or does not fit the driver",
     ),
     signature(
         r"CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady",
         CudaMismatch,
-        what="the GPUs' fabric manager does not run or does not fit the driver",
+        what="the fabric manager is not running or does not fit the driver",
     ),
     signature(
         r"Loaded (?:runtime )?Cu[Dd][Nn][Nn] library: (?P<here>[\d.]+)[^\n]{0,30}but source was compiled"
@@ -240,7 +240,7 @@ _MISMATCH = (
     signature(
         r"The application was compiled with too old version of NCCL",
         CudaMismatch,
-        what="the NCCL that was loaded is newer than the one compiled against",
+        what="the loaded NCCL is newer than the one compiled against",
     ),
     signature(
         r"(?:(?:CUDA|HIP) [Ee]rror|(?:[Cc]uda|CUDA|HIP) failure|cuda runtime error \(\d+\) ?|CUDA initialization)[^\n]{0,120}no"
@@ -305,7 +305,7 @@ _MISMATCH = (
     signature(
         r"(?:CUDA error: |[Cc]uda failure (?:\d+ )?')operation not supported\b(?! on global)",
         UnsupportedCombination,
-        what="an operation that this GPU, or what is visible of it here, does not support",
+        what="an operation that this GPU, or the part of it visible here, does not support",
     ),
     signature(
         r"[Cc]uda failure (?:\d+ )?'initialization error'",
@@ -362,7 +362,7 @@ _MISMATCH = (
     signature(
         rf"{_SAYS}(?:CUDA driver is a stub library|shared object (?:symbol not found|initialization failed))",
         CudaMismatch,
-        what="the CUDA libraries that were loaded are not the driver's own",
+        what="the loaded CUDA libraries are not the driver's own",
     ),
     signature(
         rf"{_SAYS}a PTX JIT compilation failed",
@@ -387,7 +387,7 @@ _BUSY = (
         rf"{_SAYS}(?:the remote procedural call between the MPS server and the MPS client failed|MPS client terminated by the server"
         r"|the (?:maximum number of MPS clients have|hardware resources required to support device connections have) been reached)",
         Contention,
-        what="the service by which processes share a GPU (MPS) failed",
+        what="the service that shares a GPU between processes (MPS) failed",
     ),
     signature(
         rf"{_SAYS}exclusive-thread device already in use by a different thread",
@@ -480,7 +480,7 @@ _FAULT = (
     signature(
         r"Unable to determine the device handle for GPU ?(?P<device>[\w:.]+)",
         DeviceFault,
-        what="the GPU does not answer any more",
+        what="the GPU no longer answers",
     ),
     signature(
         r"CUDA_ERROR_CONTAINED|cudaErrorContained|CUDA error: Invalid access of peer GPU memory|uncontained"

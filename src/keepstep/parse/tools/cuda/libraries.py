@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA errors by way of others: its libraries (cuBLAS, cuSOLVER, cuFFT, cuSPARSE, NVRTC), THC of torch 0.x to 1.6, Triton, graphs.
+"""CUDA errors reported by others: cuBLAS, cuSOLVER, cuFFT, cuSPARSE, NVRTC, THC of torch 0.x to 1.6, Triton, graphs.
 
 What the runtime says under ``CUDA error: ...`` is in ``cuda/errors``; cuBLAS and cuDNN status names are there too.
 """
@@ -66,7 +66,7 @@ _LIBRARIES = (
     signature(
         r"RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment",
         CudaMismatch,
-        what="CUDA could not be started: the driver, its devices or CUDA_VISIBLE_DEVICES are not in order",
+        what="CUDA did not start: something is wrong with the driver, its devices or CUDA_VISIBLE_DEVICES",
     ),
     signature(
         r"cuFFT error: CUFFT_INTERNAL_ERROR|cuFFT error: CUFFT_SETUP_FAILED",

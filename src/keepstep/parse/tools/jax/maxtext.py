@@ -21,7 +21,7 @@ SIGNATURES = (
         lambda match: WorldSizeConflict(
             expected=match["expected"] or match["expected_"],
             seen=match["seen"],
-            what="processes and those of the checkpoint",
+            what="processes and the checkpoint's processes",
         ),
     ),
     signature(

@@ -73,9 +73,7 @@ SIGNATURES = (
         r"(?P<why>Found incomplete checkpoint|is not a finalized checkpoint|Checkpoint [^\n]{0,200}incomplete)",
         CheckpointUnreadable,
     ),
-    signature(
-        r"FileNotFoundError: No steps found in (?P<path>\S{1,300})", CheckpointUnreadable, why="no step is there"
-    ),
+    signature(r"FileNotFoundError: No steps found in (?P<path>\S{1,300})", CheckpointUnreadable, why="it has no steps"),
     signature(
         r"(?P<why>Requested directory for restore does not exist|Checkpoint structure file does not exist|Metadata file \(named \w+\) does not exist"
         r"|Individual parameter subdirectory not found|Found empty checkpoint PyTree metadata)(?: (?:at|in)(?: path:| directory=)? ?(?P<path>\S{1,300}))?",
@@ -84,7 +82,7 @@ SIGNATURES = (
     signature(
         r"File not found: (?P<path>\S{1,300})\. In many cases, this results from copying a checkpoint",
         CheckpointUnreadable,
-        why="a file of it is not there",
+        why="a file of it is missing",
     ),
     signature(r"No step path found with name=(?P<path>[^\s,]{1,100})", CheckpointUnreadable, why="no such step"),
     signature(

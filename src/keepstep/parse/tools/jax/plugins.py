@@ -63,7 +63,7 @@ SIGNATURES = (
         r"(?P<what>JAX requires ml_dtypes version \S{1,20} or newer; installed version is \S{1,20})",
         UnsupportedCombination,
     ),
-    # said when a program runs: memory is short; said when one is built, at a library's first use: the library does not fit
+    # when a program runs, memory is short; when one is built, at a library's first use, the library does not fit
     signature(
         r"(?P<built>\bRuntimeError: (?:[\w./]{1,60}:\d+: )?)?operation (?:gpu|cu|hip|roc)(?P<library>solver|blas|sparse|fft|rand)(?:Dn)?Create\(&handle\)"
         r" failed: (?P<why>[^\n]{1,80})",

@@ -58,7 +58,7 @@ def _mesh(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
         return
     seen, expected = refused["size"] or refused["size2"], f"({refused['shape']})"
     if match["rest"] and "axis_names" in match["rest"]:
-        yield CheckpointMismatch(detail=f"it was saved over devices of shape {expected}, and there are {seen}")
+        yield CheckpointMismatch(detail=f"it was saved on devices of shape {expected}, but there are {seen}")
     yield WorldSizeConflict(seen=seen, expected=expected, what="devices of the mesh")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker, Apptainer (Singularity), Podman and enroot: containers that could not be started; and the devices that a kubelet would not give them."""
+"""Docker, Apptainer (Singularity), Podman, enroot: containers that did not start, devices the kubelet refused them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that Kubernetes does not start: events of the scheduler and the kubelet that speak of what was asked, not of room for it.
+"""Pods that Kubernetes does not start, because of what they ask for and not for lack of room.
 
 Want of room, evictions and ends of containers are in ``kubernetes/pods``.
 """

@@ -40,7 +40,7 @@ MOST_PODS = 512
 
 
 def _pods(match: re.Match[str], lines: Iterator[str]) -> Iterable[Fact]:
-    """The table of ``kubectl get pods``. Where a job has a master or chief, that is rank 0 and the workers follow it."""
+    """The table of ``kubectl get pods``. Where a job has a master or chief, it is rank 0 and the workers follow."""
     rows = [row for line in takewhile(str.strip, islice(lines, MOST_PODS)) if (row := _POD.match(line))]
     before = sum(row["role"] in ("master", "chief") for row in rows)
     for row in rows:

@@ -249,7 +249,7 @@ SIGNATURES = (
     signature(
         r"btl: tcp: Match incoming connection from \S{1,40} (?P<address>[\w.:]{1,45}) with locally known IP [\w.:]{1,45} failed",
         AddressMisled,
-        how="it connected from another address than those",
+        how="it connected from an address that is not listed",
     ),
     signature(r"btl:tcp: host (?P<peer>\S{1,120}), process \S{1,40} UNREACHABLE", ConnectFailed, why=Why.UNREACHABLE),
     signature(

@@ -97,7 +97,7 @@ SIGNATURES = (
     signature(
         r"Open MPI detected an inbound MPI TCP connection request from a peer",
         AddressMisled,
-        how="it connected from another address than those",
+        how="it connected from an address that is not listed",
     ),
     signature(
         r"Open MPI accepted a TCP connection from what appears to be a another Open MPI process but cannot find a",

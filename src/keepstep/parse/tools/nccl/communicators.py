@@ -15,17 +15,17 @@ SIGNATURES = (
     signature(
         r"Invalid config \w{1,40} attribute value -2147483648\b",
         CudaMismatch,
-        what="the NCCL that was loaded is older than the one that the framework was built for",
+        what="the loaded NCCL is older than the one the framework was built for",
     ),
     signature(
         r"NCCL operation nccl\w{3,30}\([^\n]{0,500}\) failed: invalid argument[^\n]{0,80}log entry \(may be unrelated\) ''",
         UnsupportedCombination,
-        what="two copies of NCCL in one process (TensorFlow for GPUs beside JAX): one made the communicator, the other refused it",
+        what="two copies of NCCL in one process (TensorFlow for GPUs beside JAX): one rejects the other's communicator",
     ),
     signature(
         r"(?:NCCL WARN |Error: )(?:Error: )?corrupted comm object detected",
         InternalFault,
-        what="NCCL was handed a communicator that is not, or no longer, its own",
+        what="NCCL was given a communicator that is not, or no longer, valid",
     ),
     signature(
         _WARN + r"[Ii]nvalid device count (?:\((?P<seen>-?\d+)\) requested|requested ?: (?P<count>-?\d+))",

@@ -26,7 +26,7 @@ SIGNATURES = (
         r"|Error ?: (?:too many XML (?:sub)?nodes|XML parser is limited to))",
         InternalFault,
     ),
-    # where the machine does not show its PCI tree (WSL, some virtual machines and containers); INFO says the same of a NIC
+    # the machine does not show its PCI tree (WSL, some virtual machines and containers); INFO says the same of a NIC
     signature(
         _WARN + r"Could not find real path of (?P<what>/sys/class/pci_bus/\S{1,80})",
         lambda m: UnsupportedCombination(what=f"NCCL on a machine without {m['what']}"),

@@ -73,7 +73,7 @@ SIGNATURES = (
     signature(
         r"Application timeout caused pair closure",
         PeerLost,
-        how="closed after a time-out of its own",
+        how="closed after its own timeout",
         final=False,
     ),
     signature(r"Wait timeout for key\(s\): ", RendezvousTimeout, where="store key"),
@@ -110,7 +110,7 @@ SIGNATURES = (
     signature(
         r"gloo[^\n]{0,160}\] address family mismatch|ss1\.ss_family == ss2\.ss_family",
         AddressMisled,
-        how="one rank gave out an IPv4 address, another an IPv6 address",
+        how="one rank announced an IPv4 address, another an IPv6 address",
     ),
     signature(r"Unable to resolve hostname to a \(local\) address", AddressIsLocal, certain=False),
     signature(

@@ -74,7 +74,7 @@ SIGNATURES = (
     ),
     signature(
         r"communicator encountered a fatal error \(detected in (?P<what>nccl\w+)\)",
-        lambda m: RdmaTrouble(what=f"fatal error of the card or queue pair, seen by {m['what']}"),
+        lambda m: RdmaTrouble(what=f"fatal error of the adapter or queue pair, reported by {m['what']}"),
     ),
     signature(
         r"NET/IB ?: (?:\w{1,80}: )?(?P<what>Got CQE with error|The error is fatal \([^)\n]{1,80}\)|Could not find a functional device"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UCX: its own crash report (``Caught signal 11 ...`` and a backtrace), and what it could not connect, create or share."""
+"""UCX: its crash report (``Caught signal 11 ...`` and a backtrace); what it could not connect, create or share."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _RUNTIME = (
     signature(
         r"Memory access fault by GPU node-(?P<device>\d+)[^\n]{0,80}? on address",
         lambda m: DeviceFault(
-            what="a kernel touched memory that it must not", device=f"GPU node {m['device']}", hardware=False
+            what="a kernel accessed memory that it must not", device=f"GPU node {m['device']}", hardware=False
         ),
     ),
     signature(
@@ -25,7 +25,7 @@ _RUNTIME = (
     signature(
         r"(?:HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|ILLEGAL_INSTRUCTION|MEMORY_FAULT|INVALID_ISA))",
         DeviceFault,
-        what="a kernel touched memory that it must not",
+        what="a kernel accessed memory that it must not",
         hardware=False,
     ),
     signature(r"HSA_STATUS_ERROR_EXCEPTION", DeviceFault, what="hardware exception in a kernel", hardware=False),
@@ -53,7 +53,7 @@ _RUNTIME = (
     signature(
         r"hipError(?:IllegalAddress|LaunchFailure|IllegalState)",
         DeviceFault,
-        what="a kernel touched memory that it must not",
+        what="a kernel accessed memory that it must not",
         hardware=False,
     ),
     signature(r"hipErrorECCNotCorrectable", DeviceFault, what="uncorrectable ECC error"),

@@ -23,7 +23,7 @@ def _absent(match: re.Match[str]) -> CheckpointUnreadable | None:
     named = WEIGHTS.search(path)
     if not named or (_DATA.search(path) and not re.search(r"ckpt|checkpoint", path, re.I)):
         return None
-    return CheckpointUnreadable(path=path, why="it is not there")
+    return CheckpointUnreadable(path=path, why="it does not exist")
 
 
 _ERROR = r"(?:FileNotFoundError|ValueError|AssertionError|RuntimeError|OSError|IOError|NotFoundError|Exception)"
@@ -45,7 +45,7 @@ SIGNATURES = (
     signature(
         rf"{_ERROR}: [^\n]{{0,60}}[Cc]heckpoint[^\n]{{0,300}}?(?:not found|does not exist|doesn't exist|cannot be found|could not be found|is missing)",
         CheckpointUnreadable,
-        why="it is not there",
+        why="it does not exist",
     ),
     signature(
         r"Error: (?P<why>(?:\[deepspeed\] )?(?:[Ff]ailed|[Uu]nable) to (?:resume|load|restore)[^\n]{0,30} (?:from )?(?:the )?checkpoints?)(?: (?:at|from))? (?P<path>\S{1,300})",

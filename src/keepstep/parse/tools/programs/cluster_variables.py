@@ -44,7 +44,7 @@ def _world(match: re.Match[str]) -> Fact | None:
 
 def _interval(match: re.Match[str]) -> Fact:
     return WorldSizeConflict(
-        what="a rank outside of its world",
+        what="a rank outside its world",
         seen=f"rank {match['seen']}",
         expected=f"{int(match['last']) + 1} ranks",
         rank=int(match["seen"]),

@@ -176,7 +176,7 @@ _TABLE = (
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:\.incomplete/[^'\"\n]{1,200}|"
         r"/huggingface/modules/[^'\"\n]{1,300}|/datasets/[^'\"\n]{1,300}/dataset_info\.json|default_experiment-\d+-\d+\.arrow))['\"]",
         SharedStateRace,
-        what="a cache file that another process writes or moves was not there",
+        what="a cache file was missing: another process writes or moves it",
     ),
     signature(
         r"(?P<what>Expected to find locked file \S{1,300}) from process \d+ but it doesn't exist", SharedStateRace
@@ -204,17 +204,17 @@ _TABLE = (
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}(?:torch_extensions|triton|torchinductor|numba|tvm)[^'\n]{0,300})'",
         SharedStateRace,
-        what="a cache of compiled code that another process writes was not complete",
+        what="a cache of compiled code was incomplete: another process writes it",
     ),
     signature(
         r"No such file or directory: '(?P<path>[^'\n]{0,300}/torch/hub/(?:[^'/\n]{1,100}\.zip|[^'\n]{1,200}\.partial))'",
         SharedStateRace,
-        what="a file that torch.hub downloads and removes was taken away by another process",
+        what="another process removed a file that torch.hub was downloading",
     ),
     signature(
         r"(?P<path>[^\s;:]{1,300}(?:_temp/part-\d+|\.?tempstate\d+)[^\s;]{0,120}); No such file or directory",
         SharedStateRace,
-        what="a temporary file of a checkpoint was taken away by another process that saves to the same place",
+        what="another process that saves to the same place removed a temporary checkpoint file",
     ),
     signature(
         r"(?:FailedPreconditionError: (?P<path>[^\s;]{1,300}); |OSError: \[Errno 39\] )(?P<what>Directory not empty)",
@@ -229,12 +229,12 @@ _TABLE = (
     signature(
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}/(?:cache|indices|tmp)-?[\w\-]{4,80}\.arrow)",
         SharedStateRace,
-        what="a cache file of `datasets` that another rank writes or moves was not there",
+        what="a `datasets` cache file was missing: another rank writes or moves it",
     ),
     signature(
         r"FileExistsError: [^\n]{0,20}File exists: '/(?P<path>\d{6}_\w{1,40})'",
         SharedStateRace,
-        what="a shared-memory block of the streaming dataset was there already",
+        what="a shared-memory block of the streaming dataset already existed",
     ),
     signature(r"(?P<what>Reused local directory: [^\n]{0,80})", SharedStateRace),
     signature(
@@ -245,12 +245,12 @@ _TABLE = (
     signature(
         r"Unable to (?:synchronously )?create file \(unable to open file: name = '(?P<path>[^'\n]{1,300})', errno = 17",
         SharedStateRace,
-        what="an HDF5 file was made by another process",
+        what="an HDF5 file was created by another process",
     ),
     signature(
         r"No such file or directory: ['\"](?P<path>[^'\"\n]{0,300}\.(?:incomplete|tmp\.tmp|lock))['\"]",
         SharedStateRace,
-        what="a download or lock file was taken away by another process",
+        what="another process removed a download or lock file",
     ),
     # Not there at all
     signature(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports that name the rank which failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and plain sentences of programs."""
+"""Reports that name the rank that failed: LSF's jsrun, Cray's aprun, Flux, Ray Train, and programs in plain words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIGNATURES = (
         code=1,
         first=True,
     ),
-    # said by launchers that people write themselves: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
+    # home-made launchers: rank 1 pid 6606 exited with signal 11, process 0 failed, return value: -6
     signature(
         r"\b(?:[Rr]ank|[Ww]orker|[Pp]rocess|[Tt]ask) #?(?P<rank>\d{1,3}),?(?: \(?pid:? \d{1,9}\)?)?,? (?:has |was )?(?:failed|exited|died|crashed|ended|terminated|killed)"
         r"[,:;]?(?: with| by| of| on)?(?: an?)?(?: non-?zero)? (?:(?:return|exit)(?:ed)?[ -]?(?:value|code|status)[ :=]{1,3}(?P<code>-?\d{1,3})\b|signal:? (?P<number>\d{1,2})\b)",

@@ -49,7 +49,7 @@ def _compared(match: re.Match[str]) -> Slowness | None:
     if len(runs) > 1 and runs[-1][0] > runs[0][0] and runs[-1][1] < runs[0][1] / 2:
         return Slowness(
             what="network",
-            detail=f"{runs[0][1]:.4g} a device among {runs[0][0]}, {runs[-1][1]:.4g} among {runs[-1][0]}",
+            detail=f"{runs[0][1]:.4g} per device on {runs[0][0]} devices, {runs[-1][1]:.4g} on {runs[-1][0]}",
         )
     return None
 

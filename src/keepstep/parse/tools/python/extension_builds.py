@@ -30,7 +30,7 @@ SIGNATURES = (
     signature(
         r"file_baton\.py(?:\", line \d+,? in wait|:\d+\))",
         SharedStateRace,
-        what="the lock file of a C++ extension's build, which nobody removed",
+        what="a leftover lock file of a C++ extension's build",
     ),
     signature(r"Ninja is required to load C\+\+ extensions", LibraryMissing, name="ninja"),
     signature(

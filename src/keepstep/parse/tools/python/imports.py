@@ -175,7 +175,7 @@ SIGNATURES = (
         r"TypeError: code(?:\(\))? (?:takes at most \d+ arguments \(\d+ given\)|(?:argument \d+ must be|expected at (?:most|least)"
         r" \d+ arguments, got \d+))|SystemError: unknown opcode|\b[EV]\w{0,30}Error: bad marshal data",
         VersionConflict,
-        component="Python (a function that another version of it had pickled could not be loaded)",
+        component="Python (a function pickled by another version could not be loaded)",
     ),
     signature(
         r"unsupported pickle protocol: (?P<here>\d+)",

@@ -310,7 +310,7 @@ SIGNATURES = (
         PeerLost,
         how="a Ray Train worker stopped answering",
     ),
-    signature(r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be asked"),
+    signature(r"A worker health check failed\.", PeerLost, how="a Ray Train worker could not be polled"),
     signature(r"distributed_context=DistributedContext\(world_rank=(?P<rank>\d+)", TaskNamed),
     signature(
         r"Training was interrupted by node preemption \(preempted_ranks=\[(?P<rank>\d+)?",

@@ -18,7 +18,7 @@ SIGNATURES = (
         r"PBS: job killed: (?:ncpus|ppn) [^\n]{0,40}exceeded limit",
         Preempted,
         by="PBS",
-        reason="used more processors than asked for",
+        reason="used more processors than it requested",
     ),
     signature(
         r"PBS: job killed: node \d+ \((?P<node>[\w.\-]{1,80})\) requested job (?:terminate|die)",

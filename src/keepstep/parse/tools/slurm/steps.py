@@ -45,7 +45,7 @@ def _cancelled(match: re.Match[str]) -> Fact:
     reason = (match["reason"] or "").strip()
     node = match["node"]
     if "NODE FAIL" in reason:
-        return MachineFault(what="Slurm ended the job for a failed node", node=node)
+        return MachineFault(what="Slurm ended the job because a node failed", node=node)
     if "PREEMPT" in reason:
         return Preempted(by="Slurm", reason="preemption", node=node)
     if "TIME LIMIT" in reason:
@@ -157,7 +157,7 @@ SIGNATURES = (
         r"(?:srun|salloc|slurmstepd): (?:error: |Force Terminated )?(?:[^\n]{0,60})?DUE TO (?P<reason>TIME"
         r" LIMIT|PREEMPTION|NODE FAILURE)",
         lambda m: (
-            MachineFault(what="Slurm ended the job for a failed node")
+            MachineFault(what="Slurm ended the job because a node failed")
             if "NODE" in m["reason"]
             else Preempted(by="Slurm", reason=m["reason"].lower())
         ),
@@ -206,7 +206,7 @@ SIGNATURES = (
     signature(
         r"\[ERROR\] \S{0,80}nvidia\S{0,20}\.sh exited with return code \d+",
         CudaMismatch,
-        what="enroot could not bring the driver of the GPUs into the container",
+        what="enroot could not mount the GPU driver into the container",
     ),
     signature(
         r"slurmstepd: error: execve\(\): (?P<name>\S{1,200}): (?:No such file or directory|Permission denied|Exec format error)",
@@ -292,7 +292,7 @@ SIGNATURES = (
         r"srun: error: (?:Aborting, (?:io error and missing step|step missing and io error|can not test connection to|lost contact with \S+)|\w+: aborting,"
         r" io error with slurmstepd)(?: on)? node (?P<node>\S{1,60})",
         MachineFault,
-        what="Slurm ended the job, whose step on a node it had lost",
+        what="Slurm lost a step on a node and ended the job",
     ),
     signature(
         r"(?:srun|salloc|sbatch): error: (?P<detail>Nodes \S{1,200} are still not ready|Something is wrong with the boot of the nodes)",

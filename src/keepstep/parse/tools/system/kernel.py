@@ -104,7 +104,7 @@ SIGNATURES = (
     signature(
         r"(?:MCE|Memory failure): 0x[\da-f]+: [^\n]{0,60}(?:Killing (?P<what>\S+)|recovery action for"
         r" [^\n]{0,60}: (?:Failed|Ignored))",
-        lambda m: MachineFault(what="a page of memory is broken (hardware memory error)"),
+        lambda m: MachineFault(what="a memory page failed (hardware memory error)"),
     ),
     signature(
         r"watchdog: BUG: soft lockup - CPU#\d+ stuck for (?P<what>\d+s)",
@@ -156,7 +156,7 @@ SIGNATURES = (
     signature(
         r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<device>\w+)[^\n]{0,60}transmit queue \d+ timed out",
         NicFault,
-        what="the card's transmit queue timed out",
+        what="the network adapter's transmit queue timed out",
     ),
     signature(
         r"(?:ixgbe|i40e|ice|igb|e1000e?|bnx2x|bnxt_en|tg3|ena|qede|cxgb4|sfc|hfi1|irdma|atlantic|mlx5_core)\b[^\n]{0,60}? "

@@ -54,7 +54,7 @@ SIGNATURES = (
     signature(r"Torch: unable to mmap memory: you tried to mmap", HostAllocationFailed),
     signature(r"java\.lang\.OutOfMemoryError", HostAllocationFailed),
     signature(r"OpenBLAS error: Memory allocation still failed", HostAllocationFailed),
-    # the allocators of Rust (tokenizers, safetensors, polars), jemalloc, tcmalloc, mimalloc, LLVM, GLib and of a compiler
+    # the allocators of Rust (tokenizers, safetensors, polars), jemalloc, tcmalloc, mimalloc, LLVM, GLib and GCC
     signature(
         r"memory allocation of (?:memory allocation of )*(?P<requested>\d{1,20}) bytes failed",
         HostAllocationFailed,

@@ -80,7 +80,7 @@ _LOCAL = lazy_pattern(r"--local[-_]rank=(\d+)")
 
 
 def _child(match: re.Match[str]) -> Fact:
-    """A child of a launcher: its command is its own, or that of the last one started, which may be another; not if it is the first."""
+    """A child of a launcher. The command is its own, or that of the last child started; not if it is the first."""
     groups = match.groupdict()
     local = _LOCAL.search(match.string)
     code = groups.get("code")

@@ -21,7 +21,7 @@ _STATUS = {
     0xC0000094: "SIGFPE",
     0xC0000006: "SIGBUS",
 }
-"""Access violation, stack overflow, heap corruption, stack overrun or abort, illegal instruction, division, page error."""
+"""Access violation, stack overflow, heap corruption, overrun or abort, illegal instruction, division, page error."""
 _WRAP = 1 << 32
 PAGING_FILE = (
     r"[Tt]he paging file is too small|Auslagerungsdatei ist zu klein|fichier de pagination est insuffisant"

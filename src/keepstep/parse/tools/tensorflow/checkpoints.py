@@ -17,7 +17,7 @@ def _refused(match: re.Match[str]) -> CheckpointUnreadable | None:
     path = match["path"]
     if not WEIGHTS.search(path):
         return None
-    why = "it is not there" if match["code"] == "404" else "access is denied"
+    why = "it does not exist" if match["code"] == "404" else "access is denied"
     return CheckpointUnreadable(path=f"gs://{path}", why=why)
 
 
@@ -27,9 +27,7 @@ _OF_CHECKPOINTS = (
 
 
 def _moved(match: re.Match[str]) -> Fact:
-    return SharedStateRace(
-        what="a file of a checkpoint that could not be moved to its place", path=match["path"].strip()
-    )
+    return SharedStateRace(what="a checkpoint file could not be moved into place", path=match["path"].strip())
 
 
 SIGNATURES = (
@@ -66,17 +64,17 @@ SIGNATURES = (
     signature(r"Can't load save_path when it is None", CheckpointUnreadable, why="no checkpoint was found"),
     signature(
         r"(?P<path>[^\s:;']{1,300}_temp(?:_[0-9a-f]{6,})?/part-\d{5}-of-\d{5}[^\s;']{0,60})(?:;? No such file or directory)?",
-        lambda match: CheckpointUnreadable(path=match["path"], why="a part that another host wrote is not there"),
+        lambda match: CheckpointUnreadable(path=match["path"], why="a part that another host wrote is missing"),
     ),
     signature(
         r"(?P<path>[^\s:;']{1,300}ckpt[^\s:;']{0,60}_temp_[0-9a-f]{6,})[^\n]{0,20}; No such file or directory",
         CheckpointUnreadable,
-        why="its temporary folder is not there",
+        why="its temporary folder is missing",
     ),
     signature(
         r"(?P<path>[^\s;'\"]{1,300}(?:\.data-\d{5}-of-\d{5}|\.index|ckpt-\d+(?:\.meta)?|/saved_model\.pb(?:txt)?))[;:] "
         r"(?:No such file or directory|(?P<why>Stale file handle|Permission denied|Input/output error))",
-        lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it is not there"),
+        lambda match: CheckpointUnreadable(path=match["path"], why=match["why"] or "it does not exist"),
     ),
     signature(
         r"(?P<path>[^\s;'\"]{1,300}/checkpoint(?:\.tmp\w{6,})?); (?P<why>Input/output error|Stale file handle|Permission denied|Operation not permitted)",
@@ -85,7 +83,7 @@ SIGNATURES = (
     signature(
         r"Error: (?:SavedModel file does not exist at: |Could not find trained model in model_dir: )(?P<path>\S{1,300})",
         CheckpointUnreadable,
-        why="it is not there",
+        why="it does not exist",
     ),
     signature(
         r"(?P<detail>Expected to restore a tensor of type \w+, got a tensor of type \w+ instead)", CheckpointMismatch
@@ -93,7 +91,7 @@ SIGNATURES = (
     signature(
         r"Could not find checkpoint or SavedModel at (?P<path>\S{1,300}?)\.?(?:\s|$)",
         CheckpointUnreadable,
-        why="it is not there",
+        why="it does not exist",
     ),
     signature(r"Couldn't match files for checkpoint (?P<path>\S+)", CheckpointUnreadable, why="files are missing"),
     signature(r"Key (?P<detail>\S+) not found in checkpoint", CheckpointMismatch),
@@ -185,12 +183,12 @@ SIGNATURES = (
     signature(
         r"Error: Parent directory of (?P<path>\S{1,300}) doesn't exist, can't save",
         CheckpointUnreadable,
-        why="its folder is not there",
+        why="its folder does not exist",
     ),
     signature(
         r"Error: +Failed to create a (?:new )?directory: (?P<path>[^\n;]{1,300})",
         CheckpointUnreadable,
-        why="its folder could not be made",
+        why="its folder could not be created",
     ),
     signature(
         rf"(?:PermissionDenied|FailedPrecondition|NotFound|Unknown)Error: +(?!\s)(?=[^\n;]{{0,300}}{_OF_CHECKPOINTS})(?P<path>[^\n;]{{1,420}}); "

@@ -194,7 +194,7 @@ SIGNATURES = (
     signature(
         r"There appears to be a concurrent caching iterator running - cache lockfile already exists \('(?P<path>[^'\n]{1,300})",
         SharedStateRace,
-        what="a cache of tf.data that another iterator writes, or that one left behind",
+        what="a tf.data cache that another iterator is writing or left behind",
     ),
     signature(
         r"(?P<what>Field \d+ is required but missing in record|Input to DecodeRaw has length \d+ that is not a multiple of \d+|Trying to decode \w+ "

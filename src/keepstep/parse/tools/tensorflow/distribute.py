@@ -107,7 +107,7 @@ SIGNATURES = (
     signature(
         r"`?merge_call`? called while defining a new graph or a tf\.function",
         UnsupportedCombination,
-        what="merge_call inside of a new graph or tf.function",
+        what="merge_call inside a new graph or tf.function",
     ),
     signature(
         r"you are using a PerReplica object while not inside a replica context",
@@ -117,7 +117,7 @@ SIGNATURES = (
     signature(
         r"DistributedVariable\.(?:handle|numpy\(\)) is (?:not available outside|only available)",
         OutsideScope,
-        what="a distributed variable used outside of its replica",
+        what="a distributed variable used outside its replica",
     ),
     signature(
         r"Need to be inside `call_for_each_(?:replica|tower)\(\)`|Must not be called inside a `?tf\.distribute\.Strategy`? "

@@ -95,7 +95,7 @@ SIGNATURES = (
         r"Error: Shape must be (?:at (?:least|most) )?(?P<left>rank \d+) but is (?P<right>rank \d+)(?: for '(?P<op>[^'\n]{1,120})')?",
         ShapeMismatch,
     ),
-    signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with differing numbers of rows"),
+    signature(r"Data cardinality is ambiguous", ShapeMismatch, op="x and y with different numbers of rows"),
     # Keras 3 does not run under every tf.distribute strategy
     signature(
         r"The dataset you passed contains (?P<what>\d+ batches, but you passed )[^\n]{0,200}We cannot draw that many steps",

@@ -23,7 +23,7 @@ SIGNATURES = (
     signature(
         r"File not found: filepath=(?P<path>\S+?)\.? Please ensure the file is an accessible",
         CheckpointUnreadable,
-        why="it is not there",
+        why="it does not exist",
     ),
     signature(
         r"Unable to (?:synchronously )?open (?:file|object) \((?P<why>[^\n]{0,60}?)[,:][^\n]{0,40}name = '(?P<path>[^'\n]{1,300})'",
@@ -32,9 +32,9 @@ SIGNATURES = (
     signature(
         r"No (?:model|file or directory) (?:config )?found (?:in the file )?at (?P<path>\S+(?:h5|keras|hdf5|SavedModel)\S*)",
         CheckpointUnreadable,
-        why="no model is there",
+        why="it has no model",
     ),
-    signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
+    signature(r"No file or directory found at (?P<path>\S+)", CheckpointUnreadable, why="it does not exist"),
     signature(r"(?P<detail>Layer count mismatch when loading weights from file[^\n]{0,80})", CheckpointMismatch),
     signature(
         r"(?P<detail>[Yy]ou are trying to load a weight file containing \d+ (?:saved )?layers into a model with \d+ layers)",
@@ -70,7 +70,7 @@ SIGNATURES = (
     signature(
         r"Layer #\d+ \(named [^\n]{1,120}\)[^\n]{0,200}? expects \d+ weight(?:s|\(s\)), but the saved weights have \d+ element",
         CheckpointMismatch,
-        detail="a layer has another number of weights",
+        detail="a layer has a different number of weights",
     ),
     signature(
         rf"(?P<detail>(?:Layer \S{{1,120}} weight|Optimizer weight|Optimizer variable \S{{1,200}} has) shape {_DIMENSIONS} (?:is )?not compatible with "

@@ -91,7 +91,7 @@ def _no_device(match: re.Match[str]) -> Fact | None:
         if gpu and re.search(r"(?i)\bGPU:\d", there) and not re.search(rf"(?i)\bGPU:{gpu[1]}\b", there):
             return DeviceShared(device=gpu[0])
         return (
-            CudaMismatch(what="TensorFlow knows of no GPU in this process")
+            CudaMismatch(what="TensorFlow sees no GPU in this process")
             if gpu and (re.search(r"(?i)\bCPU:\d", there) or gpu[1] == "0")
             else None
         )
@@ -181,7 +181,7 @@ SIGNATURES = (
         r"(?:from remote target|[Ff]rom) /job:(?:worker|tpu_worker)/replica:\d+/task:(?P<rank>\d+):",
         lambda m: TaskNamed(rank=int(m["rank"])),
     ),
-    # said by the coordinator of a closure that failed of itself; one that found its worker gone names the lost, not the first
+    # said by the coordinator of a closure that failed by itself; one that lost its worker names the lost one, not the first
     signature(
         r"/job:worker/(?:replica:\d+/)?task:(?P<rank>\d+) (?:encountered the following error when processing closure: ?|failed with )"
         r"(?!Unavailable|Aborted|Cancelled|DeadlineExceeded)[A-Z]\w*Error",
@@ -357,7 +357,7 @@ SIGNATURES = (
     # a server replaces its own port 0 by the one it was given; another's port 0 leads nowhere
     signature(
         r"GrpcChannelCache for job [^\n]{0,4000}?\d -> (?P<address>[\w.\-]{1,80}:(?:0|[1-9]\d{5,9}))(?=[,}])",
-        lambda match: ClusterSpecInvalid(detail=f"nobody can be reached at the port of {match['address']}"),
+        lambda match: ClusterSpecInvalid(detail=f"nothing can be reached at the port of {match['address']}"),
     ),
     # Who is in the world
     signature(

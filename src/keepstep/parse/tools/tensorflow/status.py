@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow's own status lines would say as exceptions of Python.
+"""TensorFlow's status lines, as the Python exceptions they stand for.
 
-``(0) Internal: Failed to ...`` in a list of root errors, ``OP_REQUIRES failed at x.cc:1 : Internal: Failed to ...``, the
-message under ``Node: 'x'`` and one behind ``{{function_node f}}`` are ``InternalError: Failed to ...`` in other words:
-tables that want an ``Error: `` before a message, so as not to read mere warnings, then know them too.
+``(0) Internal: Failed to ...`` in a list of root errors, ``OP_REQUIRES failed at x.cc:1 : Internal: Failed to ...``,
+the message under ``Node: 'x'`` and one after ``{{function_node f}}`` all mean ``InternalError: Failed to ...``.
+Tables that require ``Error: `` before a message, to pass over mere warnings, can then read them too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's and XLA's layer over GPUs (StreamExecutor): devices, libraries and ptxas that failed it.
 
-Names of CUDA's errors that other frameworks print too are in ``cuda/errors``, code that a driver does not take in ``cuda/device_code``.
+CUDA error names that other frameworks print too are in ``cuda/errors``, code that a driver rejects in
+``cuda/device_code``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SIGNATURES = (
     signature(
         r"(?:Error: +|(?:UNKNOWN|Unknown): |^ *)JIT compilation failed\.(?: *$| \[)",
         CudaMismatch,
-        what="TensorFlow could not compile a kernel for this GPU with the CUDA that it found",
+        what="TensorFlow could not compile a kernel for this GPU with the CUDA it found",
     ),
     signature(
         r"cuda_driver\.cc:\d+\] failed to load PTX text as a module: CUDA_ERROR_INVALID_PTX",
@@ -41,7 +42,7 @@ SIGNATURES = (
     signature(
         r"(?:handling error I(?:nternal|NTERNAL): |Error: )no supported devices found for platform (?:CUDA|ROCM)",
         CudaMismatch,
-        what="no supported devices found: none that this build can use is visible to this process",
+        what="no supported devices found: this process sees none that this build can use",
     ),
     signature(
         r"(?:(?:cuda|hip)[GS]etDevice\(\)(?: on GPU:\d+)?|(?:CUDA|ROCm) runtime implicit initialization on GPU:\d+) failed\. Status: "
@@ -80,12 +81,12 @@ SIGNATURES = (
     signature(
         r"ptxas [\d.]{3,12} has a bug that we think can affect XLA",
         CudaMismatch,
-        what="the ptxas that was found has a bug that XLA refuses",
+        what="the ptxas found has a bug that XLA rejects",
     ),
     signature(
         r"ptxas returned an error during compilation of ptx to sass(?![^\n]{0,300}No space left)",
         CudaMismatch,
-        what="ptxas does not take XLA's code: it is of another version, or does not know the GPU",
+        what="ptxas rejected XLA's code: it has another version, or does not know the GPU",
     ),
     # the tools and libraries that XLA compiles with, of another version than the GPU or the program wants
     signature(
@@ -111,7 +112,7 @@ SIGNATURES = (
         r"error before creating cudnn handle \(\d{1,4}\): cudaError"
         r"(?:SymbolNotFound|InsufficientDriver|NoKernelImageForDevice|SystemDriverMismatch|CompatNotSupportedOnDevice)\b",
         CudaMismatch,
-        what="CUDA's libraries are of another version than the driver",
+        what="CUDA's libraries and the driver have different versions",
     ),
     signature(
         r"Check failed: CUDA_SUCCESS == cu\w{1,60}\([^\n]{0,200}\) \(0 vs\. (?:30[0-4]|803|804)\)",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's checkpoints (``torch.load``, ``load_state_dict``, ``torch.distributed.checkpoint``): unreadable, or of another model."""
+"""PyTorch's checkpoints (``torch.load``, ``torch.distributed.checkpoint``): unreadable, or of another model."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ SIGNATURES = (
         r"(?:Number of shards requested for a single epoch is more than the number of shards available\.(?! Consider lowering)"
         r"|IndexError: Source idx \d+ runs out of shards)",
         UnevenShards,
-        detail="more shards were asked for than there are",
+        detail="more shards were requested than there are",
     ),
     signature(r"NoDataAvailableError", UnevenShards, detail="a rank got no data"),
     signature(

@@ -90,7 +90,7 @@ SIGNATURES = (
     signature(
         r"Caught StopIteration in replica \d+",
         UnsupportedCombination,
-        what="a module that reads its own parameters inside of a DataParallel replica (torch >= 1.5)",
+        what="a module that reads its own parameters inside a DataParallel replica (torch >= 1.5)",
     ),
     signature(
         r"(?P<what>`?DataParallel`? replicas?[^\n]{0,60}(?:not|n't) (?:have|support)[^\n]{0,60})",

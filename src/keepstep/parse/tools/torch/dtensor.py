@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DeviceMesh, DTensor and pipeline parallelism: meshes that do not fit the world, operators without a strategy."""
+"""PyTorch's DeviceMesh, DTensor and pipelines: meshes that do not fit the world, operators without a strategy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"torch\.Size\((\[[\d, ]*\])\)")
 
 
 def _stage_backward(match: re.Match[str], lines: Iterator[str]) -> Iterator[Fact]:
-    """A stage's output and the gradient that its successor sent: their shapes are the same, or the pipeline is misbuilt."""
+    """The output of a stage and the gradient its successor sent: unless the shapes agree, the pipeline is built wrong."""
     sizes = {}
     for line in islice(lines, 4):
         what = line.strip().partition(":")[0]

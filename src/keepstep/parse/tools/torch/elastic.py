@@ -204,7 +204,7 @@ SIGNATURES = (
     signature(
         r"etcd\.Etcd(?:KeyNotFound: Key not found : /torch|Exception: (?:Bad response ?: ?404|Unable to decode server response))",
         UnsupportedCombination,
-        what="this rendezvous over etcd: the server does not speak version 2 of its API, or does not hold the keys",
+        what="this rendezvous over etcd: the server does not support version 2 of the API, or lacks the keys",
     ),
     signature(
         r"RendezvousConnectionError: (?!The connection to the)",

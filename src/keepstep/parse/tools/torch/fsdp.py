@@ -55,7 +55,7 @@ SIGNATURES = (
     signature(
         r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+): (?P<on>\S+) vs (?P<own>[\w:]+)",
         lambda m: ClusterSpecInvalid(
-            rank=int(m["rank"]), detail=f"the model lies on {m['on']}, and the rank was given {m['own']}"
+            rank=int(m["rank"]), detail=f"the model is on {m['on']}, but the rank was given {m['own']}"
         ),
     ),
     signature(

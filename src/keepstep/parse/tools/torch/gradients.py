@@ -44,12 +44,12 @@ SIGNATURES = (
         ForkOrThread,
         what="autograd used before a fork and after it",
     ),
-    # activations that are computed again in the backward pass: under ZeRO-3 or FSDP parameters may be sharded again by then
+    # activations recomputed in the backward pass: under ZeRO-3 or FSDP, parameters may be sharded again by then
     signature(
         r"torch\.utils\.checkpoint: (?:Recomputed values for the following tensors have different metadata|A different number of tensors was saved"
         r"|trying to save more tensors during recomputation|Unpack is being triggered for a tensor that was already unpacked)",
         UnsupportedCombination,
-        what="activation checkpointing, and a forward pass that differs when it is run again (as when parameters are sharded)",
+        what="activation checkpointing with a forward pass that differs when run again (as when parameters are sharded)",
     ),
     signature(
         r"(?:torch\.utils\.checkpoint|Checkpointing) is (?P<what>(?:incompatible|not compatible) with \.grad\(\))",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source lines of PyTorch that a traceback shows last, where the log ends before the words of the error itself.
+"""Source lines of PyTorch that a traceback shows last, where the log ends before the error message itself.
 
-What is copied into a report often stops there. Only lines that fail in one way are here. The words are then those of the
-source: with `{}` for the values, and cut where the literal goes on in the next line.
+Reports often stop there. Only lines that can fail in just one way are here. The message is then that of the source,
+with `{}` for the values, and cut where the literal continues on the next line.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from keepstep.parse.tools.network.sockets import why
 def _broken(text: str, peer: str | None, *, final: bool) -> Fact | None:
     """What a broken pipe of the RPC agents means, by the words of the system."""
     if "emporarily unavailable" in text:
-        return LimitReached(limit="connections that wait to be accepted")
+        return LimitReached(limit="connections waiting to be accepted")
     kind = why(text)
     if kind is not Why.FAILED:
         return ConnectFailed(why=kind, peer=peer, final=final)

@@ -21,7 +21,7 @@ SIGNATURES = (
     signature(
         r"Check failed: loopback6_ok[^\n]{0,60}|does not have an IPv6 loopback \(::1\) interface",
         TpuInitFailed,
-        what="libtpu wants an IPv6 loopback interface, which the host or container does not have",
+        what="libtpu needs an IPv6 loopback interface, which the host or container does not have",
     ),
     signature(
         r"(?P<expected>\d+x\d+(?:x\d+)?) host topology with \d+ missing hosts, but (?P<seen>\d+) hosts in total",

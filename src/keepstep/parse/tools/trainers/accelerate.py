@@ -71,12 +71,12 @@ SIGNATURES = (
     signature(
         r"`checkpoint` should be the path to a file containing a whole state dict, or the index of a sharded checkpoint",
         CheckpointUnreadable,
-        why="no state dict is there",
+        why="it has no state dict",
     ),
     signature(
         rf"{_PATH} is not a folder containing a `\.index\.json` file",
         CheckpointUnreadable,
-        why="no weights are there",
+        why="it has no weights",
     ),
     signature(
         r"(?P<what>the `Accelerator` should only be initialized inside your training function)",

@@ -27,7 +27,7 @@ _LAST_IS_FIRST = lazy_pattern(r"'--local_rank(?:=|', ?')0'")
 
 
 def _ended(match: re.Match[str]) -> ProcessExited | None:
-    """The command in this line is always that of the last local rank, so it names nobody, unless that is the only one."""
+    """The command in this line is always that of the last local rank: it names a rank only if there is just one."""
     code = int(match["code"])
     if code == 0:
         return None

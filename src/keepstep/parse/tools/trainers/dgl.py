@@ -15,7 +15,7 @@ _NOT_HERE = ("errno=99", "errno 99", "cannot assign")
 
 
 def _bind(match: re.Match[str]) -> Fact:
-    """Its words for the reason are often those of another call (``error: Success``): a bind that failed means a port in use."""
+    """The reason it gives is often that of another call (``error: Success``). A failed bind means a port in use."""
     if any(words in match["why"].lower() for words in _NOT_HERE):
         return BindFailed(address=match["address"])
     return PortTaken(port=int(match["port"]))

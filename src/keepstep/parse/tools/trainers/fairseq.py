@@ -24,7 +24,9 @@ SIGNATURES = (
         UnevenShards,
         detail="fewer batches than ranks",
     ),
-    signature(r"(?:IOError|OSError): Model file not found: (?P<path>\S+)", CheckpointUnreadable, why="it is not there"),
+    signature(
+        r"(?:IOError|OSError): Model file not found: (?P<path>\S+)", CheckpointUnreadable, why="it does not exist"
+    ),
     signature(
         r"Cannot load model parameters from checkpoint (?P<detail>[^\s;]{1,300});? ?please ensure that the architectures match",
         CheckpointMismatch,

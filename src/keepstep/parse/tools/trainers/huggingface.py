@@ -18,7 +18,7 @@ def _no_weights(match: re.Match[str]) -> Fact | None:
     """Not where diffusers only looked for the one kind of file, and takes the other."""
     if "while trying to fetch" in match.string[: match.start()]:
         return None
-    return CheckpointUnreadable(path=match["path"], why="no weights are there")
+    return CheckpointUnreadable(path=match["path"], why="it has no weights")
 
 
 _PATH = r"(?P<path>\S{1,300}?)"
@@ -26,12 +26,12 @@ _PATH = r"(?P<path>\S{1,300}?)"
 
 SIGNATURES = (
     signature(
-        r"Can't find a valid checkpoint at (?P<path>\S+)", CheckpointUnreadable, why="no valid checkpoint is there"
+        r"Can't find a valid checkpoint at (?P<path>\S+)", CheckpointUnreadable, why="there is no valid checkpoint"
     ),
     signature(
         r"No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
         CheckpointUnreadable,
-        why="no valid checkpoint is there",
+        why="there is no valid checkpoint",
     ),
     signature(
         r"Unable to load weights from (?:pytorch )?checkpoint file for '(?P<path>[^'\n]{1,300})'",
@@ -44,7 +44,7 @@ SIGNATURES = (
     signature(
         r"(?P<path>\S{1,200}) does not appear to have a file named (?:pytorch_model|model|tf_model|flax_model)[\w.\-]+",
         CheckpointUnreadable,
-        why="no weights are there",
+        why="it has no weights",
     ),
     signature(
         r"Can't load (?:weights|the model|model) for '(?P<path>[^'\n]{1,300})'",
@@ -124,7 +124,7 @@ SIGNATURES = (
     signature(
         rf"Error: {_PATH} does not appear to have a file named (?:config|adapter_config)\.json",
         CheckpointUnreadable,
-        why="no configuration of the model is there",
+        why="the model's configuration is missing",
     ),
     signature(
         rf"Error: {_PATH} is not a local folder and is not a valid model identifier listed on",
@@ -134,12 +134,12 @@ SIGNATURES = (
     signature(
         r"It looks like the config file at '(?P<path>[^'\n]{1,300})' is not a valid JSON file",
         CheckpointUnreadable,
-        why="its configuration is not whole",
+        why="its configuration is incomplete",
     ),
     signature(
         r"Consistency check failed: file should be of size \d+ but has size \d+",
         CheckpointUnreadable,
-        why="a file of it was not downloaded to its end",
+        why="a file of it was not fully downloaded",
     ),
     signature(
         r"Error: (?:Using [\w -]{2,30} only works in distributed training|We tried to initialize torch\.distributed for you, but it failed)",

@@ -42,7 +42,7 @@ SIGNATURES = (
     signature(
         r"(?:No such file or directory: |Failed to open local file )['\"](?P<path>[^'\"\n]{0,300}(?:_(?:doc|sample|shuffle|document|description)_(?:idx|index)|_indexmap_[\w]{1,80}|-(?:document|sample|shuffle)_index)\.npy)",
         SharedStateRace,
-        what="an index file that rank 0 of one host writes was not there on another",
+        what="an index file that rank 0 writes on one host was missing on another",
     ),
     signature(r"using world size: (?P<size>\d+), data-parallel", WorldSeen),
     signature(
@@ -95,12 +95,12 @@ SIGNATURES = (
     signature(
         r"End checkpoint is unfinished and cannot be used to resume",
         CheckpointUnreadable,
-        why="it was not written to its end",
+        why="it was not fully written",
     ),
     signature(
         r"Finetuning requires (?:a )?loading from an? (?:available )?pretrained checkpoint",
         CheckpointUnreadable,
-        why="there is none to begin from",
+        why="there is none to start from",
     ),
     signature(
         r"Error: (?P<detail>Model param \S{1,120} not in model_sharded_state_dict|Wrong state_dict format, cannot find \S{1,60}"
@@ -111,12 +111,12 @@ SIGNATURES = (
     signature(
         r"error parsing metadata file (?P<path>\S{1,300})",
         CheckpointUnreadable,
-        why="the name of the last one cannot be read",
+        why="the name of the latest one cannot be read",
     ),
     signature(
         r"Error: unknown checkpoint format in (?P<path>\S{1,300})",
         CheckpointUnreadable,
-        why="none of the known formats is there",
+        why="it is in no known format",
     ),
     signature(
         r"Error: (?:(?:bad (?:header|version), cannot read|Zero-sized file): (?P<path>\S{1,300})|Index file doesn't match expected format)",

@@ -24,12 +24,12 @@ SIGNATURES = (
     signature(
         r"The provided dataset path [`'\"][^`'\"\n]{1,300}/\d{10}\.\d{1,9}[`'\"] does not exist",
         SharedStateRace,
-        what="the copy of a streamed dataset that another process made is not there",
+        what="another process's copy of a streamed dataset is missing",
     ),
     signature(
         r"The provided dataset path [`'\"](?P<path>[^`'\"\n]{0,200}/chunks/[^`'\"\n]{1,100})[`'\"] does not exist",
         CorruptData,
-        what="the local copy of a streamed dataset is not there",
+        what="the local copy of a streamed dataset is missing",
     ),
     signature(r"No index\.json file found in cache: (?P<path>\S{1,300})", DataMissing),
     signature(r"The provided remote_path doesn't exist: (?P<path>\S{1,300})", DataMissing),
@@ -65,7 +65,7 @@ SIGNATURES = (
     signature(
         r"Could not create a temporary local directory (?P<path>\S{1,300}) because it already exists",
         SharedStateRace,
-        what="the local folder of a streamed dataset was there already",
+        what="the local folder of a streamed dataset already existed",
     ),
     signature(r"(?P<detail>shared memory prefix=\d+ was not registered by local leader)", ClusterSpecInvalid),
     signature(r"(?P<detail>shared memory registered does not match local leader)", ClusterSpecInvalid),

@@ -256,6 +256,6 @@ SIGNATURES = (
     signature(
         r"Error: (?:UNKNOWN|INTERNAL): Failed to determine best cudnn convolution algorithm",
         CudaMismatch,
-        what="no algorithm of cuDNN worked on this GPU",
+        what="no cuDNN algorithm worked on this GPU",
     ),
 )
